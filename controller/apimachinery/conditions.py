@@ -1,14 +1,91 @@
-"""`status.conditions` of an object."""
+"""Conditions, times and the ends of Jobs, as in the Kubernetes API."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.custom_object import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from controller.kube.objects import ContainerStateTerminated, Job, Pod
+
+
+# RFC 3339 timestamps as Kubernetes writes them. All times are UTC.
+
+_YEARS: Final = range(1970, 9000)
+"""Years in which a time plus any int32 of seconds does not overflow."""
+
+CLOCK_SKEW: Final = timedelta(minutes=1)
+"""Time by which the clocks of several machines may differ."""
+
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return `2026-08-20T10:00:00Z`, a `metav1.Time` with whole seconds."""
+    return f"{_utc(moment).isoformat(timespec='seconds')}Z"
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """Return `2026-08-20T10:00:00.000000Z`, a `metav1.MicroTime`."""
+    return f"{_utc(moment).isoformat(timespec='microseconds')}Z"
+
+
+def _utc(moment: datetime) -> datetime:
+    """Return the moment without its offset, which `isoformat` would write as `+00:00`."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def parse_rfc3339(text: str) -> datetime:
+    """Return the moment that `text` names.
+
+    Raises:
+        ValueError: `text` is not an RFC 3339 timestamp with an offset, or its year is out of range.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"timestamp without offset: {text!r}")
+    if moment.year not in _YEARS:
+        raise ValueError(f"timestamp out of range: {text!r}")
+    return moment
+
+
+def time_of(value: Any) -> datetime | None:
+    """Return the moment, in UTC, in a field of the API; None if the value is not a timestamp.
+
+    No schema guarantees fields that others write: a value that is not a time counts as absent.
+    """
+    try:
+        return parse_rfc3339(value).astimezone(UTC)
+    except (TypeError, ValueError):
+        return None
+
+
+def without_times(value: Any) -> Any:
+    """Return plain data with every timestamp replaced by an empty string, for comparisons."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [without_times(item) for item in cast("list[Any]", value)]
+    return "" if isinstance(value, str) and _RFC3339.fullmatch(value) else value
+
+
+def counted_from(start: datetime, steady_since: datetime | None, now: datetime) -> datetime:
+    """Return `start`, or `steady_since` if `start` lies in the future by more than `CLOCK_SKEW`.
+
+    A clock that was ahead may have written such a time. `steady_since` comes from a clock that has
+    not jumped, so it is not in the future.
+    """
+    is_ahead = start > now + CLOCK_SKEW
+    return min(steady_since, now) if is_ahead and steady_since is not None else start
+
+
+# `status.conditions` of an object.
 
 READY: Final = "Ready"
 """Condition type that reports whether an object is as specified, and if not, why."""
@@ -125,3 +202,114 @@ def find_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> Mappin
         if condition.get("type") == type:
             return condition
     return None
+
+
+# The end of a Job whose pods others keep alive.
+#
+# A service mesh or a webhook adds a container that does not end to the pod. Kubernetes then counts
+# the pod neither as succeeded nor as failed, and never finishes the Job. So the end of the Job's
+# own containers counts, not that of the pod around them. Native sidecars end with their pod.
+
+_FINISHED: Final = ("Complete", "Failed", "FailureTarget")
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_BACKOFF_LIMIT: Final = 6
+"""Kubernetes' default of `spec.backoffLimit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """The end of a Job of one pod at a time.
+
+    Attributes:
+        succeeded: whether it reached its goal.
+        at: the time, None if it is not known.
+        reason: why Kubernetes counts it as failed, `BackoffLimitExceeded: ...`; may be empty.
+        last: how the first of its own containers ended last; None if no pod shows it.
+        finished: whether Kubernetes counts the Job as finished too.
+    """
+
+    succeeded: bool
+    at: datetime | None
+    reason: str = ""
+    last: ContainerStateTerminated | None = None
+    finished: bool = True
+
+
+def job_end(job: Job, pods: Iterable[Pod], containers: Collection[str] = ()) -> JobEnd | None:
+    """Return how the Job has ended; None while it runs, or will be repeated.
+
+    Args:
+        job: the Job.
+        pods: its pods.
+        containers: names of the containers that decide; by default all of its template.
+    """
+    names = containers or own_containers(job)
+    known = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+    ends = [(pod, end) for pod in reversed(known) if (end := own_end(pod, names)) is not None]
+    last = ends[0][1] if ends else None
+    for condition in job.status.conditions:
+        if condition.status == "True" and condition.type in _FINISHED:
+            at = time_of(condition.last_transition_time)
+            if condition.type == "Complete":
+                return JobEnd(succeeded=True, at=at, last=last)
+            reason = f"{condition.reason}: {condition.message}".strip(": ")
+            return JobEnd(succeeded=False, at=at, reason=reason, last=last)
+    for pod, end in ends:
+        if end.exit_code == 0 and not pod.metadata.terminating:
+            at = time_of(end.finished_at)
+            return JobEnd(succeeded=True, at=at, last=end, finished=not _lives(pod))
+    limit = _BACKOFF_LIMIT if job.spec.backoff_limit is None else job.spec.backoff_limit
+    for pod, end in ends:
+        if _lives(pod) and job.status.failed >= limit:
+            return JobEnd(succeeded=False, at=time_of(end.finished_at), last=end, finished=False)
+    return None
+
+
+def failed_alive(job: Job, pods: Iterable[Pod], containers: Collection[str] = ()) -> list[Pod]:
+    """Return pods that have failed although others keep them alive: the Job does not repeat them.
+
+    Deleting such a pod makes the Job count it as failed.
+    """
+    names = containers or own_containers(job)
+    ends = ((pod, own_end(pod, names)) for pod in pods if _lives(pod))
+    return [pod for pod, end in ends if end is not None and end.exit_code]
+
+
+def own_end(pod: Pod, containers: Collection[str]) -> ContainerStateTerminated | None:
+    """Return the end of a pod's containers of these names, a failure first; None if one may run.
+
+    A pod that restarts its containers after a failure ends with exit code 0 only.
+    """
+    states = [each.state for each in pod.status.container_statuses if each.name in containers]
+    ends = [state.terminated for state in states if state.terminated is not None]
+    if not ends or len(ends) < len(set(containers)):
+        return None
+    failed = next((end for end in ends if end.exit_code), None)
+    restarts = pod.spec.restart_policy != "Never" and pod.status.phase not in _ENDED
+    return None if failed is not None and restarts else failed or ends[-1]
+
+
+def own_containers(job: Job) -> tuple[str, ...]:
+    """Return the names of the containers of its template."""
+    return tuple(str(each.get("name")) for each in template_containers(job))
+
+
+def template_containers(job: Job) -> list[dict[str, Any]]:
+    """Return the containers of its template."""
+    containers = mapping(mapping(job.spec.template).get("spec")).get("containers")
+    if not isinstance(containers, list):
+        return []
+    return [mapping(each) for each in cast("list[Any]", containers)]
+
+
+def others_alive(pod: Pod, containers: Collection[str]) -> list[str]:
+    """Return the names of other containers that keep the pod alive."""
+    return [
+        each.name
+        for each in pod.status.container_statuses
+        if each.name not in containers and each.state.terminated is None
+    ]
+
+
+def _lives(pod: Pod) -> bool:
+    return not pod.metadata.terminating and pod.status.phase not in _ENDED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.name_syntax import is_dns_1035_label
+from controller.apimachinery.names import is_dns_1035_label
 from controller.apimachinery.problem import Problem, together
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import View

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.apimachinery.schemas.core_schemas import conditions
-from controller.apimachinery.schemas.definition import definition, served_version
-from controller.apimachinery.schemas.schema import anything, array, string, strings, struct, words
+from controller.apimachinery.schemas.schema import (
+    anything,
+    array,
+    definition,
+    served_version,
+    string,
+    strings,
+    struct,
+    words,
+)
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,

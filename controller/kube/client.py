@@ -11,13 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from controller.kube import bodies, content_types, responses
+from controller.kube import responses, transport
 from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
-from controller.kube.flow_control.rate_limiter import RateLimiter
+from controller.kube.limits import RateLimiter
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS
-from controller.kube.responses import Response
-from controller.kube.retry import MAX_RETRY_AFTER
+from controller.kube.responses import MAX_RETRY_AFTER, Response
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from controller.kube.errors import OutcomeUnknown
-    from controller.kube.flow_control.fair_limiter import FairLimiter
-    from controller.kube.flow_control.pauses import Pauses
+    from controller.kube.limits import FairLimiter
     from controller.kube.metrics import ClientMetrics
+    from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
     from controller.kube.transport import Chunks, Transport
     from informers import Clock
@@ -223,7 +222,7 @@ class Client:
 
     async def create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         """POST an object. Raises `AlreadyExists` if its name is taken."""
-        request = _with_body("POST", resource.path(namespace), body, content_types.JSON)
+        request = _with_body("POST", resource.path(namespace), body, transport.JSON)
         return await self._write(request, resource)
 
     async def merge_patch(
@@ -240,7 +239,7 @@ class Client:
         `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
         """
         target = _Target(resource, namespace, _non_empty(name), subresource)
-        return await self._patch(target, patch, content_types.MERGE_PATCH)
+        return await self._patch(target, patch, transport.MERGE_PATCH)
 
     async def json_patch(
         self,
@@ -253,7 +252,7 @@ class Client:
     ) -> T:
         """Apply operations (RFC 6902). A failed `test` raises `Invalid`."""
         target = _Target(resource, namespace, _non_empty(name), subresource)
-        return await self._patch(target, list(operations), content_types.JSON_PATCH)
+        return await self._patch(target, list(operations), transport.JSON_PATCH)
 
     async def replace(
         self,
@@ -271,7 +270,7 @@ class Client:
             Conflict: its `metadata.resourceVersion` is outdated.
         """
         target = _Target(resource, namespace, _non_empty(name), subresource)
-        request = _with_body("PUT", target.path, body, content_types.JSON)
+        request = _with_body("PUT", target.path, body, transport.JSON)
         return await self._write(request, resource)
 
     async def delete(
@@ -305,7 +304,7 @@ class Client:
         if propagation is not None:
             options["propagationPolicy"] = propagation
         path = resource.path(namespace, _non_empty(name))
-        answer = await self._send(_with_body("DELETE", path, options, content_types.JSON))
+        answer = await self._send(_with_body("DELETE", path, options, transport.JSON))
         status = responses.parse_status(answer)
         if status is not None:
             return None
@@ -351,7 +350,7 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        content_type: content_types.ContentType = content_types.JSON,
+        content_type: transport.ContentType = transport.JSON,
     ) -> Any:
         """Send any request, such as discovery, `/version` or `/healthz`.
 
@@ -420,7 +419,7 @@ class Client:
         return answer
 
     async def _patch(
-        self, target: _Target[T], patch: Any, content_type: content_types.ContentType
+        self, target: _Target[T], patch: Any, content_type: transport.ContentType
     ) -> T:
         request = _with_body("PATCH", target.path, patch, content_type)
         return await self._write(request, target.resource)
@@ -440,10 +439,12 @@ def _with_body(
     method: str,
     path: str,
     body: Any,
-    content_type: content_types.ContentType,
+    content_type: transport.ContentType,
     query: Mapping[str, str] | None = None,
 ) -> Request:
-    return Request(method, path, query or {}, {"content-type": content_type}, bodies.encode(body))
+    return Request(
+        method, path, query or {}, {"content-type": content_type}, responses.encode(body)
+    )
 
 
 def _confirmed(answer: Response, resource: Resource[T]) -> T:

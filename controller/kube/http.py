@@ -21,18 +21,43 @@ from weakref import WeakSet
 import aiohttp
 from yarl import URL
 
-from controller.kube.clean_up import ends_within
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.metrics import NO_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from aiohttp.abc import ResolveResult
 
-    from controller.kube.authentication.credentials import Credentials
+    from controller.kube.credentials import Credentials
     from controller.kube.metrics import ClientMetrics
     from controller.kube.transport import RawResponse, Request
+
+
+# A time limit that holds in clean-up too.
+
+
+async def ends_within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+    """Do the work in a task of its own; return False if the time limit cancelled it.
+
+    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError in a task that was cancelled
+    earlier, such as one that is cleaning up. A new task was not cancelled, so time limits within
+    the work hold too.
+
+    Raises:
+        Exception: what the work raises.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    if task.cancelled():
+        return False
+    task.result()
+    return True
+
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 

@@ -1,12 +1,10 @@
-"""Decodes responses of an API server: statuses into exceptions, bodies into objects.
-
-A body is accepted as an object only if the status is 2xx and its `kind` is the expected one.
-A `Status`, the HTML page of a proxy or a truncated JSON document is never taken for an object.
-"""
+"""Responses of API servers as objects and errors, and the bodies of requests."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
@@ -16,14 +14,70 @@ import msgspec
 
 from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedResponse, error_for
 from controller.kube.objects import KubeObject, ObjectList, ObjectMeta
-from controller.kube.retry import retry_after
 from informers import Codec, Malformed, Unbalanced, Undecodable, split_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controller.kube.resources import Resource
     from controller.kube.transport import Chunks
+    from informers import Clock
+
+
+# Retry rules: which requests may be sent again, and after how many seconds.
+
+MAX_ATTEMPTS = 10
+"""Maximum number of attempts of one request, including the first."""
+
+MAX_RETRY_AFTER = 60.0
+"""Maximum seconds of a `Retry-After`; an admission webhook may send any number."""
+
+RESET_DELAY = 1.0
+"""Seconds before a read is retried after its connection broke."""
+
+AMBIGUOUS_REASONS = frozenset({"Timeout", "ServerTimeout"})
+"""Reasons of a Status after which a write may still have been executed."""
+
+
+async def sleep_until(clock: Clock, when: float) -> None:
+    """Wait until `clock` reaches `when`; return at once if it has."""
+    if when <= clock.time():
+        return
+    woken = asyncio.get_running_loop().create_future()
+    timer = clock.call_at(when, _wake, woken)
+    try:
+        await woken
+    finally:
+        timer.cancel()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return `Retry-After` in seconds, at most `MAX_RETRY_AFTER`.
+
+    None if it is absent or not a whole number: no API server sends a date or a negative number.
+    """
+    value = headers.get("retry-after", "").strip()
+    return min(float(value), MAX_RETRY_AFTER) if value.isascii() and value.isdigit() else None
+
+
+def is_retryable(method: str, status: int, reason: str) -> bool:
+    """Return whether a request may be sent again after this response with `Retry-After`.
+
+    Reads always may. A write may only if the server certainly did nothing, which a time-out
+    behind the API server (504, or reason Timeout or ServerTimeout) leaves open.
+    """
+    if status != 429 and status < 500:
+        return False
+    return method == "GET" or (status != 504 and reason not in AMBIGUOUS_REASONS)
+
+
+# Decodes responses of an API server: statuses into exceptions, bodies into objects.
+#
+# A body is accepted as an object only if the status is 2xx and its `kind` is the expected one. A
+# `Status`, the HTML page of a proxy or a truncated JSON document is never taken for an object.
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -246,3 +300,39 @@ def _kind_of(body: bytes) -> str:
     except RecursionError:
         found = dict(split_json(body)).get("kind", b'""')
         return msgspec.json.decode(found, type=str)
+
+
+# Encodes plain data as request bodies.
+#
+# Only dictionaries, lists and scalars are accepted. A partial view lacks fields of its object, so
+# writing it back would delete them on the server: `encode` rejects a view at any depth.
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(body: Any) -> bytes:
+    """Encode plain data as JSON.
+
+    Raises:
+        TypeError: the body contains a `msgspec.Struct` or another value that is not plain data.
+    """
+    _refuse_views(body)
+    return _encode(body)
+
+
+def _refuse_views(body: Any) -> None:
+    values: list[object] = [body]
+    for value in values:  # grows during the iteration
+        kind: type[object] = type(value)
+        if kind in _SCALARS:
+            continue
+        if isinstance(value, list | tuple):
+            values.extend(cast("list[Any]", value))
+        elif kind is dict or isinstance(value, Mapping):
+            values.extend(cast("Mapping[Any, Any]", value).values())
+        elif not isinstance(value, str | int | float | msgspec.Raw):
+            raise TypeError(
+                f"{kind.__name__} is no plain data; a partial view must never be written back"
+            )

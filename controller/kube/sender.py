@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.kube import retry
+from controller.kube import responses
 from controller.kube.errors import (
     NotSent,
     OutcomeUnknown,
@@ -23,18 +23,15 @@ from controller.kube.errors import (
     UnexpectedResponse,
     WriteUnconfirmed,
 )
-from controller.kube.flow_control.fair_limiter import FairLimiter
-from controller.kube.flow_control.futile import Futile
-from controller.kube.flow_control.lanes import lane_of
-from controller.kube.flow_control.pauses import Pauses
+from controller.kube.limits import FairLimiter, lane_of
 from controller.kube.metrics import NO_METRICS
+from controller.kube.pauses import Futile, Pauses
 from controller.kube.responses import MAX_BODY, MAX_LIST, Response, parse_status, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from controller.kube.flow_control.lanes import Lane
-    from controller.kube.flow_control.rate_limiter import RateLimiter
+    from controller.kube.limits import Lane, RateLimiter
     from controller.kube.metrics import ClientMetrics
     from controller.kube.transport import Chunks, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
@@ -74,7 +71,7 @@ class Sender:
         timeout: float,
         metrics: ClientMetrics | None = None,
         rate_limiter: RateLimiter | None = None,
-        longest_pause: float = retry.MAX_RETRY_AFTER,
+        longest_pause: float = responses.MAX_RETRY_AFTER,
     ) -> None:
         self._transport = transport
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
@@ -114,7 +111,7 @@ class Sender:
         limit = self._timeout if timeout is None else timeout
         deadline = self._clock.time() + limit
         repeat = repeat and (flow, lane) not in self._futile
-        attempts_left = retry.MAX_ATTEMPTS if repeat else 1
+        attempts_left = responses.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
             async with self._slot(request, lane, flow, deadline):
@@ -133,7 +130,7 @@ class Sender:
             self._metrics.record_retry(
                 request.method, "<error>" if answer is None else str(answer.status)
             )
-            await retry.sleep_until(self._clock, self._clock.time() + wait)
+            await responses.sleep_until(self._clock, self._clock.time() + wait)
 
     async def send_once(
         self,
@@ -272,12 +269,14 @@ class Sender:
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Return the seconds after which `request` may be sent again, None if it must not be."""
         if answer is None:
-            return retry.RESET_DELAY if request.method == "GET" else None
-        wait = retry.retry_after(answer.headers)
+            return responses.RESET_DELAY if request.method == "GET" else None
+        wait = responses.retry_after(answer.headers)
         if wait is None or answer.ok:
             return None
         status = parse_status(answer)
-        repeat = retry.is_retryable(request.method, answer.status, status.reason if status else "")
+        repeat = responses.is_retryable(
+            request.method, answer.status, status.reason if status else ""
+        )
         return min(wait, self._longest_pause) if repeat else None
 
 

@@ -8,13 +8,24 @@ inject faults.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     Chunks: TypeAlias = AsyncGenerator[bytes, None]
     RawResponse: TypeAlias = tuple[int, Mapping[str, str], Chunks]
+
+
+# Content types of request bodies.
+
+JSON: Literal["application/json"] = "application/json"
+MERGE_PATCH: Literal["application/merge-patch+json"] = "application/merge-patch+json"
+JSON_PATCH: Literal["application/json-patch+json"] = "application/json-patch+json"
+
+ContentType: TypeAlias = Literal[
+    "application/json", "application/merge-patch+json", "application/json-patch+json"
+]
 
 
 @dataclass(frozen=True, slots=True)

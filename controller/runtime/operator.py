@@ -12,7 +12,7 @@ import structlog
 from prometheus_client import ProcessCollector
 
 import controller
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import PODS
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas

@@ -10,8 +10,8 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.timestamps import time_of
 from controller.kube.resources import PODS
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import FailedCreates, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.apimachinery.folding import fold
+from controller.apimachinery.redaction import fold
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.job_end import failed_alive, job_end, others_alive
+from controller.apimachinery.conditions import failed_alive, job_end, others_alive
 from controller.kube.objects import Job, Pod
 
 PROXY: dict[str, Any] = {"name": "istio-proxy", "state": {"running": {}}}

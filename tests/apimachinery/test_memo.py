@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.custom_object import CustomObject
-from controller.apimachinery.memo import SpecificationMemo
+from controller.apimachinery.custom_object import CustomObject, SpecificationMemo
 from controller.kube.objects import ObjectMeta
 
 

@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import ConditionSet, find_condition
+from controller.apimachinery.conditions import (
+    ConditionSet,
+    find_condition,
+    parse_rfc3339,
+    rfc3339,
+    rfc3339_micro,
+    time_of,
+)
 from controller.apimachinery.ownership import ownership_text
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro, time_of
 from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from tests.runtime.kit import target

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.apimachinery.timestamps import CLOCK_SKEW, counted_from
+from controller.apimachinery.conditions import CLOCK_SKEW, counted_from
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STEADY = NOW - timedelta(days=10)

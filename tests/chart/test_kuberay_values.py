@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.command.manager.configuration import read_configuration
-from controller.command.manager.flags import read_options
+from controller.command.manager.flags import read_configuration, read_options
 from controller.command.manager.start import kind_settings_of, settings_of
 from tests.chart.helm import (
     CHART,

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 import controller
 from controller.command.kinds import KindSettings
 from controller.command.run.run import announce
-from controller.kube.authentication.credentials import StaticCredentials
-from controller.kube.authentication.load import load_credentials
+from controller.kube.credentials import StaticCredentials
+from controller.kube.load import load_credentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
 

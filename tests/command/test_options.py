@@ -17,10 +17,8 @@ from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
 from controller.command.run.operator import operator_for
 from controller.command.run.run import is_outside
-from controller.command.takeover.helm import split_image
-from controller.command.takeover.options import ChangeFailed
-from controller.kube.authentication.credentials import StaticCredentials
-from controller.kube.authentication.incluster import InClusterCredentials
+from controller.command.takeover.deployments import ChangeFailed, split_image
+from controller.kube.credentials import InClusterCredentials, StaticCredentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
 

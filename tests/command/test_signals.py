@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from controller.command.signals import INTERRUPTED, interruptible, unless_stopped
+from controller.command.process import INTERRUPTED, interruptible, unless_stopped
 
 
 async def test_work_that_ends_before_a_stop_gives_its_result():

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from controller.__main__ import main
+from controller.command.connection import with_remedy
 from controller.command.manager.start import main as manager
-from controller.command.remedies import with_remedy
 from controller.kube.errors import (
     Forbidden,
     KubeError,

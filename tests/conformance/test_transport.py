@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, retry
-from controller.kube.authentication.credentials import StaticCredentials
-from controller.kube.flow_control import futile
+from controller.kube import errors, pauses, responses
+from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
@@ -117,7 +116,7 @@ async def test_T115_at_most_ten_attempts_are_made():
     transport = FakeTransport(busy(429, "1"))
     with pytest.raises(errors.TooManyRequests) as caught:
         await get(transport, timeout=1000)
-    assert len(transport.requests) == retry.MAX_ATTEMPTS == 10
+    assert len(transport.requests) == responses.MAX_ATTEMPTS == 10
     assert caught.value.retry_after == 1.0
 
 
@@ -162,7 +161,7 @@ async def test_NET1_requests_of_other_owners_and_of_other_lanes_are_repeated_nev
 
 
 async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
-    monkeypatch.setattr(futile, "MOST", 1)
+    monkeypatch.setattr(pauses, "MOST", 1)
     transport = FakeTransport(busy(429, "1"))
     api, sent = client(transport, timeout=1000), list[int]()
     for flow in ("a", "b", "b", "a"):
@@ -183,11 +182,11 @@ async def test_NET1_an_owner_is_forgotten_ten_minutes_after_its_last_request():
         return len(transport.requests) - before
 
     assert [await sent("a"), await sent("b")] == [10, 10]
-    await asyncio.sleep(futile.FORGOTTEN_AFTER - 5)
+    await asyncio.sleep(pauses.FORGOTTEN_AFTER - 5)
     assert await sent("b") == 1
     await asyncio.sleep(10)
     assert [await sent("a"), await sent("b")] == [10, 1]
-    await asyncio.sleep(futile.FORGOTTEN_AFTER + 10)
+    await asyncio.sleep(pauses.FORGOTTEN_AFTER + 10)
     assert await sent("b") == 10
 
 

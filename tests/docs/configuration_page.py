@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.command.cli.parser import parser
-from controller.command.manager.configuration import Configuration
-from controller.command.manager.flags import _FLAGS
+from controller.command.manager.flags import _FLAGS, Configuration
 from controller.ray.api.feature_gates import GATES
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.run.election import elected
 from controller.command.run.operator import operator_for
-from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.credentials import StaticCredentials
 from controller.runtime.settings import Settings
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks

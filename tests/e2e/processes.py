@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.command.development.dev_context import DevContext
+from controller.command.development.kubeconfig_file import DevContext
 from controller.command.development.runs import is_running
 from tests.lab.programs import kubectl
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from controller.command.development.dev_context import DevContext
 from controller.command.development.embedded_cluster import embedded_cluster
+from controller.command.development.kubeconfig_file import DevContext
 from controller.command.development.runs import is_running
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import PODS

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery.schemas import published_schemas
+from controller.apimachinery.schemas import object_schema
 from controller.apimachinery.schemas.object_schema import parse_schemas
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
@@ -46,7 +46,7 @@ async def embedded_server(seed: int = 1) -> AsyncIterator[ApiServer]:
     """An API server in virtual time; it ends with the block."""
     server = ApiServer(wall=virtual_wall, clock=asyncio.get_running_loop(), rng=random.Random(seed))
     try:
-        with patch.object(published_schemas, "parse_schemas", _parse_once):
+        with patch.object(object_schema, "parse_schemas", _parse_once):
             yield server
     finally:
         await server.aclose()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from controller.kube import retry
+from controller.kube import responses
 from controller.kube.errors import NotSent, OutcomeUnknown
 from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
 from tests.faults.faulty_watch import Delivery, FaultyWatch
@@ -291,7 +291,7 @@ class FaultyTransport:
             callback(entry)
 
     async def _sleep(self, seconds: float) -> None:
-        await retry.sleep_until(self._clock, self._clock.time() + seconds)
+        await responses.sleep_until(self._clock, self._clock.time() + seconds)
 
 
 def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:

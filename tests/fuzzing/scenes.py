@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.command.kinds import KindSettings, kinds_to_plan
-from controller.command.planning.dry_run.created_kinds import with_created_kinds
-from controller.command.planning.dry_run.dry_run import DryRun
+from controller.command.planning.dry_run import DryRun, with_created_kinds
 from controller.command.planning.snapshot import Snapshot
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import GATES

@@ -21,7 +21,7 @@ import yaml
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.authentication.load import load_credentials
+from controller.kube.load import load_credentials
 from controller.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from tests.chart.helm import ROOT, only
 from tests.integration.harness import REAL_KUBECONFIG, real_world

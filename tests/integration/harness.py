@@ -22,9 +22,9 @@ import yaml
 
 from controller.devcluster.apiserver.objects import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.kube.authentication.load import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource

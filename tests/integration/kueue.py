@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import trustme
 import yaml
 
-from controller.kube.content_types import MERGE_PATCH
+from controller.kube.transport import MERGE_PATCH
 from controller.ray.api import custom_resource_definitions
 from tests.integration.harness import REAL_KUBECONFIG
 from tests.lab.control_plane import free_ports, plane_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.conditions import parse_rfc3339
 from tests.integration.harness import is_ready, role
 from tests.ray.dashboard.simulated_nodes import NodePod
 

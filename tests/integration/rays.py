@@ -8,7 +8,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.command.takeover.deployments import DEPLOYMENTS
-from controller.command.takeover.options import ChangeFailed, ChangeOptions
+from controller.command.takeover.deployments import DEPLOYMENTS, ChangeFailed, ChangeOptions
 from controller.command.takeover.run import Tools, hand_back_with, take_over_with
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
 from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition

@@ -16,8 +16,8 @@ from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
 from controller.kube.client import Client
-from controller.kube.content_types import JSON
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.kube.transport import JSON
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.kind import Owned

@@ -11,7 +11,7 @@ from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
-from controller.command.planning.upgrades.usage import Usage
+from controller.command.planning.upgrades import Usage
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.incremental import incremental_manifest
 from tests.integration.rayservices import Services, with_image

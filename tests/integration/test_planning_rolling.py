@@ -10,7 +10,7 @@ import pytest
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
-from controller.command.planning.upgrades.usage import Usage
+from controller.command.planning.upgrades import Usage
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.harness import example_cluster
 from tests.integration.rolling import rolling_manifest, set_variable
@@ -94,7 +94,7 @@ async def test_groups_take_turns_replicas_go_whole_and_the_head_goes_last(world:
 async def test_each_of_very_many_pods_may_have_a_step_of_its_own(
     world: World, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("controller.command.planning.dry_run.dry_run.MOST_ROUNDS", 12)
+    monkeypatch.setattr("controller.command.planning.dry_run.MOST_ROUNDS", 12)
     await running(world, edition(replicas=10))
     assert len(shapes(await planned(world, edition(NEW, replicas=10)))) == 11
 

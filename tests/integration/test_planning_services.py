@@ -11,7 +11,7 @@ import pytest
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
-from controller.command.planning.upgrades.usage import Usage
+from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.kube.authentication.credentials import StaticCredentials
-from controller.kube.authentication.load import load_credentials
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import Forbidden
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, example_cluster

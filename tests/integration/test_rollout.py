@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.command.rollout.errors import RolloutError
+from controller.command.rollout.kinds import RolloutError
 from controller.command.rollout.run import RolloutOptions, rollout_with
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS, labels

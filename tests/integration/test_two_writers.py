@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.errors import KubeError
 from controller.kube.resources import ROLES, SERVICES
 from controller.ray.api import RAYCLUSTERS

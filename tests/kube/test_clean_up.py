@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.kube.clean_up import ends_within
+from controller.kube.http import ends_within
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 

@@ -17,9 +17,13 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from controller.kube import errors, http
-from controller.kube.authentication.credentials import ServerEndpoint, StaticCredentials
-from controller.kube.authentication.tls import ClientCertificate, client_context
 from controller.kube.client import Client
+from controller.kube.credentials import (
+    ClientCertificate,
+    ServerEndpoint,
+    StaticCredentials,
+    client_context,
+)
 from controller.kube.http import (
     KEPT_IDLE,
     READ_BUFFER,

@@ -29,7 +29,7 @@ from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
 from controller.command.run.operator import operator_for
 from controller.command.run.run import log_as
-from controller.kube.authentication.load import load_credentials
+from controller.kube.load import load_credentials
 
 async def start():
     options = parser().parse_args(["run", "--kubeconfig", sys.argv[1], "--log-format", "json"])
@@ -62,7 +62,7 @@ def loaded_by(*modules: str) -> set[str]:
 def test_types_and_the_client_load_no_expensive_library():
     names = (
         "client",
-        "authentication.credentials",
+        "credentials",
         "errors",
         "objects",
         "resources",

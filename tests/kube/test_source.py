@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube import errors
 from controller.kube.client import Client
-from controller.kube.flow_control.lanes import Lane
+from controller.kube.limits import Lane
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.kube.source import ResourceSource

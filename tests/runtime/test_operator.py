@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from controller.kube.content_types import MERGE_PATCH
+from controller.kube.transport import MERGE_PATCH
 from tests.runtime.widgets import WIDGETS
 
 if TYPE_CHECKING:

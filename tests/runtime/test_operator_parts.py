@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import controller
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime import operator as module

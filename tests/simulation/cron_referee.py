@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.conditions import parse_rfc3339
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.runtime.plan import Create, Delete

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.runtime.plan import JsonPatch, MergePatch, Replace, subresource_of
 
 if TYPE_CHECKING:

@@ -6,12 +6,20 @@ Only what finding fields needs is decoded: no descriptions, formats or validatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from controller.kube.discovery import read_openapi_document
+from controller.kube.errors import UnexpectedResponse
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+
 
 _REFERENCE = "#/components/schemas/"
 
@@ -158,3 +166,70 @@ def _reachable(root: SchemaNode, schemas: Mapping[str, SchemaNode]) -> dict[str,
         if isinstance(node.additional, SchemaNode):
             waiting.append(node.additional)
     return found
+
+
+# Reads the schemas of resources from a server's OpenAPI v3 documents.
+
+
+def by_document(resources: Iterable[Resource[Any]]) -> dict[str, list[Resource[Any]]]:
+    """Group resources by the document that has their schemas: `api/v1`, `apis/ray.io/v1`."""
+    documents: dict[str, list[Resource[Any]]] = {}
+    for each in resources:
+        name = f"apis/{each.api_version}" if each.group else f"api/{each.version}"
+        documents.setdefault(name, []).append(each)
+    return documents
+
+
+async def read_schemas(
+    client: Client, resources: Iterable[Resource[Any]], url: str
+) -> dict[Resource[Any], ObjectSchema | None]:
+    """Return the schemas of resources from the document at `url`; None where there is none.
+
+    Raises:
+        KubeError: the server gave no usable response.
+    """
+    kinds = {each: GroupVersionKind(each.group, each.version, each.kind) for each in resources}
+    if not url:
+        return dict.fromkeys(kinds)
+    document = await read_openapi_document(client, url)
+    try:
+        found = parse_schemas(document, kinds.values())
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UnexpectedResponse(f"GET {url}: {error}") from error
+    return {each: found.get(kind) for each, kind in kinds.items()}
+
+
+# Finds fields that a schema does not have: a server drops them without a message.
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field that the schema lacks: its full path, and the field that was probably meant."""
+
+    path: str
+    nearest: str = ""
+
+    def __str__(self) -> str:
+        """Return `spec.nodeSelektor (did you mean nodeSelector?)`."""
+        return f"{self.path} (did you mean {self.nearest}?)" if self.nearest else self.path
+
+
+def unknown_fields(value: Any, schema: ObjectSchema, path: str) -> Iterator[UnknownField]:
+    """Yield the fields of plain data that the schema does not have, in the order of the data.
+
+    Args:
+        value: plain data, such as a pod template.
+        schema: schema of the data.
+        path: path of `value`, with which all paths begin.
+    """
+    if isinstance(value, list) and schema.items is not None:
+        for position, item in enumerate(cast("list[Any]", value)):
+            yield from unknown_fields(item, schema.items, f"{path}[{position}]")
+    elif isinstance(value, dict):
+        for name, item in cast("dict[str, Any]", value).items():
+            below = schema.field(name)
+            if below is not None:
+                yield from unknown_fields(item, below, f"{path}.{name}")
+            elif schema.is_closed and item is not None:
+                nearest = get_close_matches(name, schema.properties, n=1)
+                yield UnknownField(f"{path}.{name}", nearest[0] if nearest else "")

@@ -109,14 +109,14 @@ def _add_operators(command: argparse.ArgumentParser) -> None:
 
 
 def _take_over(options: argparse.Namespace) -> int:
-    from controller.command.signals import interruptible  # noqa: PLC0415
+    from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.takeover import take_over  # noqa: PLC0415
 
     return asyncio.run(interruptible(take_over(_change_options(options))))
 
 
 def _hand_back(options: argparse.Namespace) -> int:
-    from controller.command.signals import interruptible  # noqa: PLC0415
+    from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.takeover import hand_back  # noqa: PLC0415
 
     return asyncio.run(interruptible(hand_back(_change_options(options))))

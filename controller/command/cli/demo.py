@@ -73,7 +73,7 @@ def _start(options: argparse.Namespace) -> int:
         service_demo,
         workspace_demo,
     )
-    from controller.command.signals import interruptible  # noqa: PLC0415
+    from controller.command.process import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
     machine = MachineOptions(options.images, options.isolation)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller import __version__
 from controller.command.cli import change_operator, crds, debug, demo, dev, plan, rollout, run
-from controller.command.cli.command_parser import CommandParser
+from controller.command.cli.arguments import CommandParser
 
 if TYPE_CHECKING:
     import argparse

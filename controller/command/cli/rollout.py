@@ -131,8 +131,8 @@ def _add(
 
 
 def _start(options: argparse.Namespace) -> int:
+    from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.rollout import RolloutOptions, rollout  # noqa: PLC0415
-    from controller.command.signals import interruptible  # noqa: PLC0415
 
     known: dict[str, Any] = {
         name: value for name, value in vars(options).items() if name != "start"

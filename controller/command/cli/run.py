@@ -155,11 +155,11 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 def _start(options: argparse.Namespace) -> int:
     from controller.command.kinds import KindSettings  # noqa: PLC0415
-    from controller.command.run.event_loop import run_operator  # noqa: PLC0415  only what it needs
+    from controller.command.process import run_operator  # noqa: PLC0415  only what it needs
     from controller.command.run.run import run  # noqa: PLC0415
 
     if options.check:
-        from controller.command.run.check import check  # noqa: PLC0415
+        from controller.command.run.run import check  # noqa: PLC0415
 
         gates = feature_gates(options)
         return asyncio.run(check(gates, kubeconfig=options.kubeconfig, context=options.context))

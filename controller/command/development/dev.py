@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.command.development.dashboard_addresses import dashboard_addresses
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.images import images_for
-from controller.command.development.process_node import process_node
+from controller.command.development.process_node import images_for, process_node
 from controller.command.development.runs import (
     DEFAULT_NAME,
     claim,
@@ -24,29 +23,93 @@ from controller.command.development.runs import (
     running,
 )
 from controller.command.development.user_dirs import cache_dir
+from controller.command.development.view import ObjectHandler
+from controller.command.development.view.screens import pod_state
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
+from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.command.run.operator import operator_for
-from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, PODS
+from controller.kube.source import ResourceSource
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import WORKSPACE
+from controller.ray.api.ports import DASHBOARD_PORT
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
+from informers import Codec, SharedInformer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from pathlib import Path
 
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.runs import Run
     from controller.devcluster.processes.isolation.selection import IsolationOption
+    from controller.kube.objects import Pod
     from controller.runtime.settings import LogLevel
+
+
+# Announces where Ray's dashboards can be reached from this machine.
+
+
+@asynccontextmanager
+async def dashboard_addresses(
+    cluster: EmbeddedCluster, say: Callable[[str], None], *, ray: str
+) -> AsyncGenerator[None]:
+    """Announce the dashboard address of every head that becomes ready.
+
+    The address is that of the head's pod, so a replacement head has a new one.
+
+    Args:
+        cluster: where the heads are.
+        say: called with each sentence.
+        ray: Ray's own program, which can submit jobs there.
+    """
+    heads = SharedInformer(
+        "dev-heads",
+        ResourceSource(cluster.client("manta-dev"), PODS, label_selector="ray.io/node-type=head"),
+        Codec(PODS.view),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(),
+    )
+    heads.add_handler(ObjectHandler(_Heads(say, ray).saw_pod))
+    running = asyncio.create_task(heads.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+
+
+class _Heads:
+    def __init__(self, say: Callable[[str], None], ray: str) -> None:
+        self._say = say
+        self._ray = ray
+        self._said: dict[str, str] = {}
+
+    def saw_pod(self, key: str, pod: Pod | None) -> None:
+        """Announce the dashboard once for each address."""
+        if pod is None:
+            self._said.pop(key, None)
+        elif pod_state(pod) == "Ready":
+            address = f"http://{pod.status.pod_ip}:{_port(pod)}"
+            if self._said.get(key) != address:
+                self._said[key] = address
+                cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
+                self._say(
+                    f"RayCluster {pod.metadata.namespace}/{cluster}: dashboard at {address} "
+                    f"({self._ray} job submit --address {address} -- COMMAND)"
+                )
+
+
+def _port(pod: Pod) -> int:
+    ports = (port for container in pod.spec.containers for port in container.ports)
+    return next((port.container_port for port in ports if port.name == "dashboard"), DASHBOARD_PORT)
 
 
 def default_kubeconfig(name: str, environment: Mapping[str, str] = os.environ) -> Path:

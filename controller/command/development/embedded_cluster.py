@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.command.clock import wall
+from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
@@ -27,8 +27,8 @@ from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_def
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
-from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.client import Client
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import CRDS
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.command.clock import wall
-from controller.command.development.images import ray_program
+from controller.command.development.rayenv import VARIABLES, create_ray_environment, ray_environment
+from controller.command.development.rayenv.environment import progress_for_people
+from controller.command.process import wall
 from controller.devcluster.gateway.controller import GatewayController
 from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
+from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.devcluster.processes.isolation.selection import (
+    IsolationOption,
     IsolationUnavailable,
+    SelectedIsolation,
     select_isolation,
 )
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
@@ -25,13 +30,86 @@ from controller.devcluster.processes.output import Outputs
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.processes.images import Image, Images
-from controller.devcluster.processes.isolation.selection import IsolationOption, SelectedIsolation
+
+
+# `--image NAME=PATH` and `--ray`: local environments used in place of images.
+
+RAY_IMAGE = "rayproject/ray"
+"""The image that the environment of `--ray` replaces, whatever its tag."""
+
+
+def parse_images(options: Sequence[str]) -> dict[str, Image]:
+    """Return environments by the name of the image that each replaces.
+
+    Args:
+        options: what was given with `--image`, each `NAME=PATH`.
+
+    Raises:
+        ConfigurationError: one of them cannot be used; the message says which, and what to do.
+    """
+    images: dict[str, Image] = {}
+    for option in options:
+        name, _, path = option.rpartition("=")
+        if not name or not path:
+            raise ConfigurationError(
+                f"--image {option}: write NAME=PATH, the name of an image and the folder of a "
+                f"virtual environment that stands for it, as in {RAY_IMAGE}=/home/me/venv"
+            )
+        if name in images:
+            raise ConfigurationError(f"--image {option}: {name} has another environment already")
+        images[name] = Image(_environment(option, path), env=VARIABLES)
+    return images
+
+
+def _environment(option: str, path: str) -> Path:
+    folder = Path(path).expanduser().absolute()
+    if not (folder / "bin").is_dir():
+        what = "has no folder bin" if folder.is_dir() else "is not a folder"
+        raise ConfigurationError(
+            f"--image {option}: {folder} {what}; give the folder of a virtual environment "
+            "(python3 -m venv FOLDER makes one)"
+        )
+    return folder
+
+
+async def images_for(options: Sequence[str], *, ray: bool) -> Images:
+    """Return environments for the given images; with `ray`, always one for Ray's image.
+
+    Raises:
+        ConfigurationError: one of them is not available; the message says why and names a remedy.
+    """
+    images = parse_images(options)
+    if ray and RAY_IMAGE not in images:
+        images[RAY_IMAGE] = await ray_image()
+    return Images(images)
+
+
+def ray_program(images: Images) -> str:
+    """Return the path of `ray` in the environment for Ray's image; `ray` if there is none."""
+    try:
+        program = images.find(RAY_IMAGE).path / "bin" / "ray"
+    except UnknownImage:
+        return "ray"
+    return str(program) if program.exists() else "ray"
+
+
+async def ray_image() -> Image:
+    """Return the environment with the Ray version that Manta pins, created if it does not exist.
+
+    Raises:
+        ConfigurationError: it cannot be created; the message says why and names a remedy.
+    """
+    environment = ray_environment()
+    progress = progress_for_people()
+    try:
+        await create_ray_environment(environment, progress)
+    finally:
+        progress.close()
+    return Image(environment.folder, env=VARIABLES)
 
 
 class ProcessNode:

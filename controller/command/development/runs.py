@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from controller.command.development.dev_context import DevContext
+from controller.command.development.kubeconfig_file import DevContext
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

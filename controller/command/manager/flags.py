@@ -8,14 +8,139 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.command.manager.configuration import Configuration, read_configuration
-from controller.command.manager.go_flags import parse, truth
+from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from controller.runtime.settings import LogLevel
+
+
+# KubeRay's configuration file: `config.ray.io/v1alpha1`, kind `Configuration`.
+#
+# Fields and defaults are those of the flags; additional fields hold sidecars and defaults of pods.
+# Unknown fields are ignored, as KubeRay does; a value of the wrong type is an error.
+
+_KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
+
+_LIMITS: Final = YamlLimits(bytes=1 << 20)
+"""No ConfigMap can hold more."""
+
+
+class Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    """The operator's settings, from flags or from a file. The names are KubeRay's.
+
+    Attributes:
+        qps: maximum requests a second to the API server; None for no limit.
+        burst: requests that may be sent at once; None for no limit.
+    """
+
+    qps: float | None = None
+    burst: int | None = None
+    enable_leader_election: bool = True
+    leader_election_namespace: str = ""
+    metrics_addr: str = ":8080"
+    probe_addr: str = ":8082"
+    log_file: str = ""
+    log_file_encoder: str = "json"
+    log_stdout_encoder: str = "json"
+    batch_scheduler: str = ""
+    enable_batch_scheduler: bool = False
+    watch_namespace: str = ""
+    head_sidecar_containers: tuple[dict[str, Any], ...] = ()
+    worker_sidecar_containers: tuple[dict[str, Any], ...] = ()
+    default_container_envs: tuple[dict[str, Any], ...] = ()
+    default_pod_annotations: dict[str, str] = {}
+    default_pod_labels: dict[str, str] = {}
+    reconcile_concurrency: int = 1
+    use_kubernetes_proxy: bool = False
+    enable_metrics: bool = False
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Return the configuration in a file.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file and, where known, the field.
+    """
+    try:
+        found = read_yaml_mapping(path.read_text(), _LIMITS)
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    except InvalidYaml as error:
+        raise ValueError(f"the configuration in {path} {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if (found.get("apiVersion"), found.get("kind")) != _KIND:
+        raise ValueError(f"{path}: apiVersion and kind must be {' and '.join(_KIND)}")
+    given = {key: value for key, value in found.items() if value is not None}
+    try:
+        return msgspec.convert(given, Configuration)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+# Command lines as Go's `flag` package reads them.
+#
+# One dash or two, `-flag=value` or `-flag value`; a boolean flag takes a value only after `=`.
+# Reading ends at `--` or the first word that is not a flag. Only empty words may follow: KubeRay's
+# chart adds one if no feature gate is set.
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def truth(text: str) -> bool:
+    """Parse a boolean as `strconv.ParseBool` does. Raises `ValueError` for anything else."""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError("neither true nor false")
+
+
+def parse(
+    arguments: Sequence[str], flags: Mapping[str, Callable[[str], object]]
+) -> dict[str, object]:
+    """Return the values of the given flags by name; of a repeated flag the last one counts.
+
+    Args:
+        arguments: the words of the command line.
+        flags: reads the value of each flag; `truth` makes it a boolean one.
+
+    Raises:
+        ValueError: a flag does not exist, lacks its value or cannot be read; the message names it.
+    """
+    found: dict[str, object] = {}
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word in {"-", "--"}:
+            if word != "--":
+                words.insert(0, word)
+            break
+        name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
+        if name not in flags:
+            raise ValueError(f"-{name}: there is no such flag; see -help")
+        if not equals:
+            value = _next_value(name, words, boolean=flags[name] is truth)
+        try:
+            found[name] = flags[name](value)
+        except ValueError as error:
+            raise ValueError(f"-{name}={value}: {error}") from error
+    if left := next(filter(None, words), ""):
+        raise ValueError(f"{left!r} is not a flag; see -help")
+    return found
+
+
+def _next_value(name: str, words: list[str], *, boolean: bool) -> str:
+    if boolean:
+        return "true"
+    if not words:
+        raise ValueError(f"-{name}: a value is missing")
+    return words.pop(0)
+
 
 _LEVELS: Final[Mapping[str, LogLevel]] = {
     "debug": "debug",

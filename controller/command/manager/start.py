@@ -12,7 +12,7 @@ from controller import __version__
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import help_text, read_options
 from controller.command.option_names import with_option
-from controller.command.run.event_loop import run_operator
+from controller.command.process import run_operator
 from controller.command.run.run import log_as, run
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates

@@ -10,7 +10,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.command.clock import wall
+from controller.command.process import wall
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
@@ -19,7 +19,7 @@ from controller.ray.api import custom_resource_definitions
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from controller.apimachinery.schemas.definition import Definition
+    from controller.apimachinery.schemas.schema import Definition
 
 
 @asynccontextmanager

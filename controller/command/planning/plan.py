@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 import controller
-from controller.command.clock import wall
-from controller.command.connection import connected
+from controller.command.connection import connected, with_remedy
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import write_text
-from controller.command.remedies import with_remedy
+from controller.command.process import wall
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.ray.api.feature_gates import WORKSPACE
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from controller.apimachinery.conditions import is_true, rfc3339
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import index_by_owner
-from controller.apimachinery.patches.json_patch import json_patch
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
 from controller.runtime.kind import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.kind import CreateError, Kind
     from controller.runtime.plan import AnyLookup, LiveList, LogTail, Target, Write
+
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -319,3 +320,46 @@ def _running(pod: Json, number: int, now: str) -> Json:
             for container in pod["spec"]["containers"]
         ],
     }
+
+
+# The objects that an upgrade in progress removes, whatever is edited.
+#
+# An operator that takes over continues such an upgrade, as the earlier one would have done.
+
+_ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
+
+
+def replaced_objects(service: Json, clusters: Iterable[Json], objects: Iterable[Json]) -> set[str]:
+    """Return the uids of clusters that are being replaced, and of all their objects.
+
+    Args:
+        service: the RayService as the API server has it.
+        clusters: RayClusters, its own among them.
+        objects: all that may belong to a cluster.
+    """
+    found = _replaced_clusters(service, clusters)
+    owners = {each["metadata"].get("uid", ""): owner_uid(each) for each in objects}
+    while more := {uid for uid, owner in owners.items() if owner in found} - found:
+        found |= more
+    return found
+
+
+def _replaced_clusters(service: Json, clusters: Iterable[Json]) -> set[str]:
+    """Return the uids of clusters that the status no longer names or that are being replaced.
+
+    Empty if the active cluster is gone: then it is unknown which cluster serves.
+    """
+    status = mapping(service.get("status"))
+    active, pending = (mapping(status.get(role)).get("rayClusterName", "") for role in _ROLES)
+    own = {
+        each["metadata"]["name"]: each["metadata"]["uid"]
+        for each in clusters
+        if owner_uid(each) == service["metadata"]["uid"]
+    }
+    if active not in own:
+        return set()
+    names = own.keys() - {active, pending}
+    if pending in own:
+        back = is_true(status.get("conditions") or (), "RollbackInProgress")
+        names |= {pending if back else active}
+    return {own[name] for name in names}

@@ -2,29 +2,244 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+import yaml
 
 import controller
-from controller.command.connection import connected
-from controller.command.remedies import with_remedy
-from controller.command.rollout.errors import RolloutError
-from controller.command.rollout.history import show_history
-from controller.command.rollout.pausing import set_paused
-from controller.command.rollout.report import Report
-from controller.command.rollout.status import follow
-from controller.command.rollout.undo import undo
-from controller.command.rollout.workload import parse_workload
-from controller.kube.errors import ConfigurationError, KubeError
+from controller.command.connection import connected, with_remedy
+from controller.command.planning.object_plan import differences
+from controller.command.rollout.kinds import RolloutError
+from controller.command.rollout.workload import (
+    Report,
+    change,
+    choose,
+    parse_workload,
+    read,
+    revisions_of,
+)
+from controller.kube.errors import (
+    ConfigurationError,
+    KubeError,
+    ServerError,
+    ServerTimeout,
+    TooManyRequests,
+    TransportError,
+    UnexpectedResponse,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from controller.command.planning.object_plan import Difference
+    from controller.command.rollout.kinds import RolloutProgress
+    from controller.command.rollout.workload import TemplateRevision, Workload
     from controller.kube.client import Client
+
+
+# `manta rollout history`: lists the revisions that can be restored.
+
+_COLUMNS = ("REVISION", "CURRENT", "CREATED", "IMAGES", "CHANGE-CAUSE")
+
+
+async def show_history(
+    client: Client, workload: Workload, report: Report, *, revision: int
+) -> None:
+    """Print all revisions, or the templates of the one with this number.
+
+    Raises:
+        RolloutError: the object or the revision does not exist.
+    """
+    found = await revisions_of(client, workload, await read(client, workload))
+    if revision:
+        _show_templates(report, workload, choose(found, revision, workload))
+    else:
+        _show_list(report, workload, found)
+
+
+def _show_templates(report: Report, workload: Workload, revision: TemplateRevision) -> None:
+    report.value(msgspec.to_builtins(revision))
+    report.line(f"{workload} with revision #{revision.revision}", "bold")
+    report.line(yaml.safe_dump(revision.templates, sort_keys=False).rstrip())
+
+
+def _show_list(report: Report, workload: Workload, revisions: Sequence[TemplateRevision]) -> None:
+    report.value({"revisions": list(map(_without_templates, revisions))})
+    report.line(str(workload), "bold")
+    current = next((n for n, each in enumerate(revisions, start=1) if each.current), None)
+    report.table([_COLUMNS, *map(_row, revisions)], highlighted=current)
+
+
+def _row(revision: TemplateRevision) -> tuple[str, ...]:
+    return (
+        str(revision.revision),
+        "*" if revision.current else "",
+        revision.created,
+        ",".join(revision.images) or "<none>",
+        revision.change_cause or "<none>",
+    )
+
+
+def _without_templates(revision: TemplateRevision) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(revision)
+    return {key: value for key, value in told.items() if key != "templates"}
+
+
+# `manta rollout pause` and `resume`.
+
+Json = dict[str, Any]
+
+
+async def set_paused(client: Client, workload: Workload, report: Report, *, paused: bool) -> None:
+    """Pause or resume.
+
+    Raises:
+        RolloutError: it is so already, there are no rolling updates, or the server drops it.
+    """
+    kind, done = workload.kind, "paused" if paused else "resumed"
+
+    def edit(obj: Json) -> Json:
+        if kind.is_paused(obj) == paused:
+            raise RolloutError(f"{workload} is {'already' if paused else 'not'} paused")
+        return kind.with_pause(obj, paused=paused)
+
+    stored = await change(client, workload, edit)
+    if kind.is_paused(stored) != paused:
+        raise RolloutError(
+            f"{workload} was not {done}: the installed definition drops the field; install this "
+            "operator's definitions (manta crds | kubectl apply -f -)"
+        )
+    report.result(done)
+
+
+# `manta rollout status`: follows a rollout until it is complete or has failed.
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks at the object."""
+
+_PASSING: Final = (
+    TransportError,
+    UnexpectedResponse,
+    TooManyRequests,
+    ServerTimeout,
+    ServerError,
+)
+"""Errors that do not concern the object, such as while the API server restarts."""
+
+
+async def follow(
+    client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
+) -> RolloutProgress:
+    """Return the progress when the rollout is over, or now.
+
+    Once the object has been read, an API server that does not answer is waited for.
+
+    Args:
+        client: to ask with.
+        workload: what is rolled out.
+        report: gets a line whenever something has changed.
+        watch: whether to wait for the end.
+        patience: seconds to wait; 0 means for ever.
+
+    Raises:
+        RolloutError: the object does not exist, or `patience` is at an end.
+        KubeError: the first look failed, or another one did for good.
+    """
+    told = ""
+    try:
+        async with asyncio.timeout(patience or None):
+            while True:
+                try:
+                    found = workload.kind.progress(await read(client, workload))
+                except _PASSING as error:
+                    if not told:
+                        raise
+                    found, text = None, f"Waiting for the API server: {error}..."
+                else:
+                    text = sentence(workload, found)
+                if text != told:
+                    report.line(text, _style(found))
+                    told = text
+                if found is not None and (found.is_over or not watch):
+                    return found
+                await asyncio.sleep(INTERVAL)
+    except TimeoutError:
+        raise RolloutError(
+            f"{workload} was not rolled out within {patience:g} s: {told or 'nothing is known'}"
+        ) from None
+
+
+def sentence(workload: Workload, progress: RolloutProgress) -> str:
+    """Return one line, in kubectl's words where it has any."""
+    name = f'{workload.kind.resource.kind.lower()} "{workload.name}"'
+    match progress.state:
+        case "complete":
+            return f"{name} successfully rolled out"
+        case "failed":
+            return f"{name} cannot be rolled out: {progress.message}"
+        case "unobserved":
+            return f"Waiting for {name} spec update to be observed..."
+        case "paused":
+            remedy = f"resume it with `manta rollout resume {workload.argument}`"
+            return f"{name} is paused: {progress.message}; {remedy}"
+        case "rolling":
+            return f"Waiting for {name} rollout to finish: {progress.message}..."
+
+
+def _style(progress: RolloutProgress | None) -> str:
+    state = "" if progress is None else progress.state
+    return {"complete": "green", "failed": "red", "paused": "yellow"}.get(state, "")
+
+
+# `manta rollout undo`: restores the templates of an earlier revision.
+
+
+async def undo(
+    client: Client, workload: Workload, report: Report, *, revision: int, dry_run: bool
+) -> None:
+    """Restore the templates of a revision.
+
+    Args:
+        client: to read and write with.
+        workload: what is rolled back.
+        report: gets the result.
+        revision: its number; 0 for the newest one but the present one.
+        dry_run: whether only to report what would change.
+
+    Raises:
+        RolloutError: there is no such revision, or there are no rolling updates.
+    """
+    kind, present = workload.kind, await read(client, workload)
+    paused = kind.is_paused(present)
+    chosen = choose(await revisions_of(client, workload, present), revision, workload)
+    wanted = kind.with_templates(present, chosen.templates)
+    edits = list(differences(kind.templates_of(present), kind.templates_of(wanted)))
+    for sentence in kind.left_alone(present, chosen.templates):
+        sys.stderr.write(f"note: {sentence}\n")
+    number = chosen.revision
+    if not edits:
+        report.result(f"skipped rollback (current template already matches revision {number})")
+    elif dry_run:
+        report.result(f"would be rolled back to revision {number}", edits=edits)
+        _show(report, edits)
+    else:
+        await change(client, workload, lambda obj: kind.with_templates(obj, chosen.templates))
+        report.result(f"rolled back to revision {number}")
+        if paused:
+            remedy = f"manta rollout resume {workload.argument}"
+            sys.stderr.write(f"note: it is paused; no pod is replaced before `{remedy}`\n")
+
+
+def _show(report: Report, edits: Sequence[Difference]) -> None:
+    for each in edits:
+        old, new = (msgspec.json.encode(value).decode() for value in (each.old, each.new))
+        report.line(f"  {each.path}: {old} -> {new}", "yellow")
+
 
 USER_AGENT = f"manta-rollout/{controller.__version__}"
 

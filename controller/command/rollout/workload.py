@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from controller.command.rollout.raycluster import RayClusterRollout
-from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
-from controller.kube.errors import ConfigurationError
+import msgspec
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.command.rollout.kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
+from controller.kube.errors import ConfigurationError, Conflict, Forbidden, NotFound
+from controller.kube.resources import CONTROLLER_REVISIONS
+from controller.ray.pods.hashes.template_hash import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TextIO
 
-    from controller.command.rollout.progress import RolloutProgress
+    from controller.command.rollout.kinds import RolloutProgress
+    from controller.kube.client import Client
     from controller.kube.resources import Resource
+
 
 Json = dict[str, Any]
 
@@ -129,3 +137,189 @@ def _kind(type_: str) -> RolloutKind | None:
     if kind is None or group.removeprefix(f"{kind.resource.version}.") in {"", kind.resource.group}:
         return kind
     return None
+
+
+# The kept revisions of an object, with their data.
+
+
+class TemplateRevision(msgspec.Struct, frozen=True, rename="camel"):
+    """One revision.
+
+    Attributes:
+        revision: its number.
+        name: name of the ControllerRevision.
+        created: when it was first seen, RFC 3339.
+        current: whether the object has its templates now.
+        images: the images of Ray, each once.
+        change_cause: the annotation `kubernetes.io/change-cause`; may be empty.
+        templates: what it brings back.
+    """
+
+    revision: int
+    name: str
+    created: str
+    current: bool
+    images: tuple[str, ...]
+    change_cause: str
+    templates: Json
+
+
+async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[TemplateRevision]:
+    """Return all revisions, by number.
+
+    Raises:
+        RolloutError: they may not be read.
+    """
+    path = CONTROLLER_REVISIONS.path(workload.namespace)
+    try:
+        listed = await client.request_json("GET", path)
+    except Forbidden as error:
+        raise RolloutError(
+            f"the history may not be read: {error}; ask for the right to list controllerrevisions"
+        ) from error
+    uid = obj["metadata"]["uid"]
+    owned = [each for each in listed.get("items") or () if _owner(each) == uid]
+    present = workload.kind.templates_of(obj)
+    found = [_revision(workload, each, present) for each in owned]
+    return sorted(found, key=lambda each: (each.revision, each.name))
+
+
+def choose(
+    revisions: Sequence[TemplateRevision], number: int, workload: Workload
+) -> TemplateRevision:
+    """Return the revision of a number; with 0 the newest one that is not the present one.
+
+    Raises:
+        RolloutError: there is none.
+    """
+    if not revisions:
+        raise RolloutError(
+            f"{workload} has no history; it begins when the operator sees the strategy "
+            "RollingUpdate, and needs the right to create controllerrevisions"
+        )
+    if number:
+        found = [each for each in revisions if each.revision == number]
+        numbers = ", ".join(str(each.revision) for each in revisions)
+        missing = f"{workload} has no revision {number}; there are {numbers}"
+    else:
+        found = [each for each in revisions if not each.current]
+        missing = (
+            f"{workload} has only one revision, the present one, so there is nothing to undo; "
+            "apply an earlier manifest instead"
+        )
+    if not found:
+        raise RolloutError(missing)
+    return found[-1]
+
+
+def _owner(revision: Json) -> str:
+    owners: list[Json] = revision["metadata"].get("ownerReferences") or []
+    return next((each.get("uid", "") for each in owners if each.get("controller")), "")
+
+
+def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
+    meta, templates = raw["metadata"], mapping(dig(raw, "data", "spec"))
+    cause = mapping(meta.get("annotations")).get("kubernetes.io/change-cause", "")
+    return TemplateRevision(
+        raw.get("revision", 0),
+        meta["name"],
+        meta.get("creationTimestamp", ""),
+        digest(templates) == digest(present),
+        tuple(workload.kind.images_of(templates)),
+        cause,
+        templates,
+    )
+
+
+# Reports of a command: lines for people, or one JSON document for programs.
+
+_STYLES: Final = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
+
+
+class Report:
+    """Writes to a stream: in colour on a terminal that wants it.
+
+    Args:
+        workload: what the report is about.
+        stream: usually standard output.
+        as_json: whether only values are written, and no lines.
+    """
+
+    def __init__(self, workload: Workload, stream: TextIO, *, as_json: bool) -> None:
+        self._workload = workload
+        self._stream = stream
+        self._as_json = as_json
+        self._coloured = stream.isatty() and "NO_COLOR" not in os.environ
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print one line of text; `style` is a colour or `bold`."""
+        if self._as_json:
+            return
+        if style and self._coloured:
+            text = f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+        self._write(text)
+
+    def table(self, rows: Sequence[Sequence[str]], *, highlighted: int | None = None) -> None:
+        """Print columns as kubectl aligns them; the first row is the heading."""
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for number, row in enumerate(rows):
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            style = "green" if number == highlighted else "bold" if number == 0 else ""
+            self.line("   ".join(cells).rstrip(), style)
+
+    def value(self, fields: dict[str, Any]) -> None:
+        """Print the JSON document: these fields after those that identify the object."""
+        if not self._as_json:
+            return
+        workload = self._workload
+        identity = {
+            "kind": workload.kind.resource.kind,
+            "namespace": workload.namespace,
+            "object": workload.name,
+        }
+        encoded = msgspec.json.encode({**identity, **fields})
+        self._write(msgspec.json.format(encoded, indent=2).decode())
+
+    def result(self, text: str, **fields: Any) -> None:
+        """Report what was done, a predicate of the object."""
+        self.value({"result": text, **fields})
+        self.line(f"{self._workload} {text}")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+
+# Changes an object under its resource version, and retries after a conflict.
+
+_ATTEMPTS: Final = 5
+
+
+async def read(client: Client, workload: Workload) -> Json:
+    """Return the object as plain data.
+
+    Raises:
+        RolloutError: it does not exist.
+    """
+    try:
+        return await client.get_raw(workload.kind.resource, workload.namespace, workload.name)
+    except NotFound:
+        raise RolloutError(
+            f"{workload} does not exist in namespace {workload.namespace}; -n chooses another one"
+        ) from None
+
+
+async def change(client: Client, workload: Workload, edit: Callable[[Json], Json]) -> Json:
+    """Replace the object by `edit` of it; returns what is stored.
+
+    Raises:
+        RolloutError: it does not exist, or others change it all the time.
+    """
+    for _ in range(_ATTEMPTS):
+        wanted = edit(await read(client, workload))
+        try:
+            await client.replace(workload.kind.resource, workload.namespace, workload.name, wanted)
+        except Conflict:
+            continue
+        return await read(client, workload)
+    raise RolloutError(f"{workload} is being changed all the time; try again")

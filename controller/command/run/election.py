@@ -13,11 +13,11 @@ import uuid
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from controller.command.clock import wall
-from controller.kube.authentication.incluster import SERVICE_ACCOUNT
-from controller.kube.authentication.load import load_credentials
+from controller.command.process import wall
+from controller.kube.credentials import SERVICE_ACCOUNT
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.runtime.leaderelection import (
     ElectionMetrics,
     ElectionTiming,

@@ -12,8 +12,8 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
-from controller.command.clock import wall
 from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
+from controller.command.process import wall
 from controller.command.run.election import identity
 from controller.command.run.other_operators import OtherOperators
 from controller.kube.client import Client
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
     from datetime import datetime
 
-    from controller.kube.authentication.credentials import Credentials
+    from controller.kube.credentials import Credentials
     from controller.kube.resources import Resource
     from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings

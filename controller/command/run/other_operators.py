@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from prometheus_client import Gauge
 
+from controller.apimachinery.conditions import CLOCK_SKEW, time_of
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.timestamps import CLOCK_SKEW, time_of
 from controller.kube.errors import Forbidden
 from controller.kube.resources import EVENTS, PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES

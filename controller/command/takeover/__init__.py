@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.command.takeover.options import ChangeOptions
+from controller.command.takeover.deployments import ChangeOptions
 from controller.command.takeover.run import hand_back, take_over
 
 __all__ = ["ChangeOptions", "hand_back", "take_over"]

@@ -12,30 +12,32 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import controller
+from controller.command.connection import with_remedy
 from controller.command.planning import PlanRequest, plan
-from controller.command.remedies import with_remedy
 from controller.command.takeover.deployments import (
     BEFORE,
     DEPLOYMENTS,
+    RELEASE,
+    ChangeFailed,
     Deployment,
+    Helm,
+    check_image,
     kuberay,
     scale,
+    split_image,
     wait_until_available,
     wait_until_gone,
 )
-from controller.command.takeover.helm import Helm, split_image
-from controller.command.takeover.image_check import check_image
-from controller.command.takeover.options import RELEASE, ChangeFailed
-from controller.kube.authentication.load import load_credentials
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from controller.command.takeover.options import ChangeOptions
+    from controller.command.takeover.deployments import ChangeOptions
 
 USER_AGENT = f"manta-take-over/{controller.__version__}"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from controller.apimachinery.patches.json_patch import same_json
+from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.managed_fields import (
     BEFORE,
     FieldOwner,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
-from controller.apimachinery.patches.json_patch import same_json
+from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.builtin_types import table
 from controller.devcluster.apiserver.objects import entries
 

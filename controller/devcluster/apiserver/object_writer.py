@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.patches.json_patch import same_json
+from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.apply import apply_object
 from controller.devcluster.apiserver.bodies import (
     accept,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.apimachinery.patches.json_patch import MalformedPatchError, PatchError, json_patch
+from controller.apimachinery.patches import MalformedPatchError, PatchError, json_patch
 from controller.devcluster.apiserver.builtin_types import Field, table
 from controller.devcluster.apiserver.messages import decode, decode_object
 from controller.devcluster.apiserver.objects import entries

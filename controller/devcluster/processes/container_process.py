@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.output import Pipe
-from controller.kube.clean_up import ends_within
+from controller.kube.http import ends_within
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -10,12 +10,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import (
-    CustomObject,
-    only,
-    parse,
-    read_conditions,
-)
+from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
 from controller.kaito.api import labels
 from controller.kube.objects import View
 from controller.kube.resources import Resource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import (
     INFERENCE_FIELDS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, tells
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.messages import cut, what_failed

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import READY
+from controller.apimachinery.conditions import CLOCK_SKEW, READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
-from controller.apimachinery.timestamps import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
 from controller.kaito.api import labels
 from controller.kaito.api.messages import cut
 from controller.kaito.provisioning.commitment import Commitment, Slot

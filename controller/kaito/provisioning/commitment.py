@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
+from controller.apimachinery.conditions import parse_rfc3339, rfc3339
 from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from controller.apimachinery.conditions import parse_rfc3339
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kaito.api import labels
 from controller.kaito.provisioning.claims import (
     ClaimSettings,

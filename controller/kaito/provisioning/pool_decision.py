@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kaito.provisioning.claims import BENIGN_REASONS, ClaimState, ObservedClaim
 from controller.kaito.provisioning.pools import PoolCommitment, PoolOwner
 

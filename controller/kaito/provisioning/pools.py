@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.conditions import READY
+from controller.apimachinery.conditions import READY, time_of
 from controller.apimachinery.ownership import OWNER_UID, owner_uid
-from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.provisioning.commitment import MOST_NODES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.memo import SpecificationMemo
+from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.workspace import WORKSPACES

@@ -38,7 +38,7 @@ from controller.kaito.workspace.pools import CLAIM_SCOPE, observe_pool, serves_p
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kaito.api.karpenter import NodeClaim
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import Lookups, ModelMetadata

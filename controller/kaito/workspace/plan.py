@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import counted_from, time_of
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import counted_from, time_of
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.workspace import WORKSPACES

@@ -10,9 +10,9 @@ from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
     READY,
     ConditionSet,
+    job_end,
     stored_message,
 )
-from controller.apimachinery.job_end import job_end
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.messages import failure_event, failure_reason, what_failed

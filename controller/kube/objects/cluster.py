@@ -1,10 +1,14 @@
-"""Namespaces, nodes, roles and definitions, and the data that pods read and store."""
+"""Nodes, namespaces and secrets; services and what leads to them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from controller.kube.objects.metadata import KubeObject, View
+import msgspec
+
+from controller.kube.objects.metadata import Condition, KubeObject, View
+
+# Namespaces, nodes, roles and definitions, and the data that pods read and store.
 
 
 class ClaimResources(View, frozen=True):
@@ -73,3 +77,126 @@ class CustomResourceDefinition(KubeObject, frozen=True):
     """A CustomResourceDefinition; the specification stays plain data."""
 
     spec: dict[str, Any] | None = None
+
+
+# Services, and what brings requests to them: Ingresses, Routes and Gateways.
+
+
+class ServicePort(View, frozen=True):
+    """`spec.ports[]` of a Service."""
+
+    name: str = ""
+    port: int = 0
+    target_port: int | str = 0
+    node_port: int = 0
+    protocol: str = "TCP"
+    app_protocol: str | None = None
+
+
+class ServiceSpec(View, frozen=True):
+    """`spec` of a Service, complete: a user may set any field."""
+
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    selector: dict[str, str] | None = None
+    ports: tuple[ServicePort, ...] = ()
+    publish_not_ready_addresses: bool = False
+    allocate_load_balancer_node_ports: bool | None = None
+    cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
+    external_ips: tuple[str, ...] = msgspec.field(default=(), name="externalIPs")
+    external_name: str = ""
+    external_traffic_policy: str = ""
+    health_check_node_port: int = 0
+    internal_traffic_policy: str = ""
+    ip_families: tuple[str, ...] = ()
+    ip_family_policy: str = ""
+    load_balancer_class: str = ""
+    load_balancer_ip: str = msgspec.field(default="", name="loadBalancerIP")
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    session_affinity: str = ""
+    session_affinity_config: dict[str, Any] | None = None
+    traffic_distribution: str = ""
+
+
+class Service(KubeObject, frozen=True):
+    """A Service."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class IngressSpec(View, frozen=True):
+    """`spec` of an Ingress. Rules stay plain data, because they are only compared."""
+
+    ingress_class_name: str | None = None
+    rules: tuple[dict[str, Any], ...] = ()
+    tls: tuple[dict[str, Any], ...] = ()
+
+
+class Ingress(KubeObject, frozen=True):
+    """An Ingress."""
+
+    spec: IngressSpec = IngressSpec()
+
+
+class RouteSpec(View, frozen=True):
+    """`spec` of an OpenShift Route."""
+
+    to: dict[str, Any] | None = None
+    port: dict[str, Any] | None = None
+    wildcard_policy: str = ""
+
+
+class Route(KubeObject, frozen=True):
+    """An OpenShift Route."""
+
+    spec: RouteSpec = RouteSpec()
+
+
+class GatewaySpec(View, frozen=True):
+    """`spec` of a Gateway. Listeners stay plain data."""
+
+    gateway_class_name: str = ""
+    listeners: tuple[dict[str, Any], ...] = ()
+
+
+class GatewayStatus(View, frozen=True):
+    """`status` of a Gateway. Addresses stay plain data."""
+
+    addresses: tuple[dict[str, Any], ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Gateway(KubeObject, frozen=True):
+    """A Gateway of the Gateway API."""
+
+    spec: GatewaySpec = GatewaySpec()
+    status: GatewayStatus = GatewayStatus()
+
+
+class HTTPRouteSpec(View, frozen=True):
+    """`spec` of an HTTPRoute. Lists stay plain data."""
+
+    parent_refs: tuple[dict[str, Any], ...] = ()
+    hostnames: tuple[str, ...] = ()
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+class RouteParentStatus(View, frozen=True):
+    """`status.parents[]` of an HTTPRoute: what the controller of one parent reports."""
+
+    parent_ref: dict[str, Any]
+    controller_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class HTTPRouteStatus(View, frozen=True):
+    """`status` of an HTTPRoute."""
+
+    parents: tuple[RouteParentStatus, ...] = ()
+
+
+class HTTPRoute(KubeObject, frozen=True):
+    """An HTTPRoute of the Gateway API."""
+
+    spec: HTTPRouteSpec = HTTPRouteSpec()
+    status: HTTPRouteStatus = HTTPRouteStatus()

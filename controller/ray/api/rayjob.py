@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
+from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import (
     mapping,
     only,
@@ -17,7 +18,6 @@ from controller.apimachinery.custom_object import (
     parse_readable,
     read_conditions,
 )
-from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import View
 from controller.kube.resources import Resource
 from controller.ray.api.ray_object import RayObject

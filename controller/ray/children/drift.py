@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.patches import difference
 from controller.ray.children.child import OwnerConflict
 from controller.ray.children.owned_fields import read_owned_fields
 

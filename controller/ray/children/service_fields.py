@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.patches import difference
 from controller.ray.children.child import DesiredFields, all_fields
 
 if TYPE_CHECKING:

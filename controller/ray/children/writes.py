@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.patches.merge_patch import holds_list
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
+from controller.apimachinery.patches import holds_list
 from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import child_scope
 from controller.ray.permissions import granted

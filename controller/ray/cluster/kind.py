@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import SpecificationMemo
+from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.ray.cluster.observed.children import ObservedChildren
 from controller.ray.cluster.observed.cleanup import Cleanup
 from controller.ray.cluster.observed.ray_view import RayView

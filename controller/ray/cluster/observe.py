@@ -34,7 +34,7 @@ from controller.runtime.kind import owned_by
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster

@@ -13,7 +13,7 @@ from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob

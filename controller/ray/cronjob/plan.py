@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controller.apimachinery.conditions import READY, find_condition, stored_message
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import READY, find_condition, rfc3339, stored_message
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.diagnosis.writes import failure_cause

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 
 if TYPE_CHECKING:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
-from controller.apimachinery.timestamps import rfc3339, time_of
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    rfc3339,
+    time_of,
+)
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.runs import RunPhase
 from controller.runtime.plan import StatusPatch

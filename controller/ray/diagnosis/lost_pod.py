@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.ray.api.pod_state import condition
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD, ITS_REPLACEMENT, component_of_pod, diagnose_pod

@@ -9,7 +9,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import rfc3339, time_of
+from controller.apimachinery.conditions import rfc3339, time_of
 from controller.ray.api.pod_state import (
     condition,
     group_of,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import condition, group_of, is_head
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import CONTESTED, READY, find_condition, is_true
+from controller.apimachinery.conditions import CONTESTED, READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, mapping
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api.cluster_condition_types import HEAD_POD_READY, PROVISIONED, SUSPENDED
 
 if TYPE_CHECKING:

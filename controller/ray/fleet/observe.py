@@ -20,7 +20,7 @@ from controller.runtime.kind import owned_by
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, status_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import (
     HEAD_POD_NOT_FOUND,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
+from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS

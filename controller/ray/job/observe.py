@@ -38,7 +38,7 @@ from controller.runtime.kind import owned_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Job, Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.children.drift import NAME_CONFLICT_RETRY

@@ -10,8 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import find_condition, is_true
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.ray.api.pod_state import is_ready
 from controller.ray.dashboard import CloseConnections, HeadCommand
 from controller.ray.head.incarnation import find_head

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, ConditionSet, find_condition
-from controller.apimachinery.timestamps import counted_from, time_of
+from controller.apimachinery.conditions import (
+    READY,
+    ConditionSet,
+    counted_from,
+    find_condition,
+    time_of,
+)
 from controller.ray.api.fields.initializing_timeout import initializing_timeout
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced

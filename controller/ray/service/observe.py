@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
-    from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from controller.apimachinery.schemas.published_schemas import by_document, read_schemas
+from controller.apimachinery.schemas.object_schema import by_document, read_schemas
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
 from controller.runtime.kind import InstalledSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from controller.apimachinery.folding import fold
+from controller.apimachinery.redaction import fold
 
 _LONGEST: Final = 200
 """Maximum characters of a cause. The log and the object's condition have the whole message."""

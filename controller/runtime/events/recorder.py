@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from controller.apimachinery.folding import fold
-from controller.apimachinery.timestamps import rfc3339_micro
+from controller.apimachinery.conditions import rfc3339_micro
+from controller.apimachinery.redaction import fold
 from controller.kube.errors import (
     AlreadyExists,
     Forbidden,

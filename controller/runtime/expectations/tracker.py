@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.timestamps import rfc3339
 from controller.runtime.expectations.awaited_revisions import AwaitedRevisions
 from controller.runtime.expectations.expectation import Expectation, effective, is_newer
 from controller.runtime.plan import Create, Delete

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from controller.kube.clean_up import ends_within
 from controller.kube.errors import Conflict, KubeError
+from controller.kube.http import ends_within
 from controller.runtime.leaderelection.lease import new_lease
 
 if TYPE_CHECKING:

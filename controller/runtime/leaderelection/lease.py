@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import rfc3339_micro
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.timestamps import rfc3339_micro
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 

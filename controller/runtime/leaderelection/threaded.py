@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from controller.kube.clean_up import ends_within
+from controller.kube.http import ends_within
 from controller.runtime.leaderelection.election import ElectionSnapshot
 
 if TYPE_CHECKING:

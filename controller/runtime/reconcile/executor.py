@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.patches.merge_patch import holds_list
+from controller.apimachinery.patches import holds_list
 from controller.runtime.events.aggregation import aggregate_events
 from controller.runtime.plan import (
     Create,

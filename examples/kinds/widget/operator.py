@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from controller.kube.authentication.load import load_credentials
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.runtime.logs import configure_logging
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.patches.merge_patch import (
-    apply_merge_patch,
-    difference,
-    holds_list,
-    replacement,
-)
+from controller.apimachinery.patches import apply_merge_patch, difference, holds_list, replacement
 
 values = st.recursive(
     st.integers(0, 3) | st.text("ab", max_size=2) | st.lists(st.integers(0, 2), max_size=2),

@@ -11,8 +11,8 @@ from controller.apimachinery.schemas.object_schema import (
     GroupVersionKind,
     ObjectSchema,
     parse_schemas,
+    unknown_fields,
 )
-from controller.apimachinery.schemas.unknown_fields import unknown_fields
 
 THING = GroupVersionKind("test.dev", "v1", "Thing")
 

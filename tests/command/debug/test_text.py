@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from controller.command.debug.text import page_text
+from controller.command.debug import page_text
 from controller.runtime.debug import (
     BackingOffKey,
     BoundedList,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from controller.command.development.dashboard_addresses import _Heads
+from controller.command.development.dev import _Heads
 from controller.kube.objects import Pod
 
 

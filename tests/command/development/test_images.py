@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.command.development.images import parse_images, ray_program
+from controller.command.development.process_node import parse_images, ray_program
 from controller.devcluster.processes.images import Images
 from controller.kube.errors import ConfigurationError
 

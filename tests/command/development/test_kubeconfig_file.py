@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from controller.command.development.dev_context import DevContext
-from controller.command.development.kubeconfig_file import opened
+from controller.command.development.kubeconfig_file import DevContext, opened
 from controller.command.development.runs import claim, clean_up, is_running, running
 from controller.kube.errors import ConfigurationError
 

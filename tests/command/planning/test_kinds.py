@@ -10,8 +10,7 @@ import pytest
 
 from controller.apimachinery.ownership import owner_reference
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.planning.dry_run.created_kinds import with_created_kinds
-from controller.command.planning.dry_run.dry_run import DryRun, NeverSettlesError
+from controller.command.planning.dry_run import DryRun, NeverSettlesError, with_created_kinds
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
@@ -158,7 +157,7 @@ def test_a_kind_that_never_settles_is_an_error():
 
 
 def test_kinds_that_create_each_other_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("controller.command.planning.dry_run.dry_run.MOST_ROUNDS", 20)
+    monkeypatch.setattr("controller.command.planning.dry_run.MOST_ROUNDS", 20)
     kinds: list[Any] = [ToyKind(APPS, creates=(VOLUMES,)), ToyKind(VOLUMES, creates=(APPS,))]
     with pytest.raises(NeverSettlesError, match="created for App n/app"):
         dry_run_of(kinds).reconcile_with_created(kinds, "n/app")

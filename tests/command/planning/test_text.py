@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 
-from controller.command.planning.differences import differences
-from controller.command.planning.object_plan import ObjectChange, ObjectPlan
-from controller.command.planning.requests import three_way_patch
+from controller.command.planning.object_plan import ObjectChange, ObjectPlan, differences
+from controller.command.planning.planner import three_way_patch
 from controller.command.planning.text import write_text
 
 

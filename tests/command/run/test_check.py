@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.command.run.check import check, require_version
+from controller.command.run.run import check, require_version
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from tests.command.test_wrong_invocations import kubeconfig

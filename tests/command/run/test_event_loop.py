@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from controller.command.run.event_loop import run_operator
+from controller.command.process import run_operator
 
 if TYPE_CHECKING:
     import pytest

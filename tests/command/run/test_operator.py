@@ -13,7 +13,7 @@ from controller.command.run import election as election_module
 from controller.command.run import operator as module
 from controller.command.run.election import elected
 from controller.command.run.operator import operator_for
-from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent
 from controller.kube.resources import CONFIG_MAPS
 from controller.ray.dashboard import DashboardActors

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
-from controller.apimachinery.schemas.unknown_fields import unknown_fields
+from controller.apimachinery.schemas.object_schema import (
+    GroupVersionKind,
+    parse_schemas,
+    unknown_fields,
+)
 from tests.devcluster.apiserver.definitions import definition
 
 POD = GroupVersionKind("", "v1", "Pod")

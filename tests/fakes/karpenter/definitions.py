@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.schemas.core_schemas import conditions
-from controller.apimachinery.schemas.definition import definition, served_version
 from controller.apimachinery.schemas.schema import (
     anything,
     array,
+    definition,
     int64,
+    served_version,
     string,
     strings,
     struct,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from controller.apimachinery.patches.json_patch import json_patch
+from controller.apimachinery.patches import json_patch
 from controller.kaito.workloads import (
     Revision,
     RevisionState,

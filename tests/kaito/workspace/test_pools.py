@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import OWNER_UID
-from controller.apimachinery.timestamps import rfc3339
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES

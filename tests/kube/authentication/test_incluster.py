@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from controller.kube.authentication.incluster import InClusterCredentials
-from controller.kube.authentication.load import load_credentials
+from controller.kube.credentials import InClusterCredentials
 from controller.kube.errors import ConfigurationError
+from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def test_an_unusable_mount_is_named(mounted: Path, file: str, content: bytes | N
 
 
 async def test_a_pod_is_recognised_and_says_so_when_nothing_is_mounted(monkeypatch, tmp_path):
-    monkeypatch.setattr("controller.kube.authentication.incluster.SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr("controller.kube.credentials.SERVICE_ACCOUNT", tmp_path)
     with pytest.raises(ConfigurationError, match="service account token"):
         await load_credentials(environment=POD)
 
@@ -108,8 +108,8 @@ def test_a_pod_never_imports_the_kubeconfig_library(mounted: Path):
 import sys
 from pathlib import Path
 import controller.kube.client, controller.kube.http, controller.kube.source
-import controller.kube.authentication.kubeconfig, controller.kube.authentication.credentials
-from controller.kube.authentication.incluster import InClusterCredentials
+import controller.kube.kubeconfig, controller.kube.credentials
+from controller.kube.credentials import InClusterCredentials
 InClusterCredentials({POD!r}, Path({str(mounted)!r})).ssl_context()
 found = [name for name in sys.modules if name.startswith("kubernetes_asyncio")]
 sys.exit(f"imported: {{found}}" if found else 0)

@@ -14,13 +14,13 @@ import pytest
 import trustme
 import yaml
 
-from controller.kube.authentication.load import load_credentials
 from controller.kube.errors import ConfigurationError
+from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.kube.authentication.kubeconfig import KubeconfigCredentials
+    from controller.kube.kubeconfig import KubeconfigCredentials
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CA = trustme.CA()
@@ -92,9 +92,9 @@ async def test_relative_paths_start_at_the_file_that_names_them(tmp_path: Path):
 
 
 async def test_kubeconfig_is_looked_up_when_called_and_goes_before_the_pod(tmp_path, monkeypatch):
-    import controller.kube.authentication.kubeconfig  # noqa: PLC0415  the library reads KUBECONFIG when imported
+    import controller.kube.kubeconfig  # noqa: PLC0415  the library reads KUBECONFIG when imported
 
-    assert controller.kube.authentication.kubeconfig
+    assert controller.kube.kubeconfig
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "c", config("late")))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert (await load_credentials()).endpoint.url == "https://late.example:6443"

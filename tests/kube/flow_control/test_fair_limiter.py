@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from controller.kube.flow_control.fair_limiter import (
-    MAX_SHARE,
-    NAMESPACE_SHARE,
-    SLOW_SHARE,
-    FairLimiter,
-)
-from controller.kube.flow_control.lanes import Lane
+from controller.kube.limits import MAX_SHARE, NAMESPACE_SHARE, SLOW_SHARE, FairLimiter, Lane
 from controller.kube.resources import PODS
 from controller.runtime.metrics.metrics import ClientCollector
 from tests.kube.fakes import POD, FakeTransport, answer, client
@@ -191,7 +185,7 @@ async def test_reads_are_never_slow():
 
 
 async def test_slow_flows_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("controller.kube.flow_control.fair_limiter._MOST_REMEMBERED", 3)
+    monkeypatch.setattr("controller.kube.limits._MOST_REMEMBERED", 3)
     turns = limiter(SLOTS)
     for name in "abcde":
         await hold(turns, name, [], SICK, 2)

@@ -8,11 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.kube import errors
-from controller.kube.flow_control.lanes import Lane, lane_of
-from controller.kube.flow_control.pauses import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
+from controller.kube.limits import Lane, lane_of
+from controller.kube.pauses import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
 from controller.kube.resources import PODS
-from controller.kube.responses import Response
-from controller.kube.retry import MAX_RETRY_AFTER, retry_after
+from controller.kube.responses import MAX_RETRY_AFTER, Response, retry_after
 from controller.kube.transport import Request
 from controller.runtime.metrics.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.kube.errors import NotSent
-from controller.kube.flow_control.rate_limiter import RateLimiter
+from controller.kube.limits import RateLimiter
 
 
 async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[float]:

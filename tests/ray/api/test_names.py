@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.apimachinery.name_syntax import (
+from controller.apimachinery.names import (
     is_dns_1035_label,
     is_dns_label,
     is_label_value,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.kube.objects import View
 from controller.ray.api.definitions.raycluster import cluster_spec
 from controller.ray.api.ray_object import is_managed_elsewhere

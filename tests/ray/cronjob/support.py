@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.patches import difference
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import Job, OwnerReference
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster

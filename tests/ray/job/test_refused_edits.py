@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.ray.dashboard import JobStatus
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.scenes import CLUSTER, Scene, running

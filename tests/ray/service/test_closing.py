@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
 from controller.ray.dashboard import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.ray.service.initializing import seconds_to_timeout
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import OLD, Scene, edition

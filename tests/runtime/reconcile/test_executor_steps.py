@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS

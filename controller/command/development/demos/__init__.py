@@ -5,12 +5,12 @@ One demo for each kind; the exit status is 0 only if everything worked.
 
 from controller.command.development.demos.autoscaling import autoscaling_demo
 from controller.command.development.demos.cluster import cluster_demo
+from controller.command.development.demos.incremental import incremental_demo
 from controller.command.development.demos.job import job_demo
-from controller.command.development.demos.models.workspace import workspace_demo
 from controller.command.development.demos.real_ray import MachineOptions
-from controller.command.development.demos.serving.incremental import incremental_demo
-from controller.command.development.demos.serving.service import service_demo
-from controller.command.development.demos.upgrades.rolling import rolling_demo
+from controller.command.development.demos.rolling import rolling_demo
+from controller.command.development.demos.service import service_demo
+from controller.command.development.demos.workspace import workspace_demo
 
 __all__ = [
     "MachineOptions",

@@ -15,8 +15,7 @@ import msgspec
 
 from controller.command.development.demos.cluster import NAMESPACE, OPERATOR, cluster_informers
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.steps import Step
-from controller.command.development.demos.summary import DemoSummary
+from controller.command.development.demos.steps import DemoSummary, Step
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ClusterView, Screen
 from controller.command.manifests import load

@@ -7,14 +7,12 @@ fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing 
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.command.development.demos.informers import informer_for
-from controller.command.development.demos.job_log import JobLog
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.steps import Step
-from controller.command.development.demos.summary import DemoSummary
+from controller.command.development.demos.steps import DemoSummary, Step, follow_log, informer_for
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import JobView, Screen, in_short
 from controller.command.manifests import load
@@ -23,17 +21,83 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError, NotFound
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
     from controller.kube.client import Client
+    from controller.kube.objects import Pod
     from controller.kube.resources import Resource
+    from controller.kube.transport import Transport
     from informers import SharedInformer
+
+
+# The output of a job, from the logs of the pods that submit it.
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_SIDECAR = "ray-job-submitter"
+
+
+class JobLog:
+    """Follows the log of every submitter of a job.
+
+    Args:
+        server: the API server.
+        name: name of the RayJob, and so of its submitter Job.
+        saw_line: called with each line.
+        tasks: where the followers run.
+    """
+
+    def __init__(
+        self,
+        server: Transport,
+        name: str,
+        saw_line: Callable[[str], None],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._server = server
+        self._name = name
+        self._saw_line = saw_line
+        self._tasks = tasks
+        self._followed: set[tuple[str, int]] = set()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def saw_pod(self, key: str, pod: Pod | None) -> None:
+        """Follow the log of a submitter that has started, once for each start."""
+        del key
+        if pod is None:
+            return
+        container = self._submitter(pod)
+        for status in pod.status.container_statuses:
+            started = status.state.running or status.state.terminated
+            start = (pod.metadata.uid, status.restart_count)
+            if status.name == container and started and start not in self._followed:
+                self._followed.add(start)
+                task = self._tasks.create_task(self._follow(pod, container))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+
+    def close(self) -> None:
+        """Stop following."""
+        for task in self._running:
+            task.cancel()
+
+    def _submitter(self, pod: Pod) -> str:
+        """Name of the container whose output is the job's; empty if this pod has none."""
+        found = container_with(pod.spec.containers, SUBMISSION_ID)
+        name = found.name if found is not None else ""
+        is_jobs = (pod.metadata.labels or {}).get("job-name") == self._name
+        return name if is_jobs or name == _SIDECAR else ""
+
+    async def _follow(self, pod: Pod, container: str) -> None:
+        async for line in follow_log(self._server, pod, container):
+            self._saw_line(_COLOURS.sub("", line).rstrip())
+
 
 Json = dict[str, Any]
 

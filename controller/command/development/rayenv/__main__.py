@@ -6,8 +6,7 @@ import asyncio
 import sys
 
 from controller.command.development.rayenv.creation import create_ray_environment
-from controller.command.development.rayenv.environment import ray_environment
-from controller.command.development.rayenv.progress import progress_for_people
+from controller.command.development.rayenv.environment import progress_for_people, ray_environment
 from controller.kube.errors import ConfigurationError
 
 

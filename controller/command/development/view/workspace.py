@@ -6,8 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import conditions_of
-from controller.command.development.view.changes import Changes
-from controller.command.development.view.pods import pod_state
+from controller.command.development.view.screens import Changes, pod_state
 from controller.kaito.api import labels
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.schemas.definition import definition, printed, served_version
+from controller.apimachinery.schemas.schema import definition, printed, served_version
 from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.rayclusterfleet import fleet_spec, fleet_status
@@ -19,8 +19,7 @@ from controller.ray.api.definitions.rayservice import service_spec, service_stat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.apimachinery.schemas.definition import Column, Definition
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schemas.schema import Column, Definition, Schema
 
 _AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
 _READY_REASON: Final = ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)

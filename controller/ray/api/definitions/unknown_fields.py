@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.schemas.unknown_fields import UnknownField, unknown_fields
+from controller.apimachinery.schemas.object_schema import UnknownField, unknown_fields
 from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import msgspec
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
+from controller.apimachinery.names import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import (
     ContainerShape,

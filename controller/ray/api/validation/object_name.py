@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.apimachinery.name_syntax import is_dns_1035_label
+from controller.apimachinery.names import is_dns_1035_label
 from controller.apimachinery.problem import Problem
 
 

@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import parse_rfc3339, rfc3339
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
 from controller.ray.cluster.deletion.redis_cleanup import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.job_end import job_end
+from controller.apimachinery.conditions import job_end
 
 if TYPE_CHECKING:
-    from controller.apimachinery.job_end import JobEnd
+    from controller.apimachinery.conditions import JobEnd
     from controller.kube.objects import Job, Pod
     from controller.runtime.kind import CreateError, FailedCreate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api.pod_state import is_ready
 from controller.ray.dashboard import HealthProbe, NodesProbe, RayNodes, RayVersion
 from controller.ray.head.incarnation import find_head

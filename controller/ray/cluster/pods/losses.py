@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.observed.pod_history import LOSS_BACKOFF, Losses, PodHistory

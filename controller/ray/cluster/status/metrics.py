@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.cluster.status.upgrade_metrics import upgrade_metrics

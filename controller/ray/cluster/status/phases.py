@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import is_true
+from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.runtime.plan import PhaseDuration
 

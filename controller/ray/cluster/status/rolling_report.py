@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.fields.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.api.pod_state import is_ready

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true, tells
+from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.patches.merge_patch import difference
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.patches import difference
 from controller.kube.resources import PODS
 from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,

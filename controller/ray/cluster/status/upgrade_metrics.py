@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, time_of
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
-from controller.apimachinery.timestamps import time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.runtime.metrics.collectors import identity, object_gauge
 

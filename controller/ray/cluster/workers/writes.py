@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.pods.losses import is_replacement_held

@@ -11,7 +11,7 @@ from controller.apimachinery.conditions import (
     find_condition,
     tells,
 )
-from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.ray.fleet.condition_types import CHANGES_HELD, UPGRADING
 from controller.ray.fleet.held_changes import held_changes

@@ -9,8 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import counted_from, time_of
+from controller.apimachinery.conditions import counted_from, find_condition, time_of
 from controller.ray.fleet.condition_types import (
     PAUSED,
     ROLLING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,

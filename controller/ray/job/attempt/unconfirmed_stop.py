@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import rfc3339, time_of
+from controller.apimachinery.conditions import find_condition, rfc3339, time_of
 from controller.ray.job.attempt.dashboard import STOP_LIMIT
 from controller.ray.job.collect_facts import info_of, may_still_run
 from controller.ray.job.states import State

@@ -8,9 +8,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.job_end import failed_alive, others_alive, own_end
-from controller.apimachinery.patches.merge_patch import difference
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import failed_alive, others_alive, own_end, time_of
+from controller.apimachinery.patches import difference
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy
 from controller.ray.job.attempt.writes import delete_cluster

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.attempt.dashboard import interests, stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import counted_from
+from controller.apimachinery.conditions import counted_from
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

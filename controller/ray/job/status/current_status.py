@@ -8,11 +8,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.patches.merge_patch import difference, replacement
+from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.redaction import excerpt
-from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.attempt.submitted_fields import changed_after_submission
 from controller.ray.job.attempt.unconfirmed_stop import unconfirmed_stop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.redaction import excerpt, last_error
-from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import JobStatus, unconfirmed

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.job.states import State
 from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of, mapping
 from controller.apimachinery.ownership import owner_reference, ownership_text
 from controller.apimachinery.redaction import redact
-from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.raycluster import RAYCLUSTERS

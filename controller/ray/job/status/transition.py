@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.redaction import in_short, last_lines
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
 from controller.ray.job.attempt.unconfirmed_stop import failed_stop

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.job_end import job_end, template_containers
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import job_end, template_containers, time_of
 from controller.kube.objects import Container
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.containment import contains
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.custom_object import contains, mapping
 from controller.apimachinery.redaction import in_short, last_error
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, ConditionSet, find_condition, tells
+from controller.apimachinery.conditions import READY, ConditionSet, find_condition, rfc3339, tells
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.patches.merge_patch import difference, replacement
+from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.edits import keeps_outdated_cluster

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import is_true
+from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import HEAD_POD_READY

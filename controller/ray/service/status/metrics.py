@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.timestamps import time_of
 from controller.ray.service.condition_types import (
     ROLLBACK_IN_PROGRESS,
     SUSPENDED,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS

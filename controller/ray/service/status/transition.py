@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import ConditionSet, is_true
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import ConditionSet, is_true, rfc3339
 from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
 from controller.ray.diagnosis.authors import deleted_by_others
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.containment import contains
-from controller.apimachinery.custom_object import mappings
+from controller.apimachinery.custom_object import contains, mappings
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import RAYSERVICES

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition, stored_message
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.custom_object import IdentityMemo
 from controller.kube.resources import PODS
 from controller.runtime.plan import Event
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
-    from controller.apimachinery.schemas.unknown_fields import UnknownField
+    from controller.apimachinery.schemas.object_schema import ObjectSchema, UnknownField
     from controller.kube.objects import KubeObject
     from controller.runtime.kind import CacheReader
 

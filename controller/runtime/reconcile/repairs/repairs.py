@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from controller.apimachinery.timestamps import without_times
+from controller.apimachinery.conditions import without_times
 from controller.kube.resources import PODS
 from controller.runtime.plan import (
     DELETED_AGAIN,

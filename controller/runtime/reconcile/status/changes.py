@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from controller.apimachinery.conditions import LONGEST_MESSAGE
-from controller.apimachinery.folding import fold
+from controller.apimachinery.redaction import fold
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

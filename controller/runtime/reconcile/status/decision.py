@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.patches.merge_patch import difference
-from controller.apimachinery.timestamps import without_times
+from controller.apimachinery.conditions import without_times
+from controller.apimachinery.patches import difference
 from controller.runtime.reconcile.status.changes import (
     changes_a_record,
     changes_only_messages,

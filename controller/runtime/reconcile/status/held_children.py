@@ -9,8 +9,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import CHILD_HELD, ConditionSet, find_condition
-from controller.apimachinery.timestamps import rfc3339, time_of
+from controller.apimachinery.conditions import (
+    CHILD_HELD,
+    ConditionSet,
+    find_condition,
+    rfc3339,
+    time_of,
+)
 from controller.kube.resources import PODS
 from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.folding import fold
+from controller.apimachinery.redaction import fold
 from controller.runtime.plan import Event, subresource_of
 
 if TYPE_CHECKING:

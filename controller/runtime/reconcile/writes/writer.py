@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,

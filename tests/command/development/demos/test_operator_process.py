@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.command.development.demos import operator_process
-from controller.command.development.demos.operator_process import OperatorProcess
+from controller.command.development.demos import real_ray
+from controller.command.development.demos.real_ray import OperatorProcess
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ DEAF = (
 async def test_one_that_does_not_end_is_killed_even_in_a_task_that_has_been_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(operator_process, "_PATIENCE", 0.1)
+    monkeypatch.setattr(real_ray, "_PATIENCE", 0.1)
     cluster: Any = SimpleNamespace(kubeconfig_cluster=dict, kubeconfig_user=dict)
     node: Any = SimpleNamespace(folder=tmp_path, environment_of=lambda _: {})
     operator = OperatorProcess(cluster, node)

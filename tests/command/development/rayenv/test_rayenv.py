@@ -20,9 +20,8 @@ from controller.command.development.rayenv import (
     creation,
     ray_environment,
 )
+from controller.command.development.rayenv.creation import Installer, InstallerFailed, remedy
 from controller.command.development.rayenv.environment import LOCK
-from controller.command.development.rayenv.installer import Installer, InstallerFailed
-from controller.command.development.rayenv.remedies import remedy
 from controller.kube.errors import ConfigurationError
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.planning.upgrades.rolling import Rolling, RollingRecorder, rolling_update
-from controller.command.planning.upgrades.rolling_text import duration, rolling_lines
+from controller.command.planning.text import duration, rolling_lines
+from controller.command.planning.upgrades import Rolling, RollingRecorder, rolling_update
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.fields.upgrade_strategy import RollingUpdate

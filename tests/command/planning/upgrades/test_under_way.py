@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.command.planning.upgrades.under_way import replaced_objects
+from controller.command.planning.snapshot import replaced_objects
 
 ROLLBACK = [{"type": "RollbackInProgress", "status": "True"}]
 

@@ -17,7 +17,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import OrphanCollector, WorkspaceKind
 from controller.kaito.workspace.orphans import INTERVAL
-from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotFound, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import FeatureGates

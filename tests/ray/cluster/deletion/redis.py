@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import Job
 from tests.ray.cluster.support import NOW, cluster, manifest, owner, with_meta
 

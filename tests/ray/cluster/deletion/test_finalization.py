@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api.pod_state import is_head
 from controller.ray.cluster import ClusterSettings, RayClusterKind

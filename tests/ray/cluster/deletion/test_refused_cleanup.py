@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import FailedCreates

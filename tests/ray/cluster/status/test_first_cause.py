@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.patches.merge_patch import apply_merge_patch
+from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.patches.merge_patch import apply_merge_patch, difference
+from controller.apimachinery.patches import apply_merge_patch, difference
 from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.observed.rollout import DRAINED

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.http import HttpTransport
 from controller.kube.resources import SERVICES

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.resources import JOBS
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import FailedCreates, MergePatch

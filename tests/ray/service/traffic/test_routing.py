@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.names import suffix
-from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster.observed.drain_memory import DrainMemory
 from controller.ray.cluster.observed.rollout import AT_REST, Verdict

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import counted_from, time_of
+from controller.apimachinery.conditions import counted_from, find_condition, time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.heads import live_head

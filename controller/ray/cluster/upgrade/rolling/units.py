@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.conditions import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.observed.drain_memory import DrainMemory

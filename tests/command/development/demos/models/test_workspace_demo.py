@@ -10,15 +10,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.__main__ import main
-from controller.command.development.demos.models.chat import ChatClient, ChatFailed
-from controller.command.development.demos.models.cloud import (
+from controller.command.development.demos.models import (
     LATE_PLUGIN,
     OUT_OF_STOCK,
+    ChatClient,
+    ChatFailed,
     DemoCloud,
+    MeasuredWait,
+    Waits,
+    WorkspaceDemoSummary,
+    WorkspaceReferee,
 )
-from controller.command.development.demos.models.referee import WorkspaceReferee
-from controller.command.development.demos.models.summary import WorkspaceDemoSummary
-from controller.command.development.demos.models.waits import MeasuredWait, Waits
 from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.devcluster.karpenter import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind

@@ -10,16 +10,16 @@ import pytest
 import yaml
 
 from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos.serving import serve_client
-from controller.command.development.demos.serving.manifest import read_manifest, versions_of
-from controller.command.development.demos.serving.puts import Put, PutRecorder
-from controller.command.development.demos.serving.serve_client import (
-    Connections,
-    ServeClient,
-    read_answer,
+from controller.command.development.demos import serve_client
+from controller.command.development.demos.serve_client import Connections, ServeClient, read_answer
+from controller.command.development.demos.serve_manifest import (
+    Put,
+    PutRecorder,
+    read_manifest,
+    versions_of,
 )
-from controller.command.development.demos.serving.service import wrong_configs, wrong_requests
-from controller.command.development.demos.serving.traffic import Traffic, client_pod
+from controller.command.development.demos.service import wrong_configs, wrong_requests
+from controller.command.development.demos.traffic import Traffic, client_pod
 from controller.devcluster.apiserver.messages import ApiRequest, json_response, parse_resource_path
 from controller.kube.errors import ConfigurationError
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from controller.command.development.demos.serving.shares import MeasuredShares, chart_of
-from controller.command.development.demos.serving.traffic import Traffic
+from controller.command.development.demos.traffic import MeasuredShares, Traffic, chart_of
 
 STEPS = (
     {"old": (100, 100)},

@@ -11,9 +11,15 @@ import pytest
 import yaml
 
 from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos.upgrades.manifest import VERSION, read_manifest
-from controller.command.development.demos.upgrades.rolling import RollingDemoSummary
-from controller.command.development.demos.upgrades.work import Drain, Work, last_task, late_work
+from controller.command.development.demos.rolling import RollingDemoSummary
+from controller.command.development.demos.rolling_work import (
+    VERSION,
+    Drain,
+    Work,
+    last_task,
+    late_work,
+    read_manifest,
+)
 from controller.command.development.view import RollingView
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod

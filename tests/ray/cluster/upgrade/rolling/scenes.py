@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import ConditionSet, rfc3339
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.observed.drain_memory import DrainMemory

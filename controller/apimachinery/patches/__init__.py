@@ -1,1 +1,0 @@
-"""Applies and computes JSON patches and JSON merge patches."""

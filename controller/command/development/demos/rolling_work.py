@@ -1,0 +1,225 @@
+"""The manifest of the demo of rolling upgrades, and the work that goes on meanwhile."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from controller.command.manifests import load_one
+from controller.kube.errors import ConfigurationError
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from pathlib import Path
+
+    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
+
+
+# The RayCluster that a demo upgrades, and the edits that it makes.
+
+Json = dict[str, Any]
+
+VERSION = "example.dev/version"
+"""The label of worker templates that an edit changes."""
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    group_name: str
+    replicas: int = 0
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    worker_group_specs: list[_Group]
+    upgrade_strategy: RayClusterUpgradeStrategy = RayClusterUpgradeStrategy()
+
+
+@dataclass(frozen=True, slots=True)
+class RollingManifest:
+    """The documents of a manifest.
+
+    Attributes:
+        cluster: the RayCluster.
+        others: what it needs.
+        options: options of its rolling update.
+        sizes: replicas of each group.
+    """
+
+    cluster: Json
+    others: list[Json]
+    options: RollingUpdate
+    sizes: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        """Name of the RayCluster."""
+        return str(self.cluster["metadata"]["name"])
+
+    def at(self, version: str) -> Json:
+        """Return the specification with this version of all workers."""
+        spec = copy.deepcopy(self.cluster["spec"])
+        for group in spec["workerGroupSpecs"]:
+            group["template"]["metadata"]["labels"][VERSION] = version
+        return spec
+
+
+def read_manifest(path: Path) -> RollingManifest:
+    """Read a manifest.
+
+    Raises:
+        ConfigurationError: it cannot be played with.
+    """
+    cluster, others = load_one(path, RAYCLUSTERS)
+    try:
+        spec = msgspec.convert(cluster["spec"], _Spec)
+        options = spec.upgrade_strategy.rolling
+        if options is None:
+            raise ConfigurationError(f"{path} has no upgradeStrategy of type RollingUpdate")
+        sizes = {group.group_name: group.replicas for group in spec.worker_group_specs}
+        manifest = RollingManifest(cluster, others, options, sizes)
+        manifest.at("v1")
+    except (msgspec.ValidationError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"{path} cannot be played with: the template of each worker group needs a label "
+            f"{VERSION} ({error})"
+        ) from error
+    if len(sizes) < 2 or min(sizes.values()) < 2:
+        raise ConfigurationError(f"{path} has fewer than two groups of at least two workers")
+    return manifest
+
+
+# The work of a job on each worker, from its log, compared with the deadlines of drains.
+
+
+class Record(msgspec.Struct, array_like=True, frozen=True):
+    """One task, or one call of an actor, that has ended. Times are seconds since 1970.
+
+    Attributes:
+        kind: `task` or `call`.
+        number: number of the task or call.
+        address: IP address of the worker where it ran.
+        began: time of its beginning.
+        ended: time of its end.
+    """
+
+    kind: Literal["task", "call"]
+    number: int
+    address: str
+    began: float
+    ended: float
+
+
+class WorkResult(msgspec.Struct, frozen=True):
+    """The last line of the job.
+
+    Attributes:
+        begun: numbers of tasks and of calls.
+        sums: sums of their results.
+    """
+
+    begun: dict[str, int]
+    sums: dict[str, int]
+
+
+@dataclass(slots=True)
+class Work:
+    """All that the job has printed.
+
+    Attributes:
+        records: tasks and calls that have ended.
+        result: the sums; None while the job runs.
+    """
+
+    records: list[Record] = field(default_factory=list[Record])
+    result: WorkResult | None = None
+    _read: int = 0
+
+    def saw_log(self, log: str) -> None:
+        """Read the new part of the log; ignore lines that are not the job's."""
+        whole = log[self._read :].rpartition("\n")[0]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(msgspec.DecodeError):
+                if line.startswith("["):
+                    self.records.append(msgspec.json.decode(line, type=Record))
+                else:
+                    self.result = msgspec.json.decode(line, type=WorkResult)
+
+    def count(self, kind: str) -> int:
+        """Return the number of tasks or calls that have ended."""
+        return sum(record.kind == kind for record in self.records)
+
+    def wrong_result(self) -> list[str]:
+        """Return sentences about wrong or missing sums."""
+        if self.result is None:
+            return ["the job printed no result"]
+        tasks, calls = self.result.begun["task"], self.result.begun["call"]
+        right = {"task": tasks, "call": sum(number * number for number in range(calls))}
+        wrong = [
+            f"the sum of each {kind} is {self.result.sums[kind]}, not {value}"
+            for kind, value in right.items()
+            if self.result.sums[kind] != value
+        ]
+        for kind, begun in self.result.begun.items():
+            numbers = sorted(record.number for record in self.records if record.kind == kind)
+            if numbers != list(range(begun)):
+                wrong.append(f"of {begun} {kind}s {len(numbers)} were told, or some of them twice")
+        return wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A worker that was drained.
+
+    Attributes:
+        pod: its name.
+        address: its IP address, which no other worker has had.
+        since: when the drain began.
+        deadline: when it had to be free of work.
+    """
+
+    pod: str
+    address: str
+    since: datetime
+    deadline: datetime
+
+
+def late_work(
+    records: Iterable[Record], drains: Iterable[Drain], *, call_grace: float
+) -> list[str]:
+    """Return sentences about tasks and calls that ran on a worker after its drain deadline.
+
+    Args:
+        records: records of all work.
+        drains: drains of all drained workers.
+        call_grace: seconds for which an actor, which never ends by itself, may go on: until the
+            pod that is deleted at the deadline is killed.
+    """
+    deadlines = {drain.address: drain for drain in drains}
+    grace = {"task": 0.0, "call": call_grace}
+    return [
+        f"{record.kind} {record.number} ran on {drain.pod} "
+        f"{record.ended - drain.deadline.timestamp():.1f} s after its drain deadline"
+        for record in records
+        if (drain := deadlines.get(record.address))
+        and record.ended > drain.deadline.timestamp() + grace[record.kind]
+    ]
+
+
+def last_task(records: Iterable[Record], drain: Drain) -> float:
+    """Return the seconds from the begin of a drain to that of the worker's last task; 0 if none."""
+    since = drain.since.timestamp()
+    return max(
+        (
+            record.began - since
+            for record in records
+            if (record.address, record.kind) == (drain.address, "task") and record.began > since
+        ),
+        default=0.0,
+    )

@@ -1,1 +1,0 @@
-"""Upgrades in plans: their steps in order, and the peak of resources."""

@@ -1,1 +1,0 @@
-"""The address of an API server, and the means to authenticate to it."""

@@ -1,1 +1,0 @@
-"""Limits on sending requests: fairness among flows, rates, and pauses."""
