@@ -90,6 +90,12 @@ async def test_gateway_route_and_services_are_those_of_kuberay(
     assert service.metadata.controller is not None
     assert service.metadata.controller.name == name
     assert listeners.weights == {ROUTE: {f"{name}-serve-svc": 100}}
+    assert await routed(services) == 100
+
+
+async def routed(services: Services) -> int:
+    """What the status says that the active cluster gets of the requests: clients wait for it."""
+    return (await services.status())["activeServiceStatus"]["trafficRoutedPercent"]
 
 
 async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active_cluster_differs(
@@ -103,6 +109,7 @@ async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active
         await services.edit(with_resources(manifest, replicas=4))
         new = await upgraded(services, old)
         new_serve = services.serve_of(new)
+        assert await routed(services) == 100
         await services.world.settle(60)
     assert not upgrades.failures
     served = without_capacity(old_serve.puts[0])
@@ -174,6 +181,7 @@ async def test_a_reverted_edit_hands_everything_back_half_way(
     assert await services.active() == old
     assert await services.clusters() == [old]
     assert listeners.weights == {ROUTE: {f"{old}-serve-svc": 100}}
+    assert await routed(services) == 100
 
 
 async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(

@@ -58,9 +58,9 @@ def _changes(  # noqa: PLR0911  one for each step
         case Change.PREPARE | Change.REPLACE_PENDING:
             return _prepared(seen, facts)
         case Change.PROMOTE:
-            return {ACTIVE: _promoted(seen), PENDING: None}
+            return {ACTIVE: _promoted(seen) | _alone(facts), PENDING: None}
         case Change.DROP_PENDING:
-            return {ACTIVE: _UNDIVIDED, PENDING: None}
+            return {ACTIVE: _UNDIVIDED | _alone(facts), PENDING: None}
         case Change.STOP_DIVIDING:
             return {ACTIVE: _UNDIVIDED, PENDING: _UNDIVIDED}
         case SetActiveCapacity(percent):
@@ -90,6 +90,12 @@ def _promoted(seen: ServiceObservation) -> Status:
     """Return the pending cluster as the active one, at its full capacity."""
     kept = {key: value for key, value in seen.recorded(PENDING).items() if key not in _UNDIVIDED}
     return dict.fromkeys(seen.recorded(ACTIVE)) | kept
+
+
+def _alone(facts: RolloutFacts) -> Status:
+    """Return what KubeRay reports of the only cluster behind a route: what clients wait for."""
+    incremental = facts.strategy is UpgradeType.INCREMENTAL
+    return {"trafficRoutedPercent": FULL} if incremental else {}
 
 
 def _set_conditions(
