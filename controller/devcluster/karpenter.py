@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.schemas.core_schemas import conditions
 from controller.apimachinery.schemas.schema import (
     anything,
@@ -23,7 +24,6 @@ from controller.devcluster.nodes.components import (
     Enqueue,
     LoopComponent,
     delete_seen,
-    timestamp,
 )
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import AlreadyExists, NotFound
@@ -291,7 +291,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         present = claim.condition(stages[-1])
         if present is not None and (present.status in {status, "True"}):
             return
-        now = timestamp(self._wall())
+        now = rfc3339(self._wall())
         entry = {"status": status, "reason": reason, "message": message, "lastTransitionTime": now}
         wanted: dict[str, Any] = {"conditions": [{"type": each, **entry} for each in stages]}
         if status == "True":
@@ -300,7 +300,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         await self._patch(claim, {"status": wanted}, subresource="status")
 
     async def _create_node(self, claim: ProvisionedClaim) -> None:
-        name, now = node_name(claim.metadata.name), timestamp(self._wall())
+        name, now = node_name(claim.metadata.name), rfc3339(self._wall())
         ready = {
             "type": "Ready",
             "status": "True",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.gateway.listening import Listening
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
 from controller.devcluster.gateway.publishing import Publisher
@@ -19,12 +20,7 @@ from controller.devcluster.gateway.statuses import (
     gateway_status,
     route_parents,
 )
-from controller.devcluster.nodes.components import (
-    ComponentContext,
-    Enqueue,
-    LoopComponent,
-    timestamp,
-)
+from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import SERVICES
@@ -92,7 +88,7 @@ class GatewayController(LoopComponent[str]):
 
     async def _sync(self, key: str) -> None:
         del key
-        now = timestamp(self._wall())
+        now = rfc3339(self._wall())
         ours = [
             each for each in self._classes.list() if each.spec.controller_name == CONTROLLER_NAME
         ]

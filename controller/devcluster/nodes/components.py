@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import structlog
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from informers import Clock, Tombstone
-
-
-def timestamp(moment: datetime) -> str:
-    """Return `2026-08-20T10:00:00Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_since(text: str | None, now: datetime) -> float:

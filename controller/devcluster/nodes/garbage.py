@@ -14,7 +14,7 @@ from controller.devcluster.nodes.objects import KNOWN
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CRDS, Resource
-from informers import last_state
+from informers import last_state, object_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,7 +177,7 @@ class GarbageCollector:
             resource = self._resource_of(reference)
             if resource is not None:
                 namespace = meta.namespace if resource.namespaced else ""
-                self._loop.add(ObjectId(str(resource), _key(namespace, reference.name)))
+                self._loop.add(ObjectId(str(resource), object_key(namespace, reference.name)))
 
     # One object.
 
@@ -247,7 +247,7 @@ class GarbageCollector:
     ) -> ObjectMeta | None:
         namespace = namespace if resource.namespaced else ""
         lister: Lister[KubeObject] = self._informers[str(resource)].lister
-        cached = lister.get(_key(namespace, reference.name))
+        cached = lister.get(object_key(namespace, reference.name))
         if cached is None or cached.metadata.uid != reference.uid:
             return None
         return cached.metadata
@@ -344,10 +344,6 @@ class _Handler:
 
 def _owner_uids(obj: KubeObject) -> list[str]:
     return [reference.uid for reference in obj.metadata.owner_references]
-
-
-def _key(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name
 
 
 def _plain(reference: OwnerReference) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.components import delete_seen, seconds_since, suffix, timestamp
+from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.nodes.components import delete_seen, seconds_since, suffix
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import (
     PODS,
@@ -145,7 +146,7 @@ def _resumed(status: ReportedJobStatus, now: datetime) -> ReportedJobStatus:
             SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed"
         )
         status = _with_condition(status, now, verdict)
-    return status if status.start_time else replace(status, start_time=timestamp(now))
+    return status if status.start_time else replace(status, start_time=rfc3339(now))
 
 
 def _outcome(
@@ -200,7 +201,7 @@ def _plan_finishing(
     end = ConditionUpdate(kind, is_true=True, reason=verdict.reason, message=verdict.message)
     status = _with_condition(status, now, end)
     if kind == COMPLETE:
-        status = replace(status, completion_time=timestamp(now))
+        status = replace(status, completion_time=rfc3339(now))
     return JobPlan(status, requeue_after=0.0)
 
 
@@ -256,7 +257,7 @@ def _failed_at(pod: KubeletPod) -> str | None:
 def _with_condition(
     status: ReportedJobStatus, now: datetime, verdict: ConditionUpdate
 ) -> ReportedJobStatus:
-    conditions = with_conditions(status.conditions, [verdict], timestamp(now))
+    conditions = with_conditions(status.conditions, [verdict], rfc3339(now))
     return replace(status, conditions=conditions)
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, timestamp
+from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.nodes.components import Enqueue, LoopComponent
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
@@ -129,7 +130,7 @@ async def report_unscheduled(
     verdict = ConditionUpdate(
         PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
     )
-    conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
+    conditions = with_conditions(pod.status.conditions, (verdict,), rfc3339(now))
     meta = pod.metadata
     change = status_patch(pod.status, replace(pod.status, conditions=conditions))
     patch = status_write(meta, change)
@@ -304,7 +305,7 @@ class Registration:
         }
         if settings.gpus:
             capacity["nvidia.com/gpu"] = str(settings.gpus)
-        now = timestamp(self._wall())
+        now = rfc3339(self._wall())
         address = runtime.address or node_address(self._numbers[name])
         ready = {
             "type": "Ready",

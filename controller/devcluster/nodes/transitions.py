@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.components import timestamp
 from controller.devcluster.nodes.pods import (
     ConditionUpdate,
     PodConditionType,
@@ -49,7 +49,7 @@ class StepContext:
     @property
     def timestamp(self) -> str:
         """`now` as a timestamp."""
-        return timestamp(self.now)
+        return rfc3339(self.now)
 
 
 def unscheduled(

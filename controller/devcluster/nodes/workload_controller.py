@@ -6,8 +6,9 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, suffix, timestamp
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, suffix
 from controller.devcluster.nodes.objects import ControlledJob, ControlledStatefulSet
 from controller.devcluster.nodes.pods import PODS, status_patch, status_write
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, StatusError
@@ -30,7 +31,7 @@ async def record_refusal(
     client: Client, resource: Resource[Any], workload: KubeObject, message: str, now: datetime
 ) -> None:
     """Record a `FailedCreate`; the same words again only move its time."""
-    meta, moment = workload.metadata, timestamp(now)
+    meta, moment = workload.metadata, rfc3339(now)
     name = f"{meta.name}.{suffix(meta.uid, message)}"
     about = {
         "apiVersion": resource.api_version,

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.components import timestamp
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container_process import (
     RECHECK_SECONDS,
@@ -389,4 +389,4 @@ class ContainerRuns:
         self._context.record_event(kind, reason, message, self.container)
 
     def _now(self) -> str:
-        return timestamp(self._context.runtime.wall())
+        return rfc3339(self._context.runtime.wall())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from controller.devcluster.nodes.components import timestamp
+from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 
@@ -72,7 +72,7 @@ class PodEvents:
             container: path of the container in the pod, `spec.containers{main}`.
         """
         key = _Key(meta.uid, kind, reason, message[:_LONGEST_MESSAGE], container)
-        now = timestamp(self._wall())
+        now = rfc3339(self._wall())
         series = self._series.pop(key, None) or _Series(meta, self._name(meta.name), now, now)
         series.last = now
         series.count += 1

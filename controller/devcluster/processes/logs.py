@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.conditions import rfc3339_micro
 from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
@@ -218,4 +219,4 @@ def _moment(text: str) -> str:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise bad_request(f"sinceTime: Invalid value: {text!r}: not a time") from error
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return rfc3339_micro(moment)

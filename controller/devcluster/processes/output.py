@@ -14,6 +14,8 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.conditions import rfc3339_micro
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -51,7 +53,7 @@ class Output:
 
     def write(self, stream: str, text: bytes, *, is_whole: bool = True) -> None:
         """Add a line without its end."""
-        moment = self._wall().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        moment = rfc3339_micro(self._wall())
         line = f"{moment} {stream} {'F' if is_whole else 'P'} ".encode() + text + b"\n"
         if self.size and self.size + len(line) > self._largest:
             self._rotate()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.components import seconds_since, timestamp
+from controller.devcluster.nodes.components import seconds_since
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.api_access import with_service_account
 from controller.devcluster.processes.container import ContainerRuns
@@ -197,7 +198,7 @@ class PodWorker:
 
     def _accept(self, pod: SpecifiedPod) -> None:
         """Accept the pod; containers of an earlier kubelet are lost."""
-        now = timestamp(self._runtime.wall())
+        now = rfc3339(self._runtime.wall())
         self._start_time = pod.status.start_time or now
         known = {status.name: status for status in pod.status.in_order}
         reason = containers.INITIALIZING if pod.spec.init_containers else containers.CREATING
@@ -320,7 +321,7 @@ class PodWorker:
             init=statuses[:count],
             main=statuses[count:],
         )
-        return pod_status(self._pod, present, facts, timestamp(self._runtime.wall()))
+        return pod_status(self._pod, present, facts, rfc3339(self._runtime.wall()))
 
     def _downward_values(self, sandbox: PodSandbox) -> DownwardValues:
         return DownwardValues(

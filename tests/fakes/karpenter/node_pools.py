@@ -10,13 +10,13 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,
     LoopComponent,
     delete_seen,
-    timestamp,
 )
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodePool
@@ -120,7 +120,7 @@ class SimulatedProvider(LoopComponent[str]):
         if left > self._clock.time():
             return left - self._clock.time()
         with suppress(NotFound):
-            ready = {**_READY, "lastTransitionTime": timestamp(self._wall())}
+            ready = {**_READY, "lastTransitionTime": rfc3339(self._wall())}
             patch = {"status": {"conditions": [ready]}}
             await self._client.merge_patch(self._resource, "", key, patch, subresource="status")
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.components import timestamp
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes.lifecycle import (
     Behaviour,
     Bind,
@@ -117,7 +117,7 @@ class Life:
             self.carry_out(step)
 
     def delete(self, *, grace: int = 30) -> None:
-        self.body["metadata"]["deletionTimestamp"] = timestamp(self.wall + timedelta(seconds=grace))
+        self.body["metadata"]["deletionTimestamp"] = rfc3339(self.wall + timedelta(seconds=grace))
         self.body["metadata"]["deletionGracePeriodSeconds"] = grace
 
     def follow(self, old: KubeletPod) -> None:
@@ -467,7 +467,7 @@ def test_a_container_that_ended_for_good_beside_others_stays_so(policy: str, exi
     both = [{"name": "main", "image": "ray:1"}, {"name": "beside", "image": "ray:1"}]
     life = Life(pod(containers=both, restartPolicy=policy)).live()
     beside = life.body["status"]["containerStatuses"][1]
-    end = {"exitCode": exit_code, "reason": "Completed", "finishedAt": timestamp(life.wall)}
+    end = {"exitCode": exit_code, "reason": "Completed", "finishedAt": rfc3339(life.wall)}
     beside |= {"ready": False, "state": {"terminated": end}}
     for condition in life.body["status"]["conditions"]:
         if condition["type"] in {"Ready", "ContainersReady"}:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.components import timestamp
+from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
@@ -23,7 +23,7 @@ NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
 
 def ago(seconds: float) -> str:
-    return timestamp(NOW - timedelta(seconds=seconds))
+    return rfc3339(NOW - timedelta(seconds=seconds))
 
 
 def job(*, status: Any = None, **spec: Any) -> ControlledJob:
@@ -179,7 +179,7 @@ def test_a_job_that_is_resumed_starts_anew() -> None:
     suspended = plan(job(suspend=True)).status
     found = plan(msgspec.structs.replace(job(), status=suspended))
     assert found.creates == 1
-    assert found.status.start_time == timestamp(NOW)
+    assert found.status.start_time == rfc3339(NOW)
     assert true_conditions(found) == {}
 
 
