@@ -122,6 +122,7 @@ PODS = Kind(
                 "volumes": [{"name": "tmp"}],
             }
         },
+        {"spec": {"containers": containers("main", resources={"requests": {"memory": "1Gi"}})}},
         {
             "spec": {
                 "containers": containers(
