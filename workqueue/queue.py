@@ -154,17 +154,19 @@ class WorkQueue(Generic[K]):
         """
         self._schedule(key, 0.0, priority)
 
-    def add_after(self, key: K, delay: float, *, priority: int | None = None) -> None:
+    def add_after(
+        self, key: K, delay: float, *, priority: int | None = None, retry: bool = True
+    ) -> None:
         """Queue `key` to run in `delay` seconds, or as soon as possible if that is not above 0.
 
-        Delays are limited to half a year.
+        Delays are limited to half a year. `retry` says whether the metric of retries counts it.
 
         Raises:
             ValueError: `delay` is not a number.
         """
         if math.isnan(delay):
             raise ValueError("a delay must be a number of seconds")
-        if delay > 0 and self._open:
+        if delay > 0 and self._open and retry:
             self._recorder.retried()
         self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
@@ -192,12 +194,6 @@ class WorkQueue(Generic[K]):
         """
         self._held[key] = self._clock.time() + seconds
         self._hold_back(key)
-
-    def withdraw(self, key: K) -> None:
-        """Take back a delayed addition of `key`; a run that is queued or in flight stays."""
-        if key in self._delays:
-            self._delays.discard(key)
-            del self._priority[key]
 
     def forget(self, key: K) -> None:
         """Reset the back-off of `key`. It stays queued (WQ-21)."""

@@ -38,7 +38,6 @@ from controller.runtime.plan import Event
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.resolver import ExpectationResolver
 from controller.runtime.reconcile.writes.writer import Writer
 from controller.runtime.runnables import Recording, Writers
 from controller.runtime.settings import parse_address
@@ -118,9 +117,6 @@ class Operator:
         leads = AlwaysLeader() if election is None else election
         self._alone = election is None
         writer = Writer(client, self.expectations, fence=leads)
-        self._resolver = ExpectationResolver(
-            self.expectations, writer, client, clock=clock, rng=rng
-        )
         self.recorder = Recorder(
             client,
             instance=settings.identity or "manta-operator",
@@ -166,7 +162,7 @@ class Operator:
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(Group.ALWAYS, self.schemas)
         controllers = list(self.controllers.values())
-        writers = Writers(self.caches, controllers, self._resolver, self._begin_to_lead)
+        writers = Writers(self.caches, controllers, self._begin_to_lead)
         self._manager.add(Group.ELECTED, writers)
         try:
             await self._manager.run(stop)
@@ -234,7 +230,6 @@ class Operator:
     def _connect(self) -> None:
         """Let the parts that were made find each other."""
         self.expectations.enqueue = self._enqueue
-        self.expectations.retry = self._retry
         self.expectations.reader.installed_schemas = self.schemas.found
         self.expectations.reader.unverified = self.schemas.unverified
         for kind in self._kinds:
@@ -258,9 +253,6 @@ class Operator:
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
-
-    def _retry(self, owner: Owner) -> None:
-        self.controllers[owner.controller].retry(owner.key)
 
     def _watch_begins(self, resource: Resource[Any], namespace: str) -> None:
         self.schemas.watch_begins(resource, namespace)

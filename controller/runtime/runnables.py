@@ -11,16 +11,14 @@ if TYPE_CHECKING:
     from controller.runtime.caches.caches import Caches
     from controller.runtime.events.recorder import Recorder
     from controller.runtime.reconcile.controller import Controller
-    from controller.runtime.reconcile.writes.resolver import ExpectationResolver
 
 
 class Writers:
-    """Everything that writes: controllers and the resolver, once the caches are confirmed.
+    """Everything that writes: controllers, once the caches are confirmed.
 
     Args:
         caches: to be confirmed.
         controllers: to be run.
-        resolver: to be run.
         leads_since: called as soon as this process leads; returns since when.
     """
 
@@ -30,13 +28,11 @@ class Writers:
         self,
         caches: Caches,
         controllers: Sequence[Controller[Any]],
-        resolver: ExpectationResolver,
         leads_since: Callable[[], float],
     ) -> None:
         self._caches = caches
         self._leads_since = leads_since
         self._controllers = controllers
-        self._resolver = resolver
         self._stopped = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -45,16 +41,14 @@ class Writers:
             return
         ready()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._resolver.run(), name=self._resolver.name)
             for each in self._controllers:
                 group.create_task(each.run(), name=each.name)
 
     def stop(self) -> None:
-        """End the controllers and the resolver once their present requests have ended."""
+        """End the controllers once their present requests have ended."""
         self._stopped.set()
         for each in self._controllers:
             each.close()
-        self._resolver.close()
 
     async def _confirmed(self) -> bool:
         """Confirm the caches; False if a stop came first."""

@@ -111,11 +111,7 @@ class Book:
         self.expectations.add_cache(
             CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
         )
-        self.asked: list[tuple[ObjectReference, float]] = []
         self.woken: list[Owner] = []
-        self.expectations.request_live_read = lambda reference, delay: self.asked.append(
-            (reference, delay)
-        )
         self.expectations.enqueue = self.woken.append
         self.signs: list[str] = []
         self.expectations.on_rewound = self.signs.append
@@ -274,8 +270,12 @@ class Book:
 
     @property
     def questions(self) -> list[str]:
-        """Names of objects for which a live read was asked at once."""
-        return [reference.name for reference, delay in self.asked if delay <= 0]
+        """Names of objects that the owner's next reconcile reads live, or sends again."""
+        found = self.expectations.questions(OWNER)
+        return [
+            *(write.target.name for write in found.repeats),
+            *(reference.name for reference in found.reads),
+        ]
 
     @property
     def entries(self) -> int:

@@ -40,7 +40,6 @@ PARTS = (
     "EventCollector",
     "Executor",
     "ExpectationCollector",
-    "ExpectationResolver",
     "Expectations",
     "Health",
     "InformerCollector",
@@ -154,7 +153,6 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
     world.check("QueueCollector", registry)
     world.check("Writer", world.client, expectations, fence=leads)
     world.check("LookupReader", world.client, expectations)
-    world.check("ExpectationResolver", expectations, writer, world.client, clock=clock, rng=rng)
     world.check(
         "Recorder",
         world.client,
@@ -226,7 +224,7 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
     assert schemas.calls == [("watch_begins", WIDGETS, "a")]
     assert expectations.reader.installed_schemas == schemas.found
     assert expectations.reader.unverified == schemas.unverified
-    assert (expectations.enqueue, expectations.retry) == (operator._enqueue, operator._retry)
+    assert expectations.enqueue == operator._enqueue
     world.check("Manager", clock=clock, grace=7.0, election=leads)
     world.check("Monitor", metrics, clock=clock, time_of_day=time_of_day)
     assert world.one("Health").calls == [
@@ -271,8 +269,7 @@ def all_keys(*resources: Any) -> list[Any]:
 def test_an_owner_is_woken_at_its_own_controller(monkeypatch: pytest.MonkeyPatch):
     world, owner = World(monkeypatch), Owner("uid", "default/f", "gadgets")
     world.operator._enqueue(owner)
-    world.operator._retry(owner)
-    assert reconsidered(world) == [[], [("enqueue", "default/f"), ("retry", "default/f")]]
+    assert reconsidered(world) == [[], [("enqueue", "default/f")]]
 
 
 @pytest.mark.parametrize(
@@ -441,11 +438,8 @@ async def test_all_parts_run_in_their_groups_and_once(monkeypatch: pytest.Monkey
         (Group.ELECTED, writers),
     ]
     assert recording._recorder is world.one("Recorder")
-    assert (writers._caches, writers._controllers, writers._resolver) == (
-        world.one("Caches"),
-        world.made["Controller"],
-        world.one("ExpectationResolver"),
-    )
+    assert writers._caches is world.one("Caches")
+    assert writers._controllers == world.made["Controller"]
     with pytest.raises(ManagerMisuse, match=r"^an operator runs once$"):
         await run(world)
 

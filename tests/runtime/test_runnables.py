@@ -13,7 +13,7 @@ LEADS_SINCE = 7.0
 
 
 class Task:
-    """A controller, resolver or cache that runs until it is closed; its tasks by name."""
+    """A controller or cache that runs until it is closed; its tasks by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,41 +42,41 @@ class Task:
 
 
 def writers(*parts: Task) -> Any:
-    caches, resolver, *controllers = parts
+    caches, *controllers = parts
     made: Any = Writers
-    return made(caches, controllers, resolver, leads_since=lambda: LEADS_SINCE)
+    return made(caches, controllers, leads_since=lambda: LEADS_SINCE)
 
 
 async def test_nothing_is_written_before_the_caches_are_confirmed():
-    parts = [Task(name) for name in ("caches", "resolver", "widgets", "gadgets")]
+    parts = [Task(name) for name in ("caches", "widgets", "gadgets")]
     runnable, ready = writers(*parts), asyncio.Event()
     running = asyncio.create_task(runnable.run(ready.set))
     await asyncio.sleep(5)
     assert not ready.is_set()
-    assert [part.tasks for part in parts] == [[]] * 4
+    assert [part.tasks for part in parts] == [[]] * 3
     parts[0].confirmed.set()
     await asyncio.sleep(1)
     assert ready.is_set()
-    assert [part.tasks for part in parts[1:]] == [["resolver"], ["widgets"], ["gadgets"]]
+    assert [part.tasks for part in parts[1:]] == [["widgets"], ["gadgets"]]
     runnable.stop()
     await running
     assert all(part.closed.is_set() for part in parts[1:])
 
 
 async def test_a_stop_before_the_caches_are_confirmed_starts_nothing():
-    parts = [Task(name) for name in ("caches", "resolver", "widgets")]
+    parts = [Task(name) for name in ("caches", "widgets")]
     before, runnable, ready = asyncio.all_tasks(), writers(*parts), asyncio.Event()
     running = asyncio.create_task(runnable.run(ready.set))
     await asyncio.sleep(5)
     runnable.stop()
     await running
     assert not ready.is_set()
-    assert [part.tasks for part in parts] == [[]] * 3
+    assert [part.tasks for part in parts] == [[]] * 2
     assert asyncio.all_tasks() == before
 
 
 async def test_caches_that_cannot_be_confirmed_are_an_error():
-    parts = [Task(name) for name in ("caches", "resolver", "widgets")]
+    parts = [Task(name) for name in ("caches", "widgets")]
     parts[0].error = KeyError("a")
     parts[0].confirmed.set()
     with pytest.raises(KeyError):

@@ -261,30 +261,6 @@ async def test_WQ19_an_absurd_delay_is_half_a_year(delay: float):
     assert len(queue) == 1
 
 
-async def test_a_delayed_key_that_is_withdrawn_does_not_run_and_can_be_added_again():
-    queue = make()
-    queue.add_after("a", 10, priority=7)
-    queue.withdraw("a")
-    queue.add_after("b", 20)
-    assert await queue.get() == "b"
-    queue.add("a")
-    assert await queue.get() == "a"
-    assert queue.priority_of("a") == 0
-
-
-async def test_withdrawing_leaves_what_is_queued_or_in_flight_and_what_was_never_added():
-    queue = make()
-    queue.withdraw("never added")
-    queue.add("queued")
-    queue.withdraw("queued")
-    assert await queue.get() == "queued"
-    queue.withdraw("queued")
-    queue.add_after("queued", 1)
-    queue.withdraw("queued")
-    queue.done("queued")
-    assert queue.statistics().delayed == 0
-
-
 async def test_a_delay_must_be_a_number():
     queue = make()
     with pytest.raises(ValueError, match=r"^a delay must be a number of seconds$"):

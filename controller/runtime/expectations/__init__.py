@@ -1,1 +1,1 @@
-"""Reads that include the process's own writes: the overlay, its resolver and its barrier."""
+"""Reads that include the process's own writes: the overlay and its barrier."""

@@ -83,6 +83,7 @@ class Expectation(Generic[T]):
         write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
         outcome_unknown: the response to `write` was lost.
+        generation: generation of the writer for which `write` was planned.
         asked_at: clock time at which `write` was last sent, in seconds.
         unknown_since: clock time at which the write whose outcome is unknown was first sent, in
             seconds; it stays while the write is repeated. None if the outcome is known.
@@ -119,6 +120,7 @@ class Expectation(Generic[T]):
     write: Write | None = None
     writer: str = ""
     outcome_unknown: bool = False
+    generation: int = 0
     asked_at: float = math.inf
     unknown_since: float | None = None
     unknown_failure: Failure | None = None

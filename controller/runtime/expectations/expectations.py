@@ -7,10 +7,12 @@ counted twice and nothing has to wait for a cache.
 
 The store itself satisfies an expectation: it shows the object at or past the revision of the
 response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
-`ExpectationResolver` makes one live read (EXP-9, EXP-24): for an object whose revision the store
-has passed without showing it, for one that left the selector without having been seen
-terminating, for an expectation older than 30 seconds, and for every expectation after the server's
-revisions went backwards (EXP-45). No expectation expires unchecked.
+the next reconcile of the owner makes one live read (EXP-9, EXP-24): for an object whose revision
+the store has passed without showing it, for one that left the selector without having been seen
+terminating, for a change whose answer was lost, for an expectation older than 30 seconds, and for
+every expectation after the server's revisions went backwards (EXP-45). No expectation expires
+unchecked. Creates and deletes whose answers were lost are sent again, under the same name and uid
+(EXP-32, EXP-33).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from controller.runtime.expectations.create_errors import CreateErrors
 from controller.runtime.expectations.expectation import ObjectReference, is_newer
 from controller.runtime.expectations.overlay import OverlayIndex
 from controller.runtime.expectations.owners import OwnerIndex
+from controller.runtime.expectations.questions import is_repetition, questions
 from controller.runtime.expectations.reader import OverlayReader
 from controller.runtime.expectations.snapshot import oldest
 from controller.runtime.expectations.statistics import LIVE_READ, collect
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.questions import Questions
     from controller.runtime.expectations.snapshot import ExpectationSnapshot
     from controller.runtime.expectations.statistics import ExpectationStatistics
     from controller.runtime.kind import CreateError, FailedCreate, LogText
@@ -61,10 +65,7 @@ class Expectations:
 
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
-        request_live_read: schedules a live read after a delay in seconds; set by the resolver.
-        withdraw_live_read: takes back a live read that is not due yet; set by the resolver.
         enqueue: enqueues the key of an owner; set by the operator.
-        retry: does so unless the key is in back-off; set by the operator, else `enqueue` is used.
         on_rewound: called with a sign that the server went back in time; set by the caches.
         held: whether nothing may be planned or written, because the caches have yet to follow a
             server that went back in time; set by the caches.
@@ -79,10 +80,7 @@ class Expectations:
         self._tracker = ExpectationTracker(
             self._overlays, self._owners, now=now, wall=wall, hooks=self
         )
-        self.request_live_read: Callable[[ObjectReference, float], None] = _ignore
-        self.withdraw_live_read: Callable[[ObjectReference], None] = _ignore
         self.enqueue: Callable[[Owner], None] = _ignore
-        self.retry: Callable[[Owner], None] | None = None
         self.on_rewound: Callable[[str], None] = _ignore
         self.held = False
 
@@ -194,6 +192,8 @@ class Expectations:
         expectation.outcome_unknown = expectation.presumed_failed = False
         self.begin_request(expectation)
         expectation.asked_at = self._now()
+        if expectation.unknown_since is None:
+            expectation.generation = owner.generation
         expectation.tried_at = expectation.sent_at.object_revision
         state = self._owners.get(owner.uid)
         if state is not None and isinstance(write, Create):
@@ -270,21 +270,12 @@ class Expectations:
             expectation.unknown_since = min(expectation.asked_at, self._now())
         expectation.presumed_failed = failure is not None and self.is_refuted(owner, write)
         self._tracker.touch(expectation)
-        if not expectation.presumed_failed:
-            self.request_live_read(expectation.reference, 0.0)
         self._tracker.update(expectation)
 
     def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Return whether the resolver repeats this deletion, because its outcome is unknown."""
+        """Return whether this write is sent again anyway, because its outcome is unknown."""
         expectation = self.get(ObjectReference(write.target.resource, write.target.key))
-        return (
-            expectation is not None
-            and expectation.unknown_since is not None
-            and expectation.writer == owner.uid
-            and isinstance(write, Delete)
-            and isinstance(expectation.write, Delete)
-            and expectation.write.uid == write.uid
-        )
+        return expectation is not None and is_repetition(owner, write, expectation)
 
     def is_refuted(self, owner: Owner, write: Write) -> bool:
         """Return whether a live read after such a change found the store's state."""
@@ -362,20 +353,28 @@ class Expectations:
         overlay = self._overlays.get(target.resource)
         return overlay.get(target.key) if overlay.covers(target.namespace) else None
 
-    def writer_of(self, expectation: Expectation[Any]) -> Owner | None:
-        """Return the owner of the last write, None if it no longer exists."""
-        state = self._owners.get(expectation.writer)
-        return next(iter(state.owners.values())) if state is not None else None
+    def questions(self, owner: Owner) -> Questions:
+        """Return what this owner's next reconcile must find out; O(its expectations)."""
+        state = self._owners.get(owner.uid)
+        found = [self.get(reference) for reference in (state.expectations if state else ())]
+        asked = (each for each in found if each and self._asked_by(each) == owner.uid)
+        return questions(owner, asked, self.next_live_read)
+
+    def _asked_by(self, expectation: Expectation[Any]) -> str:
+        """Return the uid of the owner that finds out about it: who wrote last, if it exists."""
+        if self._owners.get(expectation.writer) is not None:
+            return expectation.writer
+        return next(iter(expectation.owners), "")
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Return the seconds until this object must be read live; zero or less means now."""
         return self._tracker.next_live_read(expectation)
 
-    def enqueue_owners(self, expectation: Expectation[Any], *, retry: bool = False) -> None:
-        """Enqueue the owners of an object; for a `retry`, those in back-off wait for its end."""
+    def enqueue_owners(self, expectation: Expectation[Any]) -> None:
+        """Enqueue the owners of an object."""
         for state in self._owners.find(expectation.owners):
             for owner in state.owners.values():
-                ((retry and self.retry) or self.enqueue)(owner)
+                self.enqueue(owner)
 
     def overdue_failures(self, owner_uid: str) -> tuple[Failure, ...]:
         """Return this owner's writes whose outcome has been unknown for some time."""
@@ -412,13 +411,11 @@ class Expectations:
         expectation.changed_at = self._now()
         expectation.needs_live_read = False
         before = expectation.obj if expectation.live_only else None
-        shown = None if expectation.unknown_since is None else self._shown_revision(expectation)
         self._refute(expectation, obj)
         expectation.end_write()
         self._tracker.apply_live_object(expectation, obj)
-        nothing_new = shown == (obj.metadata.resource_version if obj is not None else "")
         if before is None or obj is None or is_newer(obj, before):
-            self.enqueue_owners(expectation, retry=nothing_new)
+            self.enqueue_owners(expectation)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -473,13 +470,6 @@ class Expectations:
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
             self.on_rewound(sign)
-
-    def _shown_revision(self, expectation: Expectation[Any]) -> str:
-        """Return the revision of the object as `reader` shows it, empty if it shows none."""
-        reference = expectation.reference
-        overlay = self._overlays.get(reference.resource)
-        shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None
-        return shown.metadata.resource_version if shown is not None else ""
 
 
 def _is_change(write: Write | None) -> bool:

@@ -42,6 +42,7 @@ class Owner:
     key: str
     controller: str
     terminating: bool = False
+    generation: int = 0
 
     @property
     def namespace(self) -> str:

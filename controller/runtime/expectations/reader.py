@@ -99,12 +99,6 @@ class OverlayReader:
         """Return the resources of the writes in `pending_scopes`."""
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
-    def has_unknown_writes(self, owner_uid: str) -> bool:
-        """Return whether the outcome of a write of this owner is unknown."""
-        return any(
-            expectation.unknown_since is not None for expectation in self._pending(owner_uid)
-        )
-
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """Return whether a create met an object of this name that belongs to another owner."""
         expectation = self._overlays.get(resource).get_expectation(key)

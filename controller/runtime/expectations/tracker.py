@@ -46,13 +46,7 @@ MAX_LIVE_READ_INTERVAL = 480.0
 
 
 class TrackerHooks(Protocol):
-    """The functions that a tracker calls."""
-
-    def request_live_read(self, reference: ObjectReference, delay: float, /) -> None:
-        """Schedule a live read after a delay in seconds."""
-
-    def withdraw_live_read(self, reference: ObjectReference, /) -> None:
-        """Take back a live read, because nothing is expected any more."""
+    """The function that a tracker calls."""
 
     def enqueue_owners(self, expectation: Expectation[Any], /) -> None:
         """Enqueue the owners of an object."""
@@ -66,7 +60,7 @@ class ExpectationTracker:
         owners: the owners for whom it is expected.
         now: monotonic seconds.
         wall: the time of day, for deletion timestamps.
-        hooks: requests live reads and enqueues owners.
+        hooks: enqueues owners.
 
     Attributes:
         resolved_by: expectations resolved so far, by what resolved them.
@@ -105,14 +99,13 @@ class ExpectationTracker:
         expectation.version += 1
         expectation.changed_at = self._now()
         expectation.live_reads = 0
-        self._hooks.request_live_read(expectation.reference, FIRST_LIVE_READ)
 
     def require_live_read(self, expectation: Expectation[Any]) -> None:
         """Mark it as one that the store cannot satisfy, and withdraw all presumptions."""
         expectation.presumed_failed = False
         if not expectation.needs_live_read:
             expectation.needs_live_read = True
-            self._hooks.request_live_read(expectation.reference, 0.0)
+            self._hooks.enqueue_owners(expectation)
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Return the seconds until this object must be read live; zero or less means now."""
@@ -223,7 +216,6 @@ class ExpectationTracker:
         self._overlays.get(expectation.reference.resource).drop(expectation.reference.key)
         for state in self._owners.find(expectation.owners):
             state.expectations.pop(expectation.reference, None)
-        self._hooks.withdraw_live_read(expectation.reference)
 
     def record_member(self, owner_uid: str, write: Write | None) -> None:
         """Record that this write has created its object, perhaps a member of a replica."""
@@ -270,7 +262,7 @@ class ExpectationTracker:
             self._end_unknown_write(expectation, "uid")
         if expectation.presumed_failed and _revision(stored) != expectation.tried_at:
             expectation.presumed_failed = False
-            self._hooks.request_live_read(expectation.reference, 0.0)
+            self._hooks.enqueue_owners(expectation)
         if expectation.obj is not None:
             self._compare_object(expectation, expectation.obj, stored)
         if expectation.deleted_uid and expectation.obj is None:

@@ -157,11 +157,6 @@ class Controller(Generic[Observation]):
         """Reconcile a key, whether its object has changed or not (CTL-26)."""
         self.queue.add(key)
 
-    def retry(self, key: str) -> None:
-        """Reconcile a key, unless it is in back-off and will be reconciled anyway."""
-        if not self.queue.num_requeues(key):
-            self.queue.add(key)
-
     @property
     def primary(self) -> Resource[Any]:
         """The resource of the keys."""
@@ -314,7 +309,8 @@ class Controller(Generic[Observation]):
             self._observe_deletion(key)
         self._uids[key] = uid
         self._observe_generation(key, primary)
-        owner = Owner(uid, key, self.name, primary.metadata.terminating)
+        meta = primary.metadata
+        owner = Owner(uid, key, self.name, meta.terminating, meta.generation)
         self._expectations.add_owner(owner)
         return owner
 
@@ -350,7 +346,7 @@ class Controller(Generic[Observation]):
         result: ResultLabel = "requeue"
         match outcome.result:
             case Result.DONE:
-                self._on_success(key)
+                self.queue.forget(key)
                 result = "success" if outcome.requeue_after is None else "requeue_after"
             case Result.MORE:
                 if not self.queue:  # no other key waits, so the minimum interval does not apply
@@ -364,6 +360,8 @@ class Controller(Generic[Observation]):
                 result = "error"
         if outcome.requeue_after is not None and outcome.result is not Result.MORE:
             self.queue.add_after(key, outcome.requeue_after)
+        if outcome.ask_after is not None:
+            self.queue.add_after(key, outcome.ask_after, retry=False)
         self._metrics.reconciled(result)
 
     def _retry_later(self, key: str, outcome: PlanOutcome) -> None:
@@ -373,14 +371,6 @@ class Controller(Generic[Observation]):
             self.queue.add_after(key, wait)
         else:
             self.queue.add_rate_limited(key, delay=wait)
-
-    def _on_success(self, key: str) -> None:
-        """End the back-off, unless a write of unknown outcome kept this reconcile from failing."""
-        failing = self.queue.num_requeues(key) > 0
-        if failing and self._expectations.reader.has_unknown_writes(self._uids[key]):
-            self.queue.add_rate_limited(key)
-        else:
-            self.queue.forget(key)
 
     async def _handle_exception(self, key: str, error: Exception, line: ReconcileLog) -> None:
         """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4).

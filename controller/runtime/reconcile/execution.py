@@ -23,7 +23,7 @@ class Result(Enum):
     DONE = "done"  # nothing, or requeue after `requeue_after`
     MORE = "more"  # requeue at once: lookups answered, or more than one batch
     AGAIN = "again"  # requeue soon, without an error: a precondition failed, a name was taken
-    WAIT = "wait"  # requeue with back-off, unless the resolver learns something before
+    WAIT = "wait"  # requeue after the wait of what is unknown
     FAILED = "failed"  # requeue after the wait of what failed
 
 
@@ -35,6 +35,7 @@ class PlanOutcome:
         result: what to do with the key.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
         retry_after: seconds until writes that failed are tried again; None if none did.
+        ask_after: seconds until an object is to be read live; None if the caches can tell.
         writes: mutating requests, by verb.
         failures: writes that did not succeed, the first cause first.
         error: a sentence about the live read that failed, so that nothing was done; else empty.
@@ -43,6 +44,7 @@ class PlanOutcome:
     result: Result
     requeue_after: float | None = None
     retry_after: float | None = None
+    ask_after: float | None = None
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
     error: str = ""

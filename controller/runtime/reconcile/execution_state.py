@@ -30,6 +30,7 @@ class ExecutionState:
         self.ended = False
         self.has_committed_status = False
         self.more = False
+        self.learned = False  # what an earlier write came to
         self.count = 0
         self.repairs_wait: float | None = None  # seconds
         self.lacks_object = False  # that is not created yet because others keep deleting it
@@ -92,7 +93,7 @@ class ExecutionState:
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
-        if result.outcome is not WriteOutcome.UNKNOWN or verb_of(result.write) == "update":
+        if result.outcome is not WriteOutcome.UNKNOWN or failure is not None:
             self.failed_groups.ended(result, now)
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
@@ -117,9 +118,9 @@ class ExecutionState:
         return PlanOutcome(
             self._next(),
             requeue_after,
-            max(0.0, groups.due - now) if groups.failures else None,
-            dict(self._verbs),
-            self.failures_in_order,
+            (0.0 if self.learned else max(0.0, groups.due - now)) if groups.failures else None,
+            writes=dict(self._verbs),
+            failures=self.failures_in_order,
         )
 
     def _next(self) -> Result:
@@ -132,9 +133,9 @@ class ExecutionState:
         if WriteOutcome.NAMESPACE_TERMINATING in self._outcomes:
             # An object that a deleted owner waits for will never exist.
             return Result.AGAIN if self.execution.primary.metadata.terminating else Result.DONE
-        if self.more:
+        if self.more or self.learned:
             return Result.MORE
-        return Result.DONE
+        return Result.WAIT if self.failed_groups.failures else Result.DONE
 
 
 def _verb(write: Write) -> str:

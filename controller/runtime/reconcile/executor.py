@@ -43,6 +43,7 @@ from controller.runtime.reconcile.status.held_children import (
     named_children,
     with_held_children,
 )
+from controller.runtime.reconcile.unknown import UnknownWrites
 from controller.runtime.reconcile.writes.failed_groups import FailedGroups, group_of
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.slow_start import SlowStart
@@ -96,6 +97,7 @@ class Executor:
         self._failed_groups: dict[str, FailedGroups] = {}
         self._repairs: dict[str, Repairs] = {}
         self._unwritable = UnwritableObjects()
+        self._unknown = UnknownWrites(writer, lookups, now=now, on_silence=self._on_silence)
         self._held: dict[str, str] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
@@ -104,18 +106,21 @@ class Executor:
             return await self._look_up(execution)
         uid, generation = execution.owner.uid, execution.primary.metadata.generation
         failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation, self._rng)
+        questions = self._lookups.questions(execution.owner)
         status = group_of(_status_write(execution.resource, execution.primary, {}))
-        failed_groups.begin(execution.plan, generation, status, self._now())
+        reads = "get", execution.resource, "", ""
+        unknown = {group_of(write) for write in questions.repeats}
+        failed_groups.begin(execution.plan, generation, {status, reads}, unknown, self._now())
         run = ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
-            if await self._commit(run):
-                execution.submit()
-                await self._stages(run)
-                due = self._due(run, execution.plan.independent)
-                independent = await self._probe(run, due)
-                await self._concurrently(run, independent)
+            if questions.repeats or questions.reads:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._unknown.find_out(run, questions, reads))
+                    await self._write(run)
+            else:
+                await self._write(run)
             if run.report_of_silence is not None:
                 await run.report_of_silence
         finally:
@@ -129,7 +134,11 @@ class Executor:
         failed_groups.end()
         if failed_groups.failures:
             self._failed_groups[uid] = failed_groups
-        outcome = run.outcome(requeue_after, self._now())
+        questions = self._lookups.questions(execution.owner)
+        ask_after = (
+            questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
+        )
+        outcome = replace(run.outcome(requeue_after, self._now()), ask_after=ask_after)
         if outcome.result is Result.MORE:
             self._widths[uid] = run.slow_start.widths
         return outcome
@@ -183,6 +192,15 @@ class Executor:
             self._statuses.committed(run.primary.metadata.uid)
             run.has_committed_status = True
         return result.outcome is WriteOutcome.DONE
+
+    async def _write(self, run: ExecutionState) -> None:
+        """Write what is planned, but the status."""
+        if await self._commit(run):
+            run.execution.submit()
+            await self._stages(run)
+            due = self._due(run, run.execution.plan.independent)
+            independent = await self._probe(run, due)
+            await self._concurrently(run, independent)
 
     async def _stages(self, run: ExecutionState) -> None:
         for stage in run.execution.plan.stages:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
+    from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.questions import Questions
     from controller.runtime.plan import AnyLookup
     from controller.runtime.reconcile.repairs.repairs import Path
+
+_log = structlog.stdlib.get_logger("manta.expectations")
 
 
 async def read_live(client: Client, target: Target) -> KubeObject | None:
@@ -96,6 +102,27 @@ class LookupReader:
                 obj = await self._client.get_raw(target.resource, target.namespace, target.name)
         own = self._client.field_manager
         return [SOMEBODY if path == WHOLE else other_writer(obj, path, own=own) for path in paths]
+
+    def questions(self, owner: Owner) -> Questions:
+        """Return what the owner must find out."""
+        return self._expectations.questions(owner)
+
+    async def ask(self, owner: Owner, reference: ObjectReference) -> bool:
+        """Find out about an object by a live read; return whether the server answered."""
+        expectation = self._expectations.get(reference)
+        if expectation is None or self._expectations.expire_lookup(expectation):
+            return True
+        version = expectation.version
+        self._expectations.begin_request(expectation)
+        target = Target(reference.resource, reference.namespace, reference.name)
+        try:
+            obj = await read_live(self._client.for_flow(owner.uid), target)
+        except KubeError as error:
+            _log.info("live_read.failed", target=str(reference), error=str(error))
+            return False
+        if self._expectations.get(reference) is expectation and expectation.version == version:
+            self._expectations.record_live_read(expectation, obj)
+        return True
 
     async def _read(self, owner: Owner, target: Target) -> None:
         obj = await read_live(self._client.for_flow(owner.uid), target)

@@ -72,10 +72,6 @@ class CacheWorld:
         self.transport = FaultyTransport(self.server, clock=self.loop)
         self.client = Client(self.transport, user_agent="caches", clock=self.loop)
         self.expectations = Expectations(now=self.loop.time, wall=lambda: NOW)
-        self.asked: list[tuple[str, float]] = []
-        self.expectations.request_live_read = lambda reference, delay: self.asked.append(
-            (reference.name, delay)
-        )
         self.said: list[str] = []
         self.watched: list[tuple[Resource[Any], str]] = []
         self.odd: list[tuple[Resource[Any], Undecodable]] = []
@@ -147,6 +143,10 @@ class CacheWorld:
     ) -> KubeObject:
         typed = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         return await self.user.create(resource, namespace, typed)
+
+    def questions(self, owner: Owner) -> list[str]:
+        """Names of objects that the owner's next reconcile reads live."""
+        return [reference.name for reference in self.expectations.questions(owner).reads]
 
     def owner(self, widget: KubeObject) -> Owner:
         owner = Owner(widget.metadata.uid, widget.metadata.key, "widgets")

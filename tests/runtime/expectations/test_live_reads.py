@@ -21,53 +21,39 @@ if TYPE_CHECKING:
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 
 
-class RetryBook(Book):
-    """Tells owners that wait for the end of their back-off from those that are woken at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.retried: list[Owner] = []
-        self.expectations.retry = self.retried.append
-
-
-@pytest.mark.parametrize(
-    ("shown", "found", "new"),
-    [(None, None, False), (None, 10, True), (9, 9, False), (9, 10, True), (9, None, True)],
-)
-def test_a_write_that_was_not_carried_out_is_repeated_after_the_back_off(
-    shown: int | None, found: int | None, new: bool
-):
-    book = RetryBook()
+@pytest.mark.parametrize(("shown", "found"), [(None, None), (None, 10), (9, 9), (9, 10), (9, None)])
+def test_what_became_of_a_write_is_planned_for_at_once(shown: int | None, found: int | None):
+    book = Book()
     if shown is not None:
         book.show(child("a", shown))
     book.expectations.mark_unknown(OWNER, patch("a"))
     book.answer("a", None if found is None else child("a", found))
-    assert (book.woken, book.retried) == (([OWNER], []) if new else ([], [OWNER]))
+    assert book.woken == [OWNER]
 
 
 def test_a_live_read_of_a_known_outcome_wakes_the_owners_at_once():
-    book = RetryBook()
+    book = Book()
     book.make("a", 10)
     book.answer("a", child("a", 10))
-    assert (book.woken, book.retried) == ([OWNER], [])
+    assert book.woken == [OWNER]
 
 
 def test_what_no_cache_shows_is_settled_by_a_live_read_too():
-    book = RetryBook()
+    book = Book()
     write = Create(Target(PODS, "default", "a", "children"), {})
     book.expectations.expect(OWNER, write)
     (expectation,) = book.expectations._overlays.get(PODS).expectations()
     book.expectations.mark_unknown(OWNER, write)
     book.expectations.record_live_read(expectation, None)
-    assert book.retried == [OWNER]
+    assert book.woken == [OWNER]
     assert book.entries == 0
 
 
 def test_what_the_store_settles_wakes_the_owners_at_once():
-    book = RetryBook()
+    book = Book()
     book.expectations.mark_unknown(OWNER, create("a"))
     book.show(child("a", 10))
-    assert (book.woken, book.retried) == ([OWNER], [])
+    assert book.woken == [OWNER]
 
 
 def test_EXP24_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes():
@@ -136,16 +122,6 @@ def namespaced(book: Book) -> Store[ConfigMap]:
     return store
 
 
-def test_what_a_cache_of_one_namespace_shows_is_not_new():
-    book = RetryBook()
-    namespaced(book).put(child("a", 9))
-    write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
-    book.expectations.mark_unknown(OWNER, write)
-    (expectation,) = book.expectations._overlays.get(PODS).expectations()
-    book.expectations.record_live_read(expectation, child("a", 9))
-    assert (book.woken, book.retried) == ([], [OWNER])
-
-
 def found_outside(book: Book) -> bool:
     """Read a written pod live; whether its owner is told that the cache does not show it."""
     write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
@@ -197,10 +173,9 @@ def test_expectations_need_no_listener():
 def lose(book: Book, write: Write, *, told: bool = True) -> bool:
     """Send a write that gets no answer; whether its object is to be read live at once."""
     book.expectations.expect(OWNER, write)
-    book.asked.clear()
     failure = Failure(write, "InternalError", "no", unknown=True) if told else None
     book.expectations.mark_unknown(OWNER, write, failure)
-    return 0.0 in [delay for _, delay in book.asked]
+    return bool(book.questions)
 
 
 def refuted(write: Write) -> Book:
@@ -223,7 +198,6 @@ def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated()
     reader = book.expectations.reader
     for book.time in (1.0, 50.0):
         assert not lose(book, patch("a", key="another"))
-        assert reader.has_unknown_writes(OWNER.uid)
         assert not reader.pending_scopes(OWNER.uid), "it may be planned again"
         assert due(book) == 120.0
     book.time = 170.0
@@ -250,9 +224,8 @@ def test_after_a_live_read_nothing_is_presumed():
 def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     book = refuted(patch("a"))
     lose(book, patch("a"))
-    book.asked.clear()
     book.show(child("a", 12))
-    assert 0.0 in [delay for _, delay in book.asked]
+    assert book.questions == ["a"]
     assert book.expectations.reader.pending_scopes(OWNER.uid)
     assert due(book) == 0.0
 
@@ -334,7 +307,7 @@ def test_what_another_writer_gives_another_owner_is_disowned():
     assert not book.expectations.is_disowned(OWNER, create("b"))
 
 
-def test_a_deletion_of_unknown_outcome_is_the_resolvers_to_repeat():
+def test_a_deletion_of_unknown_outcome_is_sent_again_anyway():
     book = Book()
     book.show(child("a", 9))
     is_repeated = book.expectations.is_repeated

@@ -27,7 +27,6 @@ def refuse(book: Book) -> None:
     book.answer("a", child("a", 9))
     book.expectations.expect(OWNER, patch("a"))
     book.expectations.mark_unknown(OWNER, patch("a"), failure)
-    book.asked.clear()
 
 
 def test_a_create_that_the_store_shows_counts_as_a_member_of_its_replica():
@@ -105,7 +104,6 @@ def test_what_a_live_read_found_terminating_is_gone_once_the_store_has_passed_it
     book.show(child("a", 2))
     book.unmake("a")
     book.answer("a", child("a", 10, terminating=True))
-    book.asked.clear()
     book.remove(child("a", 2), 20)
     assert (book.names(), book.entries, book.questions) == ([], 0, [])
 

@@ -38,7 +38,6 @@ def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     reads = book.expectations.reader
     assert reads.revision(CONFIG_MAPS, UNKNOWN) == "1"
     assert reads.pending_scopes(UNKNOWN) == frozenset()
-    assert not reads.has_unknown_writes(UNKNOWN)
     assert not reads.has_listed(LiveList(PODS, "default", ""), UNKNOWN)
     assert reads.log_tail(LogTail("default", "", "x"), UNKNOWN) is None
     assert reads.incomplete_replicas(UNKNOWN) == {}
@@ -65,10 +64,7 @@ def test_writes_that_are_open_are_known_by_scope_and_resource(book: Book):
     assert reads.pending_scopes(OWNER.uid) == {"children", "fixed"}
     assert reads.pending_resources(OWNER.uid) == {CONFIG_MAPS, SERVICES}
     assert reads.pending_scopes(STRANGER.uid) == frozenset()
-    assert not reads.has_unknown_writes(OWNER.uid)
     book.expectations.mark_unknown(OWNER, elsewhere)
-    assert reads.has_unknown_writes(OWNER.uid)
-    assert not reads.has_unknown_writes(STRANGER.uid)
 
 
 def test_answered_writes_are_not_open(book: Book):

@@ -57,7 +57,6 @@ def test_T213_live_reads_become_rarer_until_the_next_write():
 def test_what_the_store_cannot_settle_is_read_at_once_and_asked_for_once():
     book = Book()
     book.make("a", 10)
-    book.asked.clear()
     book.bookmark(11)
     book.bookmark(12)
     assert due(book) == 0
@@ -77,7 +76,6 @@ def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_sett
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
     book.make("c", 10)
-    book.asked.clear()
     book.bookmark(10)
     assert book.questions == ["c"]
 

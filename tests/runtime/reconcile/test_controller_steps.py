@@ -92,7 +92,6 @@ class Bench:
     planning: float = 0.0
     executing: float = 0.0
     pending: tuple[Any, ...] = ()
-    unknown_writes: bool = False
     unready_reason: str = ""
     children: list[Any] = field(default_factory=list[Any])
     executions: list[PlanExecution] = field(default_factory=list[Any])
@@ -113,7 +112,6 @@ class Bench:
             pending_resources=lambda uid: self.pending if uid == "uid-f" else None,
             serves=lambda _resource: True,
             by_index=lambda _resource, _index, uid: self.children if uid == "uid-f" else [],
-            has_unknown_writes=lambda uid: self.unknown_writes and uid == "uid-f",
         )
         self.expectations = Notes(overdue_failures=("overdue",))
         self.expectations.held = False  # type: ignore[attr-defined]
@@ -311,17 +309,13 @@ async def test_a_key_that_has_more_to_do_waits_its_turn_if_others_wait():
     assert bench.queue.changes == [HELD, ("add", KEY)]
 
 
-@pytest.mark.parametrize(
-    ("requeues", "unknown", "change"),
-    [(1, True, "add_rate_limited"), (1, False, "forget"), (0, True, "forget")],
-)
-async def test_the_back_off_ends_with_a_success_that_is_known(
-    requeues: int, change: str, *, unknown: bool
-):
-    bench = Bench(unknown_writes=unknown)
-    bench.queue.requeues = requeues
+async def test_an_object_that_is_to_be_read_live_is_planned_then():
+    bench = Bench([PlanOutcome(Result.DONE, 9.0, ask_after=7.0)])
     await bench.reconcile()
-    assert bench.queue.changes == [HELD, (change, KEY)]
+    assert bench.queue.changes[2:] == [
+        ("add_after", KEY, 9.0),
+        ("add_after", KEY, 7.0, {"retry": False}),
+    ]
 
 
 async def test_the_first_write_and_the_phases_of_an_object_are_measured():
@@ -697,16 +691,11 @@ async def test_keys_are_woken_from_outside():
     controller = bench.controller
     assert (controller.name, controller.primary) == ("widgets", WIDGETS)
     controller.enqueue(KEY)
-    controller.retry(KEY)
-    assert bench.queue.changes == [("add", KEY)] * 2
-    bench.queue.requeues = 1
-    controller.retry(KEY)
-    assert bench.queue.changes == [("add", KEY)] * 2, "it is reconciled anyway"
+    assert bench.queue.changes == [("add", KEY)]
     controller.reconsider(["default/a", "default/b"])
     controller.close()
     assert bench.forgotten == ["pruned fields"]
     assert bench.queue.changes == [
-        ("add", KEY),
         ("add", KEY),
         ("add", "default/a", {"priority": LOW_PRIORITY}),
         ("add", "default/b", {"priority": LOW_PRIORITY}),

@@ -15,7 +15,10 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.questions import Questions
 from controller.runtime.plan import (
+    NOTHING,
     Event,
     Failure,
     Lookup,
@@ -32,6 +35,7 @@ from controller.runtime.reconcile.repairs.contested import CONTESTED_FIELDS
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL
 from controller.runtime.reconcile.status.held_children import HeldChild
+from controller.runtime.reconcile.writes.failed_groups import FailedGroups
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
@@ -76,6 +80,8 @@ class Bench:
     silent: frozenset[str] = frozenset()
     hold: asyncio.Event | None = None
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
+    left: Questions = field(default_factory=Questions)
+    read: list[str] = field(default_factory=list[str])
     sent: list[Write] = field(default_factory=list[Any])
     emitted: list[Event] = field(default_factory=list[Event])
     told: list[tuple[Failure, ...]] = field(default_factory=list[Any])
@@ -117,9 +123,15 @@ class Bench:
         )
 
     async def perform(
-        self, owner: Any, write: Write, *, on_silence: Callable[[Failure], None]
+        self,
+        owner: Any,
+        write: Write,
+        *,
+        on_silence: Callable[[Failure], None],
+        repetition: bool = False,
     ) -> WriteResult:
         assert owner is OWNER
+        assert repetition == (write in self.left.repeats)
         self.sent.append(write)
         if write.target.name in self.silent:
             on_silence(unanswered(write))
@@ -140,6 +152,22 @@ class Bench:
     def is_disowned(self, owner: Any, write: Write) -> bool:
         assert owner is OWNER
         return write.target.name in self.disowned
+
+    def questions(self, owner: Any) -> Questions:
+        assert owner is OWNER
+        return self.left
+
+    async def ask(self, owner: Any, reference: ObjectReference) -> bool:
+        assert owner is OWNER
+        self.read.append(reference.name)
+        answered = reference.name not in self.unreadable
+        if answered:
+            reads = tuple(each for each in self.left.reads if each != reference)
+            repeats = tuple(
+                each for each in self.left.repeats if each.target.name != reference.name
+            )
+            self.left = replace(self.left, reads=reads, repeats=repeats)
+        return answered
 
     async def look_up(self, owner: Any, lookup: Lookup) -> KubeError | None:
         assert owner is OWNER
@@ -725,24 +753,78 @@ async def test_changes_that_stay_unknown_take_turns():
     assert bench.names == ["b", "a"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "sent"),
-    [(REFUSED, ["ab", "a", "b", "a"]), (OutcomeUnknown("reset"), ["ab", "ab", "ab", "ab"])],
-)
-async def test_creates_take_turns_if_they_are_refused_but_not_if_they_stay_unknown(
-    answer: Any, sent: list[str]
-):
+@pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
+async def test_creates_take_turns_if_they_are_refused_or_stay_unknown(answer: Any):
     bench = Bench({"a": answer, "b": answer})
     other = replace(create("b"), target=target("b", "another scope"))
-    for names in sent:
-        await bench.execute(Plan(stages=((create("a"), other),)))
-        assert "".join(bench.names) == names
+    first = Plan(stages=((create("a"), other),))
+    await bench.execute(first)
+    if answer is not REFUSED:
+        bench.left = Questions(repeats=(create("a"), other))
+    for name in "aba":
+        await bench.execute(first if answer is REFUSED else NOTHING)
+        assert bench.names == [name]
 
 
-async def test_what_the_resolver_repeats_is_not_sent_and_what_follows_waits():
-    bench = Bench(repeated=frozenset({"a"}))
+async def test_a_deletion_that_is_sent_again_anyway_is_not_sent_twice_and_what_follows_waits():
+    bench = Bench(repeated=frozenset({"a"}), left=Questions(repeats=(delete("a"),)))
     outcome = await bench.execute(Plan(stages=((delete("a"),), (patch("b"),))))
-    assert (outcome.result, outcome.writes, bench.names) == (Result.WAIT, {}, [])
+    assert (outcome.result, bench.names) == (Result.WAIT, ["a"])
+
+
+async def test_sixty_lost_answers_cost_one_request_an_attempt_until_one_arrives():
+    lost = OutcomeUnknown("reset")
+    writes = tuple(create(f"w{number}") for number in range(60))
+    bench = Bench({write.target.name: lost for write in writes}, left=Questions(repeats=writes))
+    bench.executor._failed_groups[OWNER.uid] = failed = FailedGroups(7, random.Random(0))
+    failed.ended(WriteResult(writes[0], WriteOutcome.UNKNOWN, error=lost), 0.0)
+    for _ in range(5):
+        outcome = await bench.execute(NOTHING)
+        assert len(bench.sent) == 1
+        assert (outcome.result, outcome.failures) == (Result.WAIT, ())
+        await bench.execute_at_once(NOTHING)
+        assert bench.sent == [], "an event sends none before its time"
+    assert 16 <= bench.wait < 20
+    bench.outcomes.clear()
+    assert (await bench.execute(NOTHING)).result is Result.MORE
+    assert len(bench.sent) == 60, "one first, then more and more"
+
+
+async def test_a_lost_answer_holds_up_no_other_scope_of_the_plan():
+    bench = Bench({"lost": OutcomeUnknown("reset")}, left=Questions(repeats=(create("lost"),)))
+    await bench.execute(Plan(stages=((patch("a"),), (patch("b"),)), status=STATUS))
+    assert sorted(bench.names) == ["a", "b", "f", "lost"]
+
+
+async def test_what_is_refused_as_a_repetition_is_read_and_then_planned_anew():
+    bench = Bench({"a": REFUSED}, left=Questions(repeats=(create("a"),)))
+    outcome = await bench.execute(NOTHING)
+    assert (bench.names, bench.read) == (["a"], ["a"])
+    assert (outcome.result, outcome.retry_after) == (Result.MORE, 0.0)
+
+
+async def test_an_object_is_read_that_the_caches_cannot_tell_of_and_planned_for_at_once():
+    references = tuple(ObjectReference(CONFIG_MAPS, f"default/{name}") for name in "abc")
+    bench = Bench(left=Questions(reads=references))
+    outcome = await bench.execute(Plan(stages=((patch("d"),),)))
+    assert (outcome.result, outcome.ask_after) == (Result.MORE, None)
+    assert (bench.read, bench.names) == (["a", "b", "c"], ["d"])
+
+
+async def test_reads_that_fail_cost_one_request_an_attempt():
+    references = tuple(ObjectReference(CONFIG_MAPS, f"default/{name}") for name in "abc")
+    bench = Bench(left=Questions(reads=references), unreadable={"a": REFUSED})
+    for number in range(1, 5):
+        outcome = await bench.execute(NOTHING)
+        await bench.execute_at_once(NOTHING)
+        assert bench.read == ["a"] * number
+        assert (outcome.result, outcome.ask_after) == (Result.WAIT, None)
+    assert 8 <= bench.wait < 10
+
+
+async def test_the_next_read_wakes_the_key():
+    bench = Bench(left=Questions(wait=12.0))
+    assert (await bench.execute(NOTHING)).ask_after == 12.0
 
 
 async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():

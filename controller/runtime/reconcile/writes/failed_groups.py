@@ -22,7 +22,7 @@ from workqueue import Backoff
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from controller.kube.resources import Resource
     from controller.runtime.plan import Failure, Plan, Target, Write
@@ -35,7 +35,9 @@ WAITS: Final = Backoff(base=1.0, cap=30.0)
 """No event reports the end of most failures, such as a larger quota, so the cap bounds how long it
 stays unnoticed."""
 
-_CONFLICTS: Final = frozenset({WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT})
+_AT_ONCE: Final = frozenset(
+    {WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT, WriteOutcome.UNKNOWN}
+)
 
 
 @dataclass(slots=True)
@@ -64,12 +66,28 @@ class FailedGroups:
     waiting: set[Group] = field(default_factory=set["Group"])
     undeleted: list[Target] = field(default_factory=list["Target"])
 
-    def begin(self, plan: Plan, generation: int, status: Group, now: float) -> None:
-        """Choose the group of this reconcile; forget what the plan does not write."""
+    def begin(
+        self,
+        plan: Plan,
+        generation: int,
+        always: Collection[Group],
+        unknown: Collection[Group],
+        now: float,
+    ) -> None:
+        """Choose the group of this reconcile; forget what is not written any more.
+
+        Args:
+            plan: what is written.
+            generation: the object's.
+            always: groups that do not depend on the plan.
+            unknown: groups with creates or deletes that are sent again.
+            now: clock time.
+        """
         commit = () if plan.commit is None else ((plan.commit,),)
         stages = [{group_of(write) for write in stage} for stage in (*commit, *plan.stages)]
         independent = {group_of(write) for write in plan.independent}
-        planned = {status}.union(independent, *stages)
+        free = {*always, *unknown}
+        planned = free.union(independent, *stages)
         if generation != self.generation:
             self.generation, self.tries, self.due = generation, 0, -math.inf
             self.failures.clear()
@@ -77,11 +95,15 @@ class FailedGroups:
         if self.undeleted:
             targets = {write.target for write in chain(*plan.stages, plan.independent)}
             self.undeleted = [each for each in self.undeleted if each in targets]
-        self.failures = {group: last for group, last in self.failures.items() if group in planned}
+        self.failures = {
+            group: last
+            for group, last in self.failures.items()
+            if group in planned and (group in unknown or not _was_found(group, last))
+        }
         first = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
         if not (commit and first is stages[0]):
             first = first | independent
-        possible = first | {status} if now >= self.due else ()
+        possible = first | free if now >= self.due else ()
         self.turn = next((group for group in self.failures if group in possible), None)
         self.waiting = self.failures.keys() - {self.turn}
         self.wait = None
@@ -116,35 +138,46 @@ class FailedGroups:
 
     def ended(self, result: WriteResult, now: float) -> None:
         """Record the outcome of a write: its group waits, or its success releases all."""
-        group, write = group_of(result.write), result.write
+        write = result.write
+        self.record(group_of(write), result.outcome, result.failure, now)
+        if isinstance(write, Delete) and result.outcome is not WriteOutcome.DONE:
+            rest = [each for each in self.undeleted if each != write.target]
+            self.undeleted = [*rest, write.target]
+
+    def record(
+        self, group: Group, outcome: WriteOutcome, failure: Failure | None, now: float
+    ) -> None:
+        """Record the outcome of one request of a group."""
         was_tried = group == self.turn
         if was_tried:
             self.turn = None
-        if result.outcome is not WriteOutcome.DONE:
+        if outcome is not WriteOutcome.DONE:
             self.failures.pop(group, None)
-            self.failures[group] = result.failure
-            self.due = next_try(self, result.outcome, now)
-            if isinstance(write, Delete):
-                rest = [each for each in self.undeleted if each != write.target]
-                self.undeleted = [*rest, write.target]
+            self.failures[group] = failure
+            self.due = next_try(self, outcome, now)
         elif was_tried:
             last = self.failures.pop(group)
-            if last is not None and subresource_of(write) != "status":
+            if last is not None and subresource_of(last.write) != "status":
                 self.waiting.clear()
                 self.failures.clear()
+
+
+def _was_found(group: Group, last: Failure | None) -> bool:
+    """Return whether the store has shown since that an unanswered create or delete was done."""
+    return last is not None and last.unknown and group[0] in {"create", "delete"}
 
 
 def next_try(groups: FailedGroups, outcome: WriteOutcome, now: float) -> float:
     """Return the clock time from which a write that has failed in this attempt may be tried again.
 
-    What fails in one attempt has one wait. A first conflict has none: with what the others wrote
-    it is planned anew. A group that fails while others wait has their next time.
+    What fails in one attempt has one wait. A first conflict has none, because it is planned anew,
+    nor has a first lost answer. A group that fails while others wait has their next time.
     """
     if groups.wait is None:
         if now < groups.due:
             return groups.due
         groups.tries += 1
-        past = groups.tries - 1 - (outcome in _CONFLICTS)
+        past = groups.tries - 1 - (outcome in _AT_ONCE)
         jitter = 1 + WAITS.jitter * groups.rng.random()
         groups.wait = WAITS.delay(past) * jitter if past >= 0 else 0.0
     return now + groups.wait

@@ -28,7 +28,7 @@ class WriteOutcome(Enum):
     NAME_CONFLICT = "name_conflict"  # the name belongs to another owner: plan again
     NAMESPACE_TERMINATING = "namespace_terminating"  # nothing can be created: do not retry
     FAILED = "failed"
-    UNKNOWN = "unknown"  # the response was lost: the resolver finds out
+    UNKNOWN = "unknown"  # the response was lost: the next reconcile finds out
 
 
 @dataclass(frozen=True, slots=True)

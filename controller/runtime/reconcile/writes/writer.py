@@ -103,7 +103,7 @@ class Writer:
         return await self._perform_recorded(client, owner, write, repetition=repetition)
 
     def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Return whether the write need not be sent, because the resolver repeats it."""
+        """Return whether the write need not be sent, because it is sent again anyway."""
         return self._expectations.is_repeated(owner, write)
 
     def is_disowned(self, owner: Owner, write: Write) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.errors import Conflict, Status
+from controller.kube.errors import Conflict, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.plan import Failure, Plan, Target
 from controller.runtime.reconcile.writes.failed_groups import WAITS, FailedGroups, group_of
@@ -16,6 +16,8 @@ from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from tests.runtime.kit import create, delete, patch, status_error, target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controller.runtime.plan import Write
 
 HEAD, WORKER = (replace(create(name), target=target(name, scope)) for name, scope in
@@ -48,9 +50,9 @@ class Turns:
     groups: FailedGroups = field(default_factory=lambda: FailedGroups(1, random.Random(0)))
     now: float = 0.0
 
-    def begin(self, plan: Plan, generation: int = 1) -> FailedGroups:
+    def begin(self, plan: Plan, generation: int = 1, unknown: Sequence[Write] = ()) -> FailedGroups:
         self.now = max(self.now, self.groups.due)
-        self.groups.begin(plan, generation, group_of(STATUS), self.now)
+        self.groups.begin(plan, generation, {group_of(STATUS)}, {*map(group_of, unknown)}, self.now)
         return self.groups
 
     def attempt(self, *results: WriteResult, plan: Plan = BOTH) -> float:
@@ -101,14 +103,14 @@ def test_nothing_that_has_failed_is_sent_before_its_time_whatever_events_arrive(
     turns.attempt(refused(HEAD))
     due = turns.groups.due
     for _ in range(10):
-        turns.groups.begin(BOTH, 1, group_of(STATUS), due - 0.01)
+        turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due - 0.01)
         assert turns.groups.probe((HEAD, WORKER)) is None
         assert turns.groups.holds(HEAD)
         assert not turns.groups.holds(WORKER), "it has not failed"
         turns.groups.ended(done(WORKER), due - 0.01)
         turns.groups.end()
     assert turns.groups.due == due
-    turns.groups.begin(BOTH, 1, group_of(STATUS), due)
+    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due)
     assert turns.groups.probe((HEAD, WORKER)) == HEAD
 
 
@@ -117,7 +119,7 @@ def test_what_fails_while_others_wait_waits_with_them():
     for _ in range(6):
         turns.attempt(refused(HEAD))
     due = turns.groups.due
-    turns.groups.begin(BOTH, 1, group_of(STATUS), due - 20)
+    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due - 20)
     turns.groups.ended(refused(WORKER), due - 20)
     assert turns.groups.due == due
 
@@ -126,7 +128,7 @@ def test_an_edit_ends_the_wait():
     turns = Turns()
     for _ in range(6):
         turns.attempt(refused(HEAD))
-    turns.groups.begin(BOTH, 2, group_of(STATUS), turns.now)
+    turns.groups.begin(BOTH, 2, {group_of(STATUS)}, (), turns.now)
     assert not turns.groups.holds(HEAD)
     turns.groups.ended(refused(HEAD), turns.now)
     assert turns.groups.due - turns.now < 1.2
@@ -241,3 +243,30 @@ def test_what_could_not_be_deleted_comes_last_and_the_one_tried_longest_ago_firs
     groups.ended(refused(c), 0.0)
     assert groups.in_order((a, b, c, d)) == [b, d, a, c]
     assert groups.in_order((c, d)) == [d, c]
+
+
+def test_a_lost_answer_is_sent_again_at_once_and_then_waits():
+    turns, lost = Turns(), WriteResult(HEAD, WriteOutcome.UNKNOWN, error=OutcomeUnknown("reset"))
+    waits: list[float] = []
+    for _ in range(4):
+        turns.begin(Plan(), unknown=[HEAD])
+        turns.groups.ended(lost, turns.now)
+        turns.groups.end()
+        wait = turns.groups.due - turns.now
+        waits.append(next((each for each in WAITED if each <= wait < 1.2 * each), 0.0))
+    assert waits == [0, 1, 2, 4]
+    groups = turns.begin(Plan(), unknown=[HEAD])
+    assert groups.probe([HEAD]) == HEAD, "although the plan leaves it out"
+
+
+def test_what_the_store_has_shown_of_a_lost_answer_lets_the_group_go_on():
+    lost = WriteResult(HEAD, WriteOutcome.UNKNOWN, error=OutcomeUnknown("reset"))
+    turns = Turns()
+    turns.attempt(lost)
+    turns.attempt(lost)
+    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, {group_of(HEAD)}, turns.now)
+    assert turns.groups.holds(HEAD)
+    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), turns.now)
+    assert not turns.groups.holds(HEAD)
+    turns.groups.end()
+    assert turns.groups.tries == 0
