@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
-from informers.objects import ApiObject, Metadata, T
+from informers.objects import Metadata, T
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its type.
+    """An object that cannot be decoded.
 
     Attributes:
         key: key of the object, empty if it could not be decoded either.
@@ -40,8 +40,7 @@ class Undecodable:
         revision: revision of the object.
         reason: field and problem, or the message of the decoder.
         removed: whether the event was DELETED.
-        metadata: those fields of the metadata that could be decoded, None if there are none.
-        partial: the object without the fields that do not fit, if its type can hold it.
+        metadata: its metadata, or the names in it if the rest does not fit; None without a name.
     """
 
     key: str
@@ -50,7 +49,6 @@ class Undecodable:
     reason: str
     removed: bool = False
     metadata: Metadata | None = None
-    partial: ApiObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ updates, its revision and its notifications (INF-53).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from informers.errors import IndexFunctionError
 from informers.events import (
@@ -60,8 +60,8 @@ class Processor(Generic[T]):
         store: the store.
 
     Attributes:
-        quarantined: by key, the objects that do not fit their type. The store shows what is left
-            of them if their type can hold that, otherwise their last valid state.
+        quarantined: by key, the objects that cannot be decoded. The store shows their last valid
+            state, if there was one.
     """
 
     def __init__(self, store: Store[T]) -> None:
@@ -128,8 +128,7 @@ class Processor(Generic[T]):
         initial = not self._store.resource_version
         before = {key_of(obj): obj for obj in self._store.list()}
         self.quarantined.clear()
-        parts = [cast("T", odd.partial) for odd in replaced.undecodable if odd.partial is not None]
-        listed = ((key_of(obj), obj) for obj in [*replaced.objects, *parts])
+        listed = ((key_of(obj), obj) for obj in replaced.objects)
         after = {
             key: obj if _changed(before.get(key), obj, proves) else before[key]
             for key, obj in listed
@@ -137,7 +136,7 @@ class Processor(Generic[T]):
         for odd in replaced.undecodable:
             self.quarantined[odd.key] = odd
             last = before.get(odd.key)
-            if odd.partial is None and last is not None and last.metadata.uid == odd.uid:
+            if last is not None and last.metadata.uid == odd.uid:
                 after[odd.key] = last
         after = self._fill_store(after, before, replaced.revision)
         gone = [
@@ -197,11 +196,7 @@ class Processor(Generic[T]):
         return seen
 
     def _quarantine(self, odd: Undecodable) -> list[Notification[T]]:
-        """Keep the last valid object, unless the event shows a part of it or its deletion."""
-        if odd.partial is not None and not odd.removed:
-            notifications = self._upsert(cast("T", odd.partial))
-            self.quarantined[odd.key] = odd
-            return notifications
+        """Keep the last valid object, unless the event shows its deletion."""
         last = self._store.get(odd.key)
         if odd.removed:
             self.quarantined.pop(odd.key, None)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
 
 T = TypeVar("T")
@@ -32,23 +31,12 @@ class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
 
     Attributes:
         status: plain data; read it with `status_of`.
-        undecodable: fields that could not be decoded, with the problems; empty if all could. The
-            cache holds the rest of the object, so that it can be reported and deleted.
     """
 
     status: Any = msgspec.field(default_factory=dict[str, Any])
-    undecodable: str = msgspec.field(default="", name="$undecodable")
 
     status_fields: ClassVar[Mapping[str, FieldReader]] = {}
     """Readers of the status fields that the operator uses; no schema guarantees their types."""
-
-
-def undecodable_problem(obj: CustomObject) -> Problem | None:
-    """Return the problem of an object with fields that could not be decoded; None if all could."""
-    if not obj.undecodable:
-        return None
-    field, _, message = obj.undecodable.partition(": ")
-    return Problem(field, f"{message}; correct that field")
 
 
 def parse(data: Any, view: type[T]) -> T:

@@ -244,11 +244,9 @@ def decode_object(body: bytes, resource: Resource[T]) -> T:
     check_kind(body, resource.kind)
     codec = cast("Codec[T]", _codec(resource.view))
     found = codec.item(body)
-    if not isinstance(found, Undecodable):
-        return found
-    if found.partial is None:
+    if isinstance(found, Undecodable):
         raise UnexpectedResponse(f"{resource.kind} cannot be read: {found.reason}")
-    return cast("T", found.partial)
+    return found
 
 
 def decode_plain(body: bytes, kind: str = "") -> Any:

@@ -108,6 +108,14 @@ class Unreadable:
     reason: str
 
 
+class ObjectUnreadable(Exception):  # noqa: N818  named after what is wrong
+    """A plan depends on an object that exists and cannot be decoded: its owner stays as it is."""
+
+    def __init__(self, kind: str, key: str, reason: str) -> None:
+        super().__init__(f"{kind} {key} cannot be decoded: {reason}; correct that field")
+        self.reason = "Unreadable"
+
+
 @dataclass(frozen=True, slots=True)
 class References(Generic[T]):
     """References of primaries to objects that they do not own, such as by a name in their status.

@@ -297,12 +297,9 @@ class Operator:
             each.reconsider(self.caches.keys(each.primary))
 
     def _quarantined(self, resource: Resource[Any], odd: Undecodable) -> None:
-        """Report an object that does not fit its type.
-
-        Its kind reports it too if the cache shows a part of it. Events need an object with a name.
-        """
+        """Report an object that cannot be decoded. Events need an object with a name."""
         _log.warning("object.unreadable", resource=str(resource), key=odd.key, reason=odd.reason)
-        if odd.key and odd.partial is None:
+        if odd.key:
             event = Event("Warning", "Unreadable", "Decode", odd.reason)
             self.recorder.record(resource, metadata_of(odd), event)
 

@@ -1,9 +1,8 @@
 """Decodes bytes into typed objects, without intermediate dictionaries.
 
 A page or an event is decoded into Structs in one pass. If that fails, it is decoded object by
-object, and an object that does not fit its type field by field, so that whatever an object holds
-does not affect the others. Bytes that are not UTF-8 are replaced, as in Go's decoder. Equal parts
-of objects are then shared in memory.
+object, so that whatever an object holds does not affect the others. Bytes that are not UTF-8 are
+replaced, as in Go's decoder. Equal parts of objects are then shared in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import msgspec
 
 from informers.decoding.intern_pool import InternPool
 from informers.decoding.json_scanner import Unbalanced, split_json
-from informers.decoding.salvage import NAMELESS, Salvage
+from informers.decoding.undecodable import NAMELESS, describe, too_deep
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Ignored, Page, Removed, Undecodable, Upserted, WatchEvent
 from informers.objects import Metadata, T
@@ -104,18 +103,21 @@ class _Decoders(Generic[T]):
     item: msgspec.json.Decoder[T]
     page: msgspec.json.Decoder[_Page[T]]
     event: msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]
-    salvage: Salvage[T]
+    metadata: msgspec.json.Decoder[Any]
+    plain: tuple[str, ...]  # names of the fields of plain data
 
 
 @cache
 def _decoders(view: Any) -> _Decoders[Any]:
     """Make the decoders of a type once, for all informers of it: inspecting a type takes long."""
+    fields = msgspec.structs.fields(view)
     events = _Added[view] | _Modified[view] | _Deleted[view] | _Bookmark | _Error
     return _Decoders(
         msgspec.json.Decoder(view),
         msgspec.json.Decoder(_Page[view]),
         msgspec.json.Decoder(events),
-        Salvage(view),
+        msgspec.json.Decoder(next(field.type for field in fields if field.name == "metadata")),
+        tuple(field.name for field in fields if field.type is Any),
     )
 
 
@@ -147,7 +149,7 @@ class Codec(Generic[T]):
         self._kind, self._namespace, self._namespaced = kind, namespace, namespaced
         self._pool = InternPool()
         decoders = cast("_Decoders[T]", _decoders(view))
-        self._salvage = decoders.salvage
+        self._metadata, self._plain = decoders.metadata, decoders.plain
         self._item, self._page, self._event = decoders.item, decoders.page, decoders.event
 
     def page(self, body: bytes) -> Page[T]:
@@ -163,10 +165,10 @@ class Codec(Generic[T]):
         except _UNDECODABLE:
             return self._page_by_item(body)
         items = page.items or []
-        if any(map(self._salvage.nests_too_deeply, items)):
+        if any(too_deep(item, self._plain) for item in items):
             return self._page_by_item(body)
         objects = [self._shared(item) for item in items if item.metadata.name]
-        nameless = tuple(_NAMELESS for _ in range(len(items) - len(objects)))
+        nameless = tuple(NAMELESS for _ in range(len(items) - len(objects)))
         return _page_of(page.kind, page.metadata, objects, nameless)
 
     def event(self, line: bytes) -> WatchEvent[T]:
@@ -189,7 +191,7 @@ class Codec(Generic[T]):
                 raise _error_of(status)
             case _ if foreign := self._foreign_kind(line):
                 return Ignored(f"an object of kind {foreign}")
-            case _ if self._salvage.nests_too_deeply(event.object):
+            case _ if too_deep(event.object, self._plain):
                 return self._odd_event(line)
             case _:
                 return self._change(event.object, deleted=isinstance(event, _Deleted))
@@ -201,10 +203,10 @@ class Codec(Generic[T]):
         except UnicodeDecodeError:
             return self.item(_valid_utf8(raw))
         except _UNDECODABLE as error:
-            return self._salvage.decode(raw, str(error))
-        if self._salvage.nests_too_deeply(obj):
-            return self._salvage.decode(raw)
-        return obj if obj.metadata.name else _NAMELESS
+            return describe(raw, error, self._metadata)
+        if error := too_deep(obj, self._plain):
+            return describe(raw, error, self._metadata)
+        return obj if obj.metadata.name else NAMELESS
 
     def _page_by_item(self, body: bytes) -> Page[T]:
         try:
@@ -271,7 +273,6 @@ class Codec(Generic[T]):
         return obj
 
 
-_NAMELESS = Undecodable(key="", uid="", revision="", reason=NAMELESS)
 _WITHOUT_METADATA = Ignored("an object without name or revision")
 
 

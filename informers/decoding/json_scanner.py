@@ -18,11 +18,7 @@ _START = re.compile(rb"\s*([{\[])")
 _KEY = re.compile(rb"(%b)\s*:\s*" % _STRING, re.DOTALL)
 _NEXT_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|%b)*+([{}\[\]])' % _STRING, re.DOTALL)
 _NEXT_BRACKET_OR_COMMA = re.compile(rb'(?:[^"{}\[\],]++|%b)*+([{}\[\],])' % _STRING, re.DOTALL)
-_TOKEN = re.compile(rb"%b|[{}\[\],:]" % _STRING, re.DOTALL)
 _OPENING = (b"{", b"[")
-
-_SHOWN = 6
-"""Maximum segments of a path to show; the rest of a deep path is of no use."""
 
 
 class Unbalanced(ValueError):  # noqa: N818  named after what is wrong
@@ -54,26 +50,6 @@ def split_json(data: bytes) -> Iterator[tuple[str, bytes]]:
         raise Unbalanced("something follows the last bracket")
 
 
-def path_below(data: bytes, limit: int) -> str | None:
-    """Return the path of the first object or array below `limit` levels, None if there is none.
-
-    Only the beginning of a long path is returned. The value itself has level 1.
-
-    Raises:
-        Unbalanced: a string or a bracket is not closed.
-    """
-    if data.count(b"{") + data.count(b"[") <= limit or _START.match(data) is None:
-        return None
-    position = depth = 0
-    while True:
-        bracket, position = _next(_NEXT_BRACKET, data, position)
-        depth += 1 if bracket in _OPENING else -1
-        if depth > limit:
-            return _path_to(data[:position])
-        if depth <= 0:
-            return None
-
-
 def _end_of_value(data: bytes, position: int) -> int:
     """Return the position of the comma or bracket that follows the value."""
     depth = 0
@@ -94,29 +70,6 @@ def _next(pattern: re.Pattern[bytes], data: bytes, position: int) -> tuple[bytes
     if found is None:
         raise Unbalanced("a string or a bracket is not closed")
     return found[1], found.end()
-
-
-def _path_to(data: bytes) -> str:
-    """Return the path of the innermost bracket that is open at the end of `data`."""
-    path: list[str | int] = []
-    segment: str | int = ""
-    latest = b""
-    for token in _TOKEN.findall(data):
-        match token:
-            case b"{" | b"[":
-                path.append(segment)
-                segment = 0 if token == b"[" else ""
-            case b"}" | b"]":
-                segment = path.pop()
-            case b",":
-                segment = segment + 1 if isinstance(segment, int) else ""
-            case b":":
-                segment = _text_of(latest)
-            case _:
-                latest = token
-    shown = path[1 : _SHOWN + 1]  # without that of the value itself
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in shown)
-    return text.lstrip(".") + ("..." if len(path) > _SHOWN + 1 else "")
 
 
 def _text_of(string: bytes) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +86,11 @@ class FakeReads:
 
     def get(self, resource: Resource[Any], key: str) -> Any:
         self._watched(resource)
-        return self.objects.get((resource.plural, key))
+        found = self.objects.get((resource.plural, key))
+        odd = self.odd.get(resource, {}).get(key.rpartition("/")[2])
+        if found is None and odd is not None:
+            raise ObjectUnreadable(resource.kind, key, odd.reason)
+        return found
 
     def serves(self, resource: Resource[Any]) -> bool:
         return resource in self.served or not self._watches[resource].optional

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from hypothesis import strategies as st
@@ -18,7 +18,6 @@ from tests.ray.plain_data import paths, with_value
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-    from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from tests.fuzzing.scenes import Json, Scene
 
@@ -128,8 +127,6 @@ def _hold(reads: FakeReads, resource: Resource[Any], decoded: Any, obj: Json) ->
     found: Any = decoded
     if not isinstance(found, Undecodable):
         reads.add(resource, found)
-    elif found.partial is not None:
-        reads.add(resource, cast("KubeObject", found.partial))
     else:
         meta = found.metadata if isinstance(found.metadata, ObjectMeta) else ObjectMeta()
         reads.odd.setdefault(resource, {})[obj["metadata"]["name"]] = Unreadable(meta, found.reason)

@@ -21,7 +21,7 @@ from informers import (
     WatchSelection,
     error_from_status,
 )
-from informers.decoding.json_scanner import path_below, split_json
+from informers.decoding.json_scanner import split_json
 from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted, revision_of
 from informers.list_watch.initial import InitialState
 from informers.list_watch.requests import ListRequest, list_request
@@ -152,23 +152,6 @@ def test_what_was_deleted_in_an_initial_stream_stays_deleted():
 
 def test_only_members_of_objects_have_names():
     assert list(split_json(b'["a": 1, 2]')) == [("", b'"a": 1'), ("", b"2")]
-    assert path_below(b'[{"a":1,[[[[', 3) == "[0].[0]"
-    assert path_below(b" [[],[]]", 2) is None
-
-
-@pytest.mark.parametrize(
-    ("data", "path"),
-    [
-        (b'{"X":[[', "X[0]"),
-        (b'{"\xff":[[', "\ufffd[0]"),
-        (b"{:[[", "[0]"),
-        (b"{[[", "[0]"),
-        (b"[" * 7, "[0]" * 6),
-        (b"[" * 8, "[0]" * 6 + "..."),
-    ],
-)
-def test_the_path_to_what_is_too_deep_is_told_whatever_the_data_hold(data: bytes, path: str):
-    assert path_below(data, sum(map(data.count, (b"[", b"{"))) - 1) == path
 
 
 def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():

@@ -6,7 +6,7 @@ import pytest
 
 from informers import Tombstone
 from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted
-from informers.processor import Added, Deleted, Processor, Updated
+from informers.processor import Added, Deleted, Processor
 from informers.store import Store
 from tests.informers.doubles import Meta, Thing
 
@@ -14,7 +14,6 @@ A5 = Thing(Meta("a", "ns", "uid-a", "5"), "red")
 A6 = Thing(Meta("a", "ns", "uid-a", "6"), "blue")
 SECOND = Thing(Meta("a", "ns", "second", "6"), "blue")
 ODD = Undecodable("ns/a", "uid-a", "6", "odd")
-PART = Undecodable("ns/a", "uid-a", "6", "odd", metadata=A6.metadata, partial=A6)
 
 
 @pytest.fixture
@@ -44,14 +43,6 @@ def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thin
     assert processor.replace(Replaced([again], (), "5")) == []
 
 
-def test_what_is_left_of_a_listed_object_takes_its_place(
-    processor: Processor[Thing], store: Store[Thing]
-):
-    assert processor.replace(Replaced([], (PART,), "9")) == [Added(A6, initial=True)]
-    assert store.get("ns/a") is A6
-    assert processor.quarantined == {"ns/a": PART}
-
-
 def test_a_listed_object_that_fits_no_longer_keeps_its_last_state(
     holding: Processor[Thing], store: Store[Thing]
 ):
@@ -60,21 +51,10 @@ def test_a_listed_object_that_fits_no_longer_keeps_its_last_state(
     assert holding.quarantined == {"ns/a": ODD}
 
 
-def test_what_is_left_of_an_object_is_shown_as_its_next_state(
+def test_the_end_of_an_object_counts_even_if_its_last_state_does_not_fit(
     holding: Processor[Thing], store: Store[Thing]
 ):
-    assert holding.apply(PART) == [Updated(A5, A6)]
-    assert store.get("ns/a") is A6
-    assert store.resource_version == "6"
-    assert holding.quarantined == {"ns/a": PART}
-    assert holding.apply(Upserted(A6)) == [Updated(A6, A6)]
-    assert holding.quarantined == {}
-
-
-def test_the_end_of_an_object_counts_even_if_only_a_part_of_it_fits(
-    holding: Processor[Thing], store: Store[Thing]
-):
-    gone = Undecodable("ns/a", "uid-a", "6", "odd", removed=True, partial=A6)
+    gone = Undecodable("ns/a", "uid-a", "6", "odd", removed=True)
     assert holding.apply(gone) == [Deleted(Tombstone("ns/a", A5))]
     assert (store.list(), store.resource_version) == ([], "6")
     assert holding.quarantined == {}

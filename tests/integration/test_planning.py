@@ -210,7 +210,7 @@ async def test_what_the_operator_cannot_read_is_a_problem_and_hinders_no_other(w
     assert "nested too deeply, at most 100 levels are possible" in plan.problem
     assert plan.items == ()
 
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.user.request_json("POST", RAYCLUSTERS.path(world.namespace), body=manifest)
     assert not (await planned(world, example_cluster())).problem
     (existing,) = await planner(world).for_existing(world.namespace)
     assert existing.problem == plan.problem

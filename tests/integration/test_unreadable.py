@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import example_cluster
+from tests.integration.rays import Rays
+from tests.integration.rayservices import Services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -111,24 +114,18 @@ async def test_unreadable_pods_of_a_cluster_do_not_concern_one_whose_name_they_b
 
 @pytest.mark.parametrize("levels", LEVELS)
 async def test_a_cluster_that_is_too_deep_costs_only_itself(world: World, levels: int):
-    """Whether it comes by watch or by list, it is named, refused, and can be corrected."""
+    """Whether it comes by watch or by list, it is named, left alone, and can be corrected."""
     registry = CollectorRegistry()
     first = world.start_operator(transport=deep(world, levels), registry=registry)
     await world.eventually(lambda: registry.get_sample_value(*SYNCED))
     await world.user.create(RAYCLUSTERS, world.namespace, deep_cluster())
     await world.create_cluster("healthy")
     await world.eventually(lambda: world.is_ready("healthy"))
-    ready = await ready_condition(world, "deep")
-    assert (ready["status"], ready["reason"]) == ("False", "InvalidRayClusterSpec")
-    assert ready["message"] == MESSAGE
+    assert (await world.cluster("deep")).status == {}
     assert registry.get_sample_value(*QUARANTINED) == 1
-    events = await world.user.request_json("GET", "/apis/events.k8s.io/v1/events")
-    [told] = [each for each in events["items"] if each["regarding"]["name"] == "deep"]
-    assert (told["type"], told["reason"], told["note"]) == (
-        "Warning",
-        "InvalidRayClusterSpec",
-        MESSAGE,
-    )
+    [(reason, note)] = await world.events_about("RayCluster", "deep")
+    assert reason == "Unreadable"
+    assert note.endswith("nested too deeply, at most 100 levels are possible")
     assert await first.stop() == 0
 
     second = world.start_operator(transport=deep(world, levels))
@@ -143,30 +140,68 @@ async def test_a_cluster_that_is_too_deep_costs_only_itself(world: World, levels
     assert second.running
 
 
-async def test_a_cluster_that_becomes_too_deep_stays_as_it_is_and_can_be_deleted(world: World):
+async def test_a_cluster_that_becomes_too_deep_is_left_alone_and_can_be_deleted(world: World):
     operator = world.start_operator(transport=deep(world, 1500))
     await world.create_cluster("deep")
     await world.eventually(lambda: world.is_ready("deep"))
+    await world.settle(10)
+    status = (await world.cluster("deep")).status
     patch = {"spec": deep_cluster()["spec"]}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "deep", patch)
-
-    async def said() -> bool:
-        return (await ready_condition(world, "deep")).get("message") == MESSAGE
-
-    await world.eventually(said)
     await world.settle(120)
+    assert "Unreadable" in [reason for reason, _ in await world.events_about("RayCluster", "deep")]
     assert not world.journal.marked
+    created = len(world.journal.created)
+    lost = (await world.user.list(PODS, world.namespace)).items[-1].metadata
+    await world.user.delete(PODS, world.namespace, lost.name)
+    await world.settle(120)
+    assert len(world.journal.created) == created
+    assert await operator.stop() == 0
+    operator = world.start_operator(transport=deep(world, 1500))
+    await world.settle(120)
+    assert world.journal.marked == {lost.uid}
+    assert (await world.cluster("deep")).status == status
     await world.user.delete(RAYCLUSTERS, world.namespace, "deep")
     await world.eventually(lambda: world.is_gone("deep"))
     assert operator.running
 
 
-async def test_a_cluster_of_another_operator_is_left_alone_however_deep_it_is(world: World):
-    world.start_operator(transport=deep(world, 1500))
-    body = deep_cluster(managedBy="kueue.x-k8s.io/multikueue")
-    await world.user.create(RAYCLUSTERS, world.namespace, body)
-    await world.settle(60)
-    assert (await world.cluster("deep")).status == {}
+def odd_clusters(world: World) -> Garbled:
+    head = b'"headGroupSpec":'
+    return Garbled(world.transport, "rayclusters", head, b'"odd":NaN,' + head)
+
+
+async def test_the_cluster_of_a_job_is_not_taken_for_lost(world: World):
+    """Not even by a process that has never been able to decode it."""
+    rays = Rays(world)
+    await rays.open()
+    first = rays.start_operator()
+    await rays.create(shutdownAfterJobFinishes=True)
+    await rays.reaches("Running")
+    before = await rays.clusters()
+    assert await first.stop() == 0
+
+    rays.start_operator(transport=odd_clusters(world))
+    await world.settle(300)
+    assert (await rays.state(), await rays.clusters()) == ("Running", before)
+    assert world.journal.marked == set()
+    ready = find_condition((await rays.status())["conditions"], "Ready") or {}
+    assert (ready["status"], ready["reason"]) == ("False", "Unreadable")
+    assert f"RayCluster {world.namespace}/{before[0]} cannot be decoded" in ready["message"]
+
+
+async def test_the_cluster_of_a_service_is_not_taken_for_lost(world: World):
+    services = Services(world)
+    first = services.start_operator()
+    cluster = await services.deployed()
+    assert await first.stop() == 0
+
+    services.start_operator(transport=odd_clusters(world))
+    await world.settle(300)
+    assert (await services.clusters(), await services.selected()) == ([cluster], cluster)
+    assert world.journal.marked == set()
+    ready = find_condition((await services.status())["conditions"], "Ready") or {}
+    assert "cannot be decoded" in ready["message"]
 
 
 async def test_a_quantity_of_5000_digits_is_a_problem_of_its_field(world: World):
@@ -186,10 +221,6 @@ async def test_a_quantity_of_5000_digits_is_a_problem_of_its_field(world: World)
     )
 
 
-MESSAGE = (
-    "spec.headGroupSpec.template.spec.odd.a.a...: nested too deeply, at most 100 levels are "
-    "possible; correct that field"
-)
 LABELS = {
     "name": "rayclusters.ray.io/default",
     "group": "ray.io",

@@ -349,12 +349,9 @@ def test_a_process_without_an_election_has_always_led_and_another_leads_from_now
 META = ObjectMeta(name="odd", namespace="default", uid="uid-odd")
 
 
-@pytest.mark.parametrize(
-    ("key", "partial", "said"),
-    [("default/odd", None, True), ("", None, False), ("default/odd", "some of it", False)],
-)
-def test_an_object_that_does_not_fit_its_type_is_logged_and_said_unless_its_kind_says_it(
-    monkeypatch: pytest.MonkeyPatch, key: str, partial: Any, *, said: bool
+@pytest.mark.parametrize(("key", "said"), [("default/odd", True), ("", False)])
+def test_an_object_that_does_not_fit_its_type_is_logged_and_said_if_it_has_a_name(
+    monkeypatch: pytest.MonkeyPatch, key: str, *, said: bool
 ):
     world = World(monkeypatch)
     odd = Undecodable(
@@ -364,7 +361,6 @@ def test_an_object_that_does_not_fit_its_type_is_logged_and_said_unless_its_kind
         reason="$.spec.size: Expected `int`",
         removed=False,
         metadata=META,
-        partial=partial,
     )
     with capture_logs() as logs:
         world.operator._quarantined(WIDGETS, odd)

@@ -23,7 +23,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 from controller.runtime.plan import Create, Target
 
 if TYPE_CHECKING:
@@ -232,7 +232,16 @@ class Planner:
         key = f"{meta['namespace']}/{meta['name']}"
         kinds = with_created_kinds(kind, self._kinds.values())
         snapshot = await self._snapshot(kinds, wanted)
-        seen = kind.observe(key, snapshot)
+        try:
+            seen = kind.observe(key, snapshot)
+        except ObjectUnreadable as error:
+            return ObjectPlan(
+                kind=kind.primary.kind,
+                namespace=meta["namespace"],
+                name=meta["name"],
+                exists=present is not None,
+                problem=str(error),
+            )
         problem = kind.problem(seen) if seen is not None else None
         recorder = _recorder(snapshot, present, wanted)
         rolling = _rolling_recorder(snapshot, present, wanted)

@@ -22,6 +22,7 @@ from controller.runtime.kind import (
     FailedCreate,
     InstalledSchema,
     LogText,
+    ObjectUnreadable,
     Owned,
     Unreadable,
 )
@@ -109,7 +110,7 @@ class Snapshot:
         """Return the object `namespace/name`, or None."""
         found = self._decoded(resource, key)
         if isinstance(found, Undecodable):
-            found = found.partial
+            raise ObjectUnreadable(resource.kind, key, found.reason)
         return found  # pyright: ignore[reportReturnType]  made from this resource's view
 
     def _decoded(self, resource: Resource[Any], key: str) -> KubeObject | Undecodable | None:
@@ -129,8 +130,8 @@ class Snapshot:
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
         """Return all objects whose index function gives `value`."""
         function = self._indexes[str(resource)][index]
-        objects = (self.get(resource, key) for key in self._raw[str(resource)])
-        return [obj for obj in objects if obj is not None and value in function(obj)]
+        objects: list[Any] = [self._decoded(resource, key) for key in self._raw[str(resource)]]
+        return [o for o in objects if o and not isinstance(o, Undecodable) and value in function(o)]
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
         """Return a revision that grows with every write, so that names differ."""
@@ -167,7 +168,7 @@ class Snapshot:
         for key in self._raw[str(resource)]:
             where, _, name = key.rpartition("/")
             odd = self._decoded(resource, key) if where == namespace else None
-            if isinstance(odd, Undecodable) and odd.partial is None:
+            if isinstance(odd, Undecodable):
                 meta = odd.metadata if isinstance(odd.metadata, ObjectMeta) else ObjectMeta()
                 found[name] = Unreadable(meta, odd.reason)
         return found

@@ -140,10 +140,10 @@ def _missing(
 
 def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
     """Return the end of a sentence about the other owner of a name; empty if it is free."""
+    if name in reads.unreadable(WORKSPACES, meta.namespace):
+        return "cannot be read"
     key = f"{meta.namespace}/{name}"
     present = reads.get(WORKSPACES, key)
     if present is not None:
         return ownership_text(present.metadata)
-    if name in reads.unreadable(WORKSPACES, meta.namespace):
-        return "cannot be read"
     return ownership_text(None) if reads.has_name_conflict(WORKSPACES, key) else ""

@@ -120,7 +120,10 @@ def _order(copy: Copy) -> tuple[int, str, str]:
 def _name_conflicts(
     fleet: ObjectMeta, names: tuple[str, ...], reads: CacheReader
 ) -> Iterator[tuple[str, str]]:
+    odd = reads.unreadable(RAYCLUSTERS, fleet.namespace)
     for name in names:
+        if name in odd:
+            continue  # reported as such
         key = f"{fleet.namespace}/{name}"
         present = reads.get(RAYCLUSTERS, key)
         if present is not None and not is_owned_by(present.metadata, fleet.uid):

@@ -30,6 +30,7 @@ from controller.runtime.caches.rewind import Rewind
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
+from controller.runtime.kind import ObjectUnreadable
 from informers import Added, Deleted, InformerFactory, Updated, last_state
 from informers import WatchSelection as Watched
 
@@ -426,8 +427,10 @@ class Caches:
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
         """Return the uid of a primary; None if the primary or its resource is not cached."""
         reads = self._expectations.reader
-        owner = reads.get(resource, key) if reads.serves(resource) else None
-        return owner.metadata.uid if owner is not None else None
+        with suppress(ObjectUnreadable):
+            owner = reads.get(resource, key) if reads.serves(resource) else None
+            return owner.metadata.uid if owner is not None else None
+        return None
 
     def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
         """Return the primaries that refer to a key; none if the API server lacks the resource."""

@@ -89,6 +89,11 @@ class Overlay(Generic[T]):
                     found[name] = Unreadable(metadata_of(odd), odd.reason)
         return found
 
+    def why_unreadable(self, key: str) -> str:
+        """Return why the cache cannot decode an object; empty if it can, or there is none."""
+        odd = next((each[key] for each in self._quarantined if key in each), None)
+        return odd.reason if odd is not None else ""
+
     @property
     def watched(self) -> bool:
         """True if there is a cache of any namespace."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -52,8 +52,17 @@ class OverlayReader:
 
         Raises:
             NotCached: no kind watches it.
+            ObjectUnreadable: it exists, and the cache could never decode it.
         """
-        return self._overlays.get(resource).get(key)
+        overlay = self._overlays.get(resource)
+        found = overlay.get(key)
+        if found is None and (reason := overlay.why_unreadable(key)):
+            raise ObjectUnreadable(resource.kind, key, reason)
+        return found
+
+    def why_unreadable(self, resource: Resource[Any], key: str) -> str:
+        """Return why the newest state of an object cannot be decoded; empty if it can."""
+        return self._overlays.get(resource).why_unreadable(key)
 
     def is_stored(self, resource: Resource[Any], key: str) -> bool:
         """Return whether the cache shows an object under `key`, which may be known to be gone."""

@@ -19,7 +19,7 @@ import structlog
 from controller.apimachinery.custom_object import mapping
 from controller.runtime.errors import Terminal, leaves
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.kind import Observation
+from controller.runtime.kind import ObjectUnreadable, Observation
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
@@ -221,6 +221,9 @@ class Controller(Generic[Observation]):
     async def _reconcile(self, key: str, line: ReconcileLog) -> None:
         began, now = self._clock.time(), self._wall()  # a jump is noticed before `observe`
         due = began - self.queue.waited(key)
+        if self._expectations.reader.why_unreadable(self._kind.primary, key):
+            self._metrics.reconciled("success")
+            return  # it stays as it is until it can be decoded, which enqueues it
         primary = self._expectations.reader.get(self._kind.primary, key)
         owner = self._observe_owner(key, primary)
         observation = self._kind.observe(key, self._expectations.reader)
@@ -387,12 +390,13 @@ class Controller(Generic[Observation]):
             self._metrics.terminal_errors.inc()
         else:
             self.queue.add_rate_limited(key)
-            if not isinstance(error, TimeoutError):
+            if not isinstance(error, TimeoutError | ObjectUnreadable):
                 self._metrics.panics.inc()
                 _log.error("reconcile.exception", name=key, exc_info=error)
         primary = self._expectations.reader.get(self._kind.primary, key)
         if primary is not None:
-            reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
+            is_named = isinstance(error, Terminal | ObjectUnreadable)
+            reason = error.reason if is_named else "ReconcileError"
             self._emit(primary, Event("Warning", reason, "Reconcile", line.error, quotes=True))
             if isinstance(error, Terminal) or self.queue.num_requeues(key) > 1:
                 await self._report_error(key, primary, reason, line)

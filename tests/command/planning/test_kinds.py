@@ -14,7 +14,7 @@ from controller.command.planning.dry_run import DryRun, NeverSettlesError, with_
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
-from controller.runtime.kind import Owned
+from controller.runtime.kind import ObjectUnreadable, Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def test_a_pod_that_cannot_be_read_is_counted_as_such():
     snapshot = Snapshot(kinds, now=NOW)
     meta = {"name": "odd", "namespace": "n", "labels": {"a": "b"}}
     snapshot.add(PODS, [{"metadata": meta, "spec": {"containers": "none"}}])
-    assert snapshot.get(PODS, "n/odd") is None
+    with pytest.raises(ObjectUnreadable, match="Pod n/odd cannot be decoded: spec"):
+        snapshot.get(PODS, "n/odd")
     ((name, odd),) = snapshot.unreadable(PODS, "n").items()
     assert (name, odd.metadata.labels) == ("odd", {"a": "b"})
     assert "containers" in odd.reason

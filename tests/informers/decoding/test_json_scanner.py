@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers.decoding.json_scanner import Unbalanced, path_below, split_json
+from informers.decoding.json_scanner import Unbalanced, split_json
 
 TEXT = st.text('{}[]",:\\\né ', max_size=5)
 SCALAR = st.sampled_from([None, True, 1, -2.5]) | TEXT
@@ -53,21 +53,4 @@ def test_depth_costs_no_recursion_and_no_more_than_linear_time():
     assert len(inner) == len(raw) - 6
     unclosed = b'{"a":"' + b'\\"' * 100_000
     with pytest.raises(Unbalanced):
-        path_below(unclosed + b"{" * 200, 100)
-
-
-@pytest.mark.parametrize(
-    ("value", "limit", "path"),
-    [
-        ({"a": {"b": [1, {}, {"c": {"d": {}}}]}}, 4, "a.b[2].c"),
-        ({"a": {"b": [1, {}, {"c": {"d": {}}}]}}, 5, "a.b[2].c.d"),
-        ({"a": {"b": [1, {}, {"c": {"d": {}}}]}}, 6, None),
-        ([[], {"x": 1, "y": [[]]}], 3, "[1].y[0]"),
-        ({"{": "[", "a": {}}, 1, "a"),
-        ({"a": [{}] * 500, "b": [{}] * 500}, 3, None),
-        ({"1": {"2": {"3": {"4": {"5": {"6": {"7": {"8": {}}}}}}}}}, 8, "1.2.3.4.5.6..."),
-        ("[[[[", 1, None),
-    ],
-)
-def test_the_first_value_below_a_limit_is_named(value: object, limit: int, path: str | None):
-    assert path_below(json.dumps(value).encode(), limit) == path
+        list(split_json(unclosed + b"{" * 200))

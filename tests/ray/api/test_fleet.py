@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import ObjectMeta
 from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
 from controller.ray.api.validation.fleet import validate_fleet
 from tests.ray.api.definitions.test_definitions import closed, definition, schema
@@ -98,13 +97,6 @@ def test_two_copies_cannot_store_their_state_in_one_volume():
     problem = validate_fleet(of_cluster(gcsFaultToleranceOptions=options))
     assert isinstance(problem, Problem)
     assert problem.field == f"{TEMPLATE}.gcsFaultToleranceOptions.storage.claimName"
-
-
-def test_a_fleet_that_cannot_be_decoded_is_a_problem_of_its_field():
-    odd = RayClusterFleet(metadata=ObjectMeta(name="a"), undecodable="spec.a.b: nested too deeply")
-    problem = validate_fleet(odd)
-    assert isinstance(problem, Problem)
-    assert problem.field == "spec.a.b"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ class Bench:
         self.reader = SimpleNamespace(
             is_stored=lambda _resource, _key: self.is_stored,
             get=self._get,
+            why_unreadable=lambda _resource, _key: "",
             pending_resources=lambda uid: self.pending if uid == "uid-f" else None,
             serves=lambda _resource: True,
             by_index=lambda _resource, _index, uid: self.children if uid == "uid-f" else [],

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import undecodable_problem
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 from controller.kaito.api.inferenceset import parse_inference_set
@@ -42,9 +41,6 @@ def validate_inference_set(
     inference_set: InferenceSet, options: KaitoOptions
 ) -> InferenceSetSpec | Problem:
     """Return the specification if the object is valid, else all errors as one problem."""
-    problem = undecodable_problem(inference_set)
-    if problem is not None:
-        return problem.or_reason(INVALID_SET)
     try:
         spec = parse_inference_set(inference_set)
     except msgspec.ValidationError as error:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import undecodable_problem
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.apimachinery.template import malformed
@@ -231,9 +230,6 @@ MAX_NAME: Final = 54
 
 def validate_workspace(workspace: Workspace, options: KaitoOptions) -> WorkspaceSpec | Problem:
     """Return the specification if the object is valid, else all errors as one problem."""
-    problem = undecodable_problem(workspace)
-    if problem is not None:
-        return problem.or_reason(INVALID)
     try:
         spec = parse_workspace(workspace)
         revision_hash(workspace)

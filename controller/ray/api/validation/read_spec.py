@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, undecodable_problem
+from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.problem import Problem, together
 from controller.apimachinery.template import malformed
 
@@ -26,9 +26,6 @@ def read_spec(obj: T, parse: Callable[[T], Spec]) -> Spec | Problem:
         obj: the object.
         parse: returns the typed specification or raises `msgspec.ValidationError`.
     """
-    problem = undecodable_problem(obj)
-    if problem is not None:
-        return problem
     try:
         return parse(obj)
     except msgspec.ValidationError as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,8 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import ObjectMeta
 from controller.ray.api import ClusterSpec, validate_cluster
-from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RayCluster
-from controller.ray.api.raycronjob import RayCronJob
-from controller.ray.api.rayjob import RayJob
-from controller.ray.api.validation.cronjob import INVALID, validate_cron_job
-from controller.ray.api.validation.job import validate_job
 from tests.ray.cluster.support import EXAMPLES, cluster, manifest
 
 
@@ -78,22 +70,6 @@ def test_two_groups_of_one_name_are_refused():
 def test_a_specification_of_any_shape_is_a_problem_and_not_an_exception(spec: Any):
     stored = msgspec.convert({"metadata": {"name": "a"}, "spec": spec}, RayCluster)
     assert isinstance(validate_cluster(stored), Problem)
-
-
-@pytest.mark.parametrize(
-    ("validate", "view", "reason"),
-    [
-        (validate_cluster, RayCluster, "InvalidRayClusterSpec"),
-        (validate_job, RayJob, "InvalidRayJobSpec"),
-        (partial(validate_cron_job, gates=FeatureGates(), local_zone=UTC), RayCronJob, INVALID),
-    ],
-)
-def test_an_object_that_cannot_be_decoded_is_a_problem_of_its_field(
-    validate: Any, view: Any, reason: str
-):
-    odd = view(metadata=ObjectMeta(name="a"), undecodable="spec.a.b: nested too deeply")
-    problem = Problem("spec.a.b", "nested too deeply; correct that field", reason)
-    assert validate(odd) == problem
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("raycluster*.yaml")), ids=lambda p: p.name)
