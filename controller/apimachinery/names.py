@@ -54,6 +54,9 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 SUFFIX_LENGTH = 8
 
+_LONGEST = 63
+"""Maximum characters of a name: pods' names become labels and host names."""
+
 _SHORT_SUFFIX_LENGTH = 5
 """KubeRay's length; the limits on names of RayJobs and RayServices leave room for no more."""
 
@@ -68,9 +71,8 @@ def child_name(
     group: str,
     position: int,
     revision: str,
-    limit: int = 63,
 ) -> str:
-    """Return `<prefix>-<8 characters>`, at most `limit` long; the prefix's end is cut to fit.
+    """Return `<prefix>-<8 characters>`, at most 63 long; the prefix's end is cut to fit.
 
     Args:
         prefix: readable part, `<cluster>-<group>-worker`.
@@ -79,9 +81,8 @@ def child_name(
         group: part of the owner that counts these children.
         position: position in the batch being created.
         revision: newest revision observed, `CacheReader.revision`.
-        limit: longest name that the resource allows.
     """
-    room = limit - SUFFIX_LENGTH - 1
+    room = _LONGEST - SUFFIX_LENGTH - 1
     cut = prefix[:room].rstrip("-.")
     return f"{cut}-{suffix(owner_uid, group, str(position), revision)}"
 

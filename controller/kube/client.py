@@ -141,12 +141,10 @@ class Client:
         answer = await self._read(resource.path(namespace, _non_empty(name)))
         return responses.decode_object(answer.body, resource)
 
-    async def get_raw(
-        self, resource: Resource[T], namespace: str, name: str, *, subresource: str = ""
-    ) -> dict[str, Any]:
+    async def get_raw(self, resource: Resource[T], namespace: str, name: str) -> dict[str, Any]:
         """Read one object as plain data: complete, so that it can be changed and `replace`d."""
-        answer = await self._read(resource.path(namespace, _non_empty(name), subresource))
-        return responses.decode_plain(answer.body, "" if subresource else resource.kind)
+        answer = await self._read(resource.path(namespace, _non_empty(name)))
+        return responses.decode_plain(answer.body, resource.kind)
 
     async def list(
         self,
@@ -154,21 +152,14 @@ class Client:
         namespace: str = "",
         *,
         label_selector: str = "",
-        field_selector: str = "",
         limit: int = 0,
         continue_: str = "",
-        resource_version: str | None = None,
     ) -> ObjectList[T]:
-        """Read one page of a collection, or all of it without a `limit`.
-
-        `resource_version=None` is a quorum read; "0" accepts anything from the server's cache.
-        """
+        """Read one page of a collection at quorum, or all of it without a `limit`."""
         query = {
             "labelSelector": label_selector,
-            "fieldSelector": field_selector,
             "limit": str(limit) if limit else "",
             "continue": continue_,
-            "resourceVersion": resource_version or "",
         }
         answer = await self._list(resource, namespace, query)
         return responses.decode_list(answer.body, resource)

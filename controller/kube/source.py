@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ResourceSource:
-    """`informers.Source` for one resource, one scope and one pair of selectors.
+    """`informers.Source` for one resource, one scope and one selector.
 
     Requests are not retried here: back-off belongs to the reflector (INF-29). The client's
     pause applies. `on_watch` is called whenever a watch begins.
@@ -45,15 +45,13 @@ class ResourceSource:
         resource: Resource[Any],
         namespace: str = "",
         label_selector: str = "",
-        field_selector: str = "",
         *,
         on_watch: Callable[[], None] | None = None,
     ) -> None:
         self._path = resource.path(namespace)
         self._client = client.for_flow(self._path)
         self._list_kind = f"{resource.kind}List"
-        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        self._selectors = {name: value for name, value in selectors.items() if value}
+        self._selectors = {"labelSelector": label_selector} if label_selector else {}
         self._on_watch = on_watch
         self._description = _describe(resource, namespace, self._selectors.values())
 

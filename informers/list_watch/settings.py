@@ -31,7 +31,6 @@ class ReflectorSettings:
             them, which does so once a minute. A server whose revisions went backwards sends none
             until it has caught up.
         short_watch: a stream that ends sooner without a new event counts as a failure (INF-22).
-        internal_error_window: time during which a watch is reopened at once after InternalError.
         line_limit: maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold.
         batch: maximum number of events between two yields to the event loop (INF-41).
         backoff: delays after failures.
@@ -50,7 +49,6 @@ class ReflectorSettings:
     idle_timeout: float = 180.0
     bookmark_timeout: float = 150.0
     short_watch: float = 1.0
-    internal_error_window: float = 0.0
     line_limit: int = 32 * 1024 * 1024
     batch: int = 500
     backoff: BackoffSettings = field(default_factory=BackoffSettings)

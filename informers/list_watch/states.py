@@ -44,7 +44,6 @@ class ReflectorContext:
         attempts: consecutive streaming lists that broke.
         paged_until: time until which streaming lists are not used.
         paged_for: length of the latest such period, 0 if streaming works.
-        internal_errors: times of the first and latest InternalError of the current series.
         rewound_at: time of the latest stream that showed that the store is wrong.
         rewound_again: whether it came soon after another one.
     """
@@ -54,7 +53,6 @@ class ReflectorContext:
     attempts: int = 0
     paged_until: float = -math.inf
     paged_for: float = 0.0
-    internal_errors: tuple[float, float] | None = None
     rewound_at: float = -math.inf
     rewound_again: bool = False
 
@@ -156,7 +154,6 @@ class RecoveryAction(Enum):
     ESCALATE = "the same without a revision; if it had none, a paged list, or that after a delay"
     FALL_BACK = "a paged list, at once, and no streaming list for a while"
     RETRY_FEW_TIMES = "RETRY_LATER, but FALL_BACK when the attempts are used up"
-    RETRY_IN_WINDOW = "RETRY while inside the window for internal errors, then RELIST"
     AS_ENDED = "as if the stream had ended cleanly"
     RELIST = "a list from the revision held, after a delay"
     RELIST_AT_QUORUM = "a list without a revision, at once"
@@ -182,16 +179,15 @@ ON_ERROR: dict[type[SourceError], OnError] = {
     Expired: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
     ResourceVersionTooLarge: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
     Unsupported: OnError(_A.ESCALATE, _A.FALL_BACK, _A.RELIST, _A.RELIST),
-    InternalError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RETRY_IN_WINDOW),
+    InternalError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
     Malformed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.AS_ENDED),
     Failed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
     SourceError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
 }
 
 _HEALTHY = 60.0
-"""Seconds without InternalError after which a new window begins, and without a stream that showed
-that the store is wrong after which the next one is followed by a list at once, and by a streaming
-list if the server has them.
+"""Seconds without a stream that showed that the store is wrong, after which the next one leads to a
+list at once, and to a streaming one if the server has them.
 """
 
 
@@ -222,7 +218,7 @@ def step(
 ) -> ReflectorTransition:
     """Return the transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
-    action = _resolve(decide(state, outcome, settings), state, context, now, settings)
+    action = _resolve(decide(state, outcome, settings), state, context, settings)
     delayed = action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST}
     return ReflectorTransition(
         state=_follow(action, state, context, now, settings),
@@ -255,7 +251,6 @@ def _resolve(
     action: RecoveryAction,
     state: ActiveState,
     context: ReflectorContext,
-    now: float,
     settings: ReflectorSettings,
 ) -> RecoveryAction:
     """Replace actions that depend on the context by ones that do not."""
@@ -267,9 +262,6 @@ def _resolve(
         case RecoveryAction.RETRY_FEW_TIMES:
             left = settings.streaming_attempts - context.attempts
             return RecoveryAction.RETRY_LATER if left > 0 else RecoveryAction.FALL_BACK
-        case RecoveryAction.RETRY_IN_WINDOW:
-            inside = _inside_window(context, now, settings)
-            return RecoveryAction.RETRY if inside else RecoveryAction.RELIST
         case _:
             return action
 
@@ -346,10 +338,6 @@ def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> Re
             )
         case Broken(Disconnected()) if isinstance(state, Streaming):
             return replace(context, attempts=context.attempts + 1)
-        case Broken(InternalError()):
-            first, latest = context.internal_errors or (now, now)
-            first = now if now - latest >= _HEALTHY else first
-            return replace(context, internal_errors=(first, now))
         case Rewound(requested=requested):
             again = not requested and now - context.rewound_at < _HEALTHY
             at = context.rewound_at if requested else now
@@ -371,8 +359,3 @@ def _leave_streaming(
 ) -> ReflectorContext:
     length = min(max(2 * context.paged_for, settings.fall_back), settings.fall_back_cap)
     return replace(context, attempts=0, paged_until=now + length, paged_for=length)
-
-
-def _inside_window(context: ReflectorContext, now: float, settings: ReflectorSettings) -> bool:
-    first, _ = context.internal_errors or (now, now)
-    return settings.internal_error_window > 0 and now - first <= settings.internal_error_window

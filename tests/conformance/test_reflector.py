@@ -451,38 +451,14 @@ class TestErrors:
             await asyncio.sleep(60)
         assert source.times("watch") == [0, 50]
 
-    @pytest.mark.parametrize(("window", "retries"), [(0, 0), (31, 4), (40, 5)])
-    async def test_T015_internal_errors_are_retried_at_once_inside_the_window(
-        self, window, retries
-    ):
+    async def test_T015_T030_an_internal_error_in_a_watch_leads_to_a_list(self):
         source = ScriptedSource(
-            lists=[EMPTY, EMPTY], watches=[[Pause(10), status(500, "InternalError")]] * 9
+            lists=[EMPTY, EMPTY], watches=[[Pause(10), status(500, "InternalError")], [Hang]]
         )
-        informer = informer_of(source, settings=replace(PAGED, internal_error_window=window))
+        informer = informer_of(source, settings=PAGED)
         async with running(informer):
-            while len(source.queries("list")) < 2:  # noqa: ASYNC110  virtual time
-                await asyncio.sleep(0.1)
-            assert informer.statistics().watch_restarts.get("InternalError", 0) == retries
-
-    def test_T030_only_internal_errors_open_or_extend_the_window_and_health_closes_it(self):
-        settings = replace(PAGED, internal_error_window=10)
-
-        def after(state, error, now):
-            return step(state, Broken(error, started=True, lived=5), now, settings)
-
-        opened = after(Watching(ReflectorContext()), InternalError(), 100)
-        assert (opened.state, opened.delayed) == (Watching(opened.state.context), False)
-        other = after(opened.state, Disconnected(), 105)
-        assert other.state.context.internal_errors == (100, 100)
-        assert not after(other.state, InternalError(), 110).delayed
-        late = after(other.state, InternalError(), 111)
-        assert late.delayed
-        assert isinstance(late.state, Listing)
-        healthy = after(late.state, InternalError(), 111 + 60)
-        assert healthy.state.context.internal_errors == (171, 171)
-        assert not step(
-            Watching(late.state.context), Broken(InternalError(), started=True), 171, settings
-        ).delayed
+            await asyncio.sleep(60)
+            assert informer.statistics().relists == {"InternalError": 1}
 
     async def test_T027_an_object_deleted_as_corrupt_goes_with_the_relist(self):
         source = ScriptedSource(
@@ -535,7 +511,7 @@ class TestTables:
             (Expired(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
             (ResourceVersionTooLarge(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
             (Unsupported(), "ESCALATE", "FALL_BACK", "RELIST", "RELIST"),
-            (InternalError(), "RELIST", "FALL_BACK", "RELIST", "RETRY_IN_WINDOW"),
+            (InternalError(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (Malformed(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (Failed(403), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (SourceError(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),

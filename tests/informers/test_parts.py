@@ -13,7 +13,6 @@ from informers import (
     Failed,
     IndexFunctionError,
     InformerFactory,
-    InternalError,
     InvalidResourceVersion,
     ReflectorSettings,
     SharedInformer,
@@ -195,14 +194,6 @@ def test_giving_up_streaming_lists_ends_the_count_of_broken_streams():
     after = step(Streaming(context), Broken(Unsupported()), 5.0, ReflectorSettings())
     assert isinstance(after.state, Listing)
     assert after.state.context.attempts == 0
-
-
-@pytest.mark.parametrize(("seconds", "cause"), [(0.5, Watching), (1.5, Listing)])
-def test_a_window_for_internal_errors_may_be_short(seconds: float, cause: type):
-    settings = replace(PAGED, internal_error_window=1.0)
-    context = ReflectorContext(internal_errors=(5.0, 5.0))
-    broken = Broken(InternalError(), started=True)
-    assert isinstance(step(Watching(context), broken, 5.0 + seconds, settings).state, cause)
 
 
 def test_lists_at_quorum_are_paged():

@@ -62,20 +62,17 @@ async def test_list_sends_only_what_was_asked_for():
     page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"next"},"items":[%b]}'
     transport = answering(page % POD)
     api = client(transport)
-    found = await api.list(
-        PODS, "default", label_selector="a=b", field_selector="c=d", limit=5, continue_="t"
-    )
+    found = await api.list(PODS, "default", label_selector="a=b", limit=5, continue_="t")
     assert [pod.metadata.name for pod in found.items] == ["a"]
     assert (found.resource_version, found.continue_) == ("9", "next")
-    await api.list(PODS, resource_version="0")
+    await api.list(PODS)
     narrow, wide = transport.requests
     assert narrow.query == {
         "labelSelector": "a=b",
-        "fieldSelector": "c=d",
         "limit": "5",
         "continue": "t",
     }
-    assert (wide.path, wide.query) == ("/api/v1/pods", {"resourceVersion": "0"})
+    assert (wide.path, wide.query) == ("/api/v1/pods", {})
 
 
 async def test_patches_carry_their_content_type_and_subresource():
