@@ -14,7 +14,7 @@ import msgspec
 from controller.command.connection import connected
 from controller.kube.errors import KubeError, NotFound, TransportError
 from controller.kube.resources import PODS
-from informers.decoding.lines import LineSplitter
+from informers.decoding import LineSplitter
 
 if TYPE_CHECKING:
     from controller.kube.client import Client

@@ -6,9 +6,8 @@ informers and are cited by number (INF-23). Import from this package; `informers
 separate, so that only users of metrics load prometheus_client.
 """
 
-from informers.clock import Clock
-from informers.decoding.codec import Codec
-from informers.decoding.json_scanner import Unbalanced, split_json
+from informers.codec import Codec
+from informers.decoding import Unbalanced, split_json
 from informers.errors import (
     AlreadyStarted,
     ConnectionRefused,
@@ -29,25 +28,25 @@ from informers.errors import (
     Unsupported,
     error_from_status,
 )
-from informers.events import Undecodable
 from informers.factory import InformerFactory, WatchSelection
-from informers.handlers import Handler
 from informers.informer import InformerMetrics, SharedInformer
-from informers.list_watch.backoff import BackoffSettings
-from informers.list_watch.settings import ReflectorSettings
+from informers.listing import Source
 from informers.objects import (
     ApiObject,
     IndexFunction,
     Metadata,
     Tombstone,
+    Undecodable,
+    compare_resource_versions,
+    is_comparable,
+    is_older,
     key_of,
     last_state,
     object_key,
 )
-from informers.processor import Added, Deleted, Notification, Updated
-from informers.revisions import compare_resource_versions, is_comparable, is_older
-from informers.source import Source
-from informers.statistics import InformerStatistics
+from informers.processor import Added, Deleted, Handler, Notification, Updated
+from informers.settings import BackoffSettings, ReflectorSettings
+from informers.statistics import Clock, InformerStatistics
 from informers.store import Lister, Store
 
 __all__ = [

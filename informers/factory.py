@@ -6,19 +6,18 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from informers.decoding.codec import Codec
+from informers.codec import Codec
 from informers.errors import NotWatched, ShapeConflict
-from informers.informer import InformerMetrics, SharedInformer
-from informers.single_run import SingleRun
+from informers.informer import InformerMetrics, SharedInformer, SingleRun
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
-    from informers.clock import Clock
-    from informers.list_watch.settings import ReflectorSettings
+    from informers.listing import Source
     from informers.objects import IndexFunction, T
-    from informers.source import Source
+    from informers.settings import ReflectorSettings
+    from informers.statistics import Clock
     from informers.store import Lister
 
 

@@ -7,13 +7,11 @@ import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from informers.errors import InformerStopped, SourceError
-from informers.handlers import Handler, Handlers
-from informers.list_watch.reflector import Reflector
-from informers.list_watch.settings import ReflectorSettings
+from informers.errors import AlreadyStarted, InformerStopped, SourceError
 from informers.objects import IndexFunction, T
-from informers.processor import Notification, Processor
-from informers.single_run import SingleRun
+from informers.processor import Handler, Handlers, Notification, Processor
+from informers.reflector import Reflector
+from informers.settings import ReflectorSettings
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
 
@@ -21,10 +19,30 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping
 
-    from informers.clock import Clock
-    from informers.decoding.codec import Codec
-    from informers.events import Replaced, Undecodable, WatchEvent
-    from informers.source import Source
+    from informers.codec import Codec
+    from informers.listing import Source
+    from informers.objects import Replaced, Undecodable, WatchEvent
+    from informers.statistics import Clock
+
+
+# Refuses a second run of what runs once.
+
+
+class SingleRun:
+    """Remembers whether the only run has begun."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def begin(self, refusal: str) -> None:
+        """Begin the run.
+
+        Raises:
+            AlreadyStarted: it has begun before; `refusal` is the message.
+        """
+        if self._begun:
+            raise AlreadyStarted(refusal)
+        self._begun = True
 
 
 class InformerMetrics(Protocol):

@@ -9,6 +9,52 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from informers.errors import InvalidResourceVersion
+
+# Compares resource versions (INF-58).
+#
+# The order is meaningful only within one resource of one cluster. Versions are compared as text, by
+# length and then by character, so that no number is too large.
+
+
+def is_comparable(revision: str) -> bool:
+    """Return whether `revision` is a positive decimal number without leading zeros."""
+    return revision.isdecimal() and revision.isascii() and revision[0] != "0"
+
+
+def compare_resource_versions(a: str, b: str) -> int:
+    """Return a negative number, zero or a positive number as `a` is older, equal or newer than `b`.
+
+    Raises:
+        InvalidResourceVersion: one of them is empty, zero, has a leading zero or a non-digit.
+    """
+    for revision in (a, b):
+        if not is_comparable(revision):
+            raise InvalidResourceVersion(f"not a comparable resource version: {revision!r}")
+    if len(a) != len(b):
+        return len(a) - len(b)
+    return (a > b) - (a < b)
+
+
+def is_older(a: str, b: str) -> bool:
+    """Return whether `a` is certainly older than `b`; False if they are not comparable."""
+    return is_comparable(a) and is_comparable(b) and compare_resource_versions(a, b) < 0
+
+
+def is_newer(a: str, b: str) -> bool:
+    """Return whether `a` may be newer than `b`; True if they are not comparable."""
+    return not (is_comparable(a) and is_comparable(b)) or compare_resource_versions(a, b) > 0
+
+
+def is_odd(a: str, b: str) -> bool:
+    """Return whether `a` cannot be compared, though `b` can be with others."""
+    return is_comparable(b) and not is_comparable(a)
+
+
+def later(a: str, b: str) -> str:
+    """Return the newer of two revisions; of a number and what is none, the number."""
+    return b if is_older(a, b) or not is_comparable(a) else a
+
 
 class Metadata(Protocol):
     """The part of `metadata` that informers read."""
@@ -76,3 +122,105 @@ def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
     if isinstance(obj, Tombstone):
         return obj.key
     return object_key(obj.metadata.namespace, obj.metadata.name)
+
+
+# Results of the codec: pages of a list and events of a watch, as values (INF-34).
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted(Generic[T]):
+    """ADDED or MODIFIED, which mean the same for a store (INF-36)."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[T]):
+    """DELETED, with the final state of the object."""
+
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """BOOKMARK: the server has sent everything up to `revision`."""
+
+    revision: str
+    ends_initial_events: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """An object that cannot be decoded.
+
+    Attributes:
+        key: key of the object, empty if it could not be decoded either.
+        uid: uid of the object.
+        revision: revision of the object.
+        reason: field and problem, or the message of the decoder.
+        removed: whether the event was DELETED.
+        metadata: its metadata, or the names in it if the rest does not fit; None without a name.
+    """
+
+    key: str
+    uid: str
+    revision: str
+    reason: str
+    removed: bool = False
+    metadata: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """An unknown event type (INF-27) or an event without metadata: skipped and counted."""
+
+    reason: str
+
+
+WatchEvent: TypeAlias = Upserted[T] | Removed[T] | Bookmark | Undecodable | Ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list.
+
+    Attributes:
+        objects: the decoded objects.
+        undecodable: objects that do not fit their type.
+        revision: revision of the snapshot that this page belongs to.
+        continue_: token for the next page, empty on the last.
+    """
+
+    objects: list[T]
+    undecodable: tuple[Undecodable, ...]
+    revision: str
+    continue_: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced(Generic[T]):
+    """A complete list at one revision, paged or streamed.
+
+    Attributes:
+        objects: in the server's order.
+        undecodable: objects that exist but do not fit their type.
+        revision: revision of the list.
+        reset: whether the server went back in time: a quorum read is older than the store, or shows
+            something older that the store does not.
+    """
+
+    objects: list[T]
+    undecodable: tuple[Undecodable, ...]
+    revision: str
+    reset: bool = False
+
+
+def revision_of(event: WatchEvent[T]) -> str:
+    """Return the revision that the store reaches with `event`, empty if the event has none."""
+    match event:
+        case Upserted(obj) | Removed(obj):
+            return obj.metadata.resource_version
+        case Bookmark() | Undecodable():
+            return event.revision
+        case Ignored():
+            return ""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import IndexFunctionError
-from informers.objects import IndexFunction, T, key_of
-from informers.revisions import is_older
+from informers.objects import IndexFunction, T, is_older, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,11 +6,16 @@ It is independent of Kubernetes. Start reading in `queue.py`. Import from this p
 
 from workqueue.backoff import Backoff
 from workqueue.clock import Clock, TimerHandle
-from workqueue.delay_queue import DelayQueue
-from workqueue.heap import KeyHeap
-from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
+from workqueue.heaps import DelayQueue, KeyHeap
+from workqueue.metrics import (
+    FailingKey,
+    QueueMetrics,
+    QueueRecorder,
+    QueueSnapshot,
+    QueueStatistics,
+    RunningKey,
+)
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
-from workqueue.snapshot import FailingKey, QueueSnapshot, RunningKey
 from workqueue.workers import Workers
 
 __all__ = [

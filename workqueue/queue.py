@@ -55,11 +55,16 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
-from workqueue.bands import Bands
-from workqueue.delay_queue import LONGEST_DELAY, DelayQueue
-from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
+from workqueue.heaps import LONGEST_DELAY, Bands, DelayQueue
+from workqueue.metrics import (
+    FailingKey,
+    QueueMetrics,
+    QueueRecorder,
+    QueueSnapshot,
+    QueueStatistics,
+    RunningKey,
+)
 from workqueue.parking import ParkingLot
-from workqueue.snapshot import FailingKey, QueueSnapshot, RunningKey
 
 if TYPE_CHECKING:
     import random

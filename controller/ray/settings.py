@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import controller
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import read_cluster_domain
-from controller.ray.api.token import new_token
+from controller.ray.api.raycluster import new_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

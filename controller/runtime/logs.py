@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import time
+from dataclasses import dataclass, field
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
@@ -22,11 +23,12 @@ import structlog
 from controller.apimachinery.redaction import redact_fields
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
     from structlog.typing import Processor
 
     from controller.runtime.settings import LogLevel
+
 
 _FILE_BYTES = 500 * 1024 * 1024
 _FILES_KEPT = 10
@@ -163,3 +165,52 @@ def _hide_secrets(
     _logger: Any, _method: str, fields: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     return redact_fields(msgspec.to_builtins(fields, enc_hook=str, str_keys=True))
+
+
+# The single log line of a reconcile (CTL-7).
+
+_log_of_reconciles = structlog.stdlib.get_logger("manta.reconcile")
+
+
+@dataclass(slots=True)
+class ReconcileLog:
+    """The fields of the line, filled in while the reconcile runs. Times are in milliseconds."""
+
+    name: str
+    reconcile_id: str
+    priority: int
+    observe_ms: float = 0.0
+    plan_ms: float = 0.0
+    execute_ms: float = 0.0
+    result: str = "gone"
+    writes: Mapping[str, int] = field(default_factory=dict[str, int])
+    requeue_after: float | None = None
+    error: str = ""
+
+    def write(self, controller: str, kind: str) -> None:
+        """Log the line, on level debug if nothing was written."""
+        namespace, _, name = self.name.rpartition("/")
+        fields: dict[str, Any] = {
+            "controller": controller,
+            "kind": kind,
+            "namespace": namespace,
+            "name": name,
+            "reconcile_id": self.reconcile_id,
+            "priority": self.priority,
+            "observe_ms": round(self.observe_ms, 2),
+            "plan_ms": round(self.plan_ms, 2),
+            "execute_ms": round(self.execute_ms, 2),
+            "result": self.result,
+        }
+        if self.writes:
+            fields["writes"] = dict(self.writes)
+        if self.requeue_after is not None:
+            fields["requeue_after"] = round(self.requeue_after, 3)
+        if self.error:
+            fields["error"] = self.error
+        if self.result in {"error", "terminal", "failed"}:
+            _log_of_reconciles.warning("reconcile", **fields)
+        elif self.writes:
+            _log_of_reconciles.info("reconcile", **fields)
+        else:
+            _log_of_reconciles.debug("reconcile", **fields)

@@ -16,9 +16,9 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import PODS
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
-from controller.runtime.debug import sections, tasks
-from controller.runtime.debug.page import DebugPage
+from controller.runtime.debug import sections
 from controller.runtime.debug.server import DebugServer
+from controller.runtime.debug.shape import DebugPage
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure, leaves
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
@@ -27,18 +27,18 @@ from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.logs import current_level
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics.loop_monitor import Monitor
 from controller.runtime.metrics.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,
+    Monitor,
     RuntimeMetrics,
 )
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.writer import Writer
 from controller.runtime.runnables import Recording, Writers
 from controller.runtime.settings import parse_address
 from controller.runtime.time_of_day import TimeOfDay
@@ -249,7 +249,7 @@ class Operator:
         add("controllers", lambda: sections.controllers(self.controllers.values()))
         add("expectations", lambda: sections.expectations(expectations))
         add("informers", lambda: sections.informers(caches.caches, clock.time()))
-        add("tasks", tasks.tasks)
+        add("tasks", sections.tasks)
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)

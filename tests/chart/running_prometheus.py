@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from controller.command.run.election import LEASE_NAME
-from controller.runtime.leaderelection.lease import LEASES, RELEASED_SECONDS, new_lease
+from controller.runtime.leaderelection.lock import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups
 from tests.e2e.processes import free_port
 

@@ -15,7 +15,7 @@ from controller.command.run.operator import report_gates
 from controller.kube.errors import WriteUnconfirmed
 from controller.ray.api import FeatureGates
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lease import LEASES
+from controller.runtime.leaderelection.lock import LEASES
 from controller.runtime.plan import Plan
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
-from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
+from controller.runtime.caches.watches import EnqueueHandler, own_key, owner_keys
 from controller.runtime.errors import ManagerMisuse, Terminal
 from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator

@@ -13,10 +13,8 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.object_turns import TRIES
 from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, clip, shorten
-from controller.runtime.events.series import REFRESH, SILENCE
-from controller.runtime.events.spam_filter import BURST, REFILL
+from controller.runtime.events.series import BURST, REFILL, REFRESH, SILENCE, TRIES
 from controller.runtime.plan import Event
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error

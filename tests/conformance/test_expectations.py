@@ -17,7 +17,7 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from informers.events import Replaced
+from informers.objects import Replaced
 from tests.faults.faulty_transport import (
     ErrorResponse,
     LostRequest,

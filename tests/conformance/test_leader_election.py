@@ -11,10 +11,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.runtime.leaderelection.elector import Elector
-from controller.runtime.leaderelection.lease import LEASES, Lease, new_lease
-from controller.runtime.leaderelection.lock import LeaseLock, election_client
-from controller.runtime.leaderelection.metrics import ElectionMetrics
-from controller.runtime.leaderelection.timing import ElectionTiming
+from controller.runtime.leaderelection.lock import (
+    LEASES,
+    ElectionMetrics,
+    ElectionTiming,
+    Lease,
+    LeaseLock,
+    election_client,
+    new_lease,
+)
 from tests.fakes.worlds import World, embedded_server, virtual_wall
 from tests.faults.faulty_transport import (
     DelayedRequest,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from informers import Codec, Expired, Failed, Malformed
-from informers.list_watch import pager
-from informers.list_watch.pager import read_list
-from informers.list_watch.requests import ListRequest
+from informers import Codec, Expired, Failed, Malformed, listing
+from informers.listing import ListRequest, read_list
 from tests.informers.doubles import ScriptedSource, Thing, page, thing
 
 CACHED = ListRequest(revision="0", limit=2)
@@ -104,7 +102,7 @@ async def test_pages_that_repeat_are_refused_instead_of_asked_for_without_end(pa
 
 
 async def test_a_list_may_have_ten_thousand_pages_and_no_more(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pager, "_MOST_PAGES", 3)
+    monkeypatch.setattr(listing, "_MOST_PAGES", 3)
     pages = [page([thing(f"a{n}", 1)], 9, f"c{n}") for n in range(99)]
     names, _ = await read([*pages[:2], page([], 9)])
     assert names == ["a0", "a1"]

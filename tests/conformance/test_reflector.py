@@ -27,9 +27,9 @@ from informers import (
     Unsupported,
     error_from_status,
 )
-from informers.list_watch.backoff import RetryBackoff
-from informers.list_watch.requests import list_request, watch_query
-from informers.list_watch.states import (
+from informers.listing import list_request, watch_query
+from informers.settings import RetryBackoff
+from informers.states import (
     ON_ERROR,
     Broken,
     Ended,

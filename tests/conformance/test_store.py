@@ -21,7 +21,7 @@ from informers import (
     key_of,
     object_key,
 )
-from informers.events import Replaced, Upserted
+from informers.objects import Replaced, Upserted
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
 from tests.informers.doubles import Meta, Thing

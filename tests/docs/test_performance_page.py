@@ -44,7 +44,7 @@ def test_a_ratio_is_that_of_the_figures_beside_it(label: str):
 STACKS = """\
 main (a.py:1);work (controller/ray/plan.py:7);work (controller/ray/plan.py:8);leaf (b.py:1) 60
 main (a.py:1);rest (aiohttp/client.py:3) 39
-main (a.py:1);<rare> (informers/decoding/codec.py:3) 1
+main (a.py:1);<rare> (informers/codec.py:3) 1
 """
 
 

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.states import State
-from controller.ray.service.rollout.transitions import TABLE, Phase
+from controller.ray.job.facts import FailureReason, State
+from controller.ray.service.rollout import TABLE, Phase
 from tests.docs.tree import ROOT
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from informers.clock import Clock
+    from informers.statistics import Clock
 
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'

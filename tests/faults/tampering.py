@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias
 
-from informers.decoding.lines import LineSplitter
+from informers.decoding import LineSplitter
 from tests.faults.attributes import attributes_of
 
 if TYPE_CHECKING:

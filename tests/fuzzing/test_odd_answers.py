@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ray.dashboard import JobInfo
-from controller.ray.dashboard.client.responses import MAX_MESSAGE
-from controller.ray.dashboard.errors import DashboardError
+from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard.values import DashboardError
 from tests.fuzzing.odd import ODD, stored
 from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import recorded
@@ -23,7 +23,7 @@ from tests.ray.plain_data import paths
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.ray.dashboard.transport.transport import DashboardResponse
+    from controller.ray.dashboard.transport import DashboardResponse
 
 LONGEST = MAX_MESSAGE + 100
 """Characters of a text: what is kept of a message, and the words that tell of the cut."""

@@ -20,11 +20,21 @@ from informers import (
     WatchSelection,
     error_from_status,
 )
-from informers.decoding.json_scanner import split_json
-from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted, revision_of
-from informers.list_watch.initial import InitialState
-from informers.list_watch.requests import ListRequest, list_request
-from informers.list_watch.states import (
+from informers.decoding import split_json
+from informers.listing import InitialState, ListRequest, list_request
+from informers.objects import (
+    Ignored,
+    Removed,
+    Replaced,
+    Undecodable,
+    Upserted,
+    compare_resource_versions,
+    is_newer,
+    is_older,
+    revision_of,
+)
+from informers.processor import Processor
+from informers.states import (
     Broken,
     Listing,
     ReflectorContext,
@@ -35,8 +45,6 @@ from informers.list_watch.states import (
     Watching,
     step,
 )
-from informers.processor import Processor
-from informers.revisions import compare_resource_versions, is_newer, is_older
 from informers.store import Store
 from tests.informers.doubles import (
     Hang,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from informers import Tombstone
-from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.objects import Ignored, Removed, Replaced, Undecodable, Upserted
 from informers.processor import Added, Deleted, Processor
 from informers.store import Store
 from tests.informers.doubles import Meta, Thing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from informers.errors import AlreadyStarted
-from informers.single_run import SingleRun
+from informers.informer import SingleRun
 
 
 def test_a_second_run_is_refused_with_the_message_of_its_caller():

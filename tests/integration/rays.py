@@ -18,7 +18,7 @@ from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.submitter.container import SUBMITTER
+from controller.ray.job.submitter import SUBMITTER
 from tests.integration.harness import cluster_of, example_cluster, is_ready
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 

@@ -13,7 +13,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.pods.hashes import template_digest
 from tests.integration.harness import example_cluster
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

@@ -13,8 +13,8 @@ from controller.kube.resources import SECRETS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import DashboardActors
-from controller.ray.dashboard.client.client import DashboardClient
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.transport import DashboardResponse
 from controller.runtime.debug import PageContent, leader_section
 from controller.runtime.leaderelection.election import ElectionSnapshot
 from tests.faults.faulty_transport import ErrorResponse, Rule
@@ -23,7 +23,7 @@ from tests.integration.rays import Rays, job_manifest
 
 if TYPE_CHECKING:
     from controller.ray.dashboard import Head
-    from controller.ray.dashboard.transport.transport import DashboardRequest
+    from controller.ray.dashboard.transport import DashboardRequest
     from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.dashboard.client.client import TIMEOUT
+from controller.ray.dashboard.client import TIMEOUT
 from tests.fakes.gateways import SimulatedListeners, install_gateway_api, simulated_gateways
 from tests.faults.faulty_transport import Gone, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.service.cluster_identity import Origin, SpecIdentity
+from controller.ray.service.identity import Origin, SpecIdentity
 from tests.integration.rayservices import Services, service_manifest
 
 if TYPE_CHECKING:

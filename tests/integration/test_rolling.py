@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.cluster.doubts.confirmation import confirmation_of
+from controller.ray.cluster.held_deletions import confirmation_of
 from controller.ray.dashboard import JobStatus
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world

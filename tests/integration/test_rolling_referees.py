@@ -9,7 +9,7 @@ import pytest
 from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.pods.hashes import template_digest
 from tests.integration.fleets import NEW, OLD, FleetReferee, cluster_of_image, fleet_manifest
 from tests.integration.rolling import Referee, rolling_manifest
 

@@ -13,8 +13,8 @@ from tests.mutation.mutant import Change, Mutant
 from tests.mutation.packages import ROOT, named
 from tests.mutation.score import score
 
-HEAP = Path("workqueue/heap.py")
-POP = "workqueue.heap.KeyHeap.pop"
+HEAP = Path("workqueue/heaps.py")
+POP = "workqueue.heaps.KeyHeap.pop"
 LESS, MORE = Change("return 1", "return 0"), Change("return 1", "return 2")
 
 
@@ -26,7 +26,7 @@ class Tried:
 
     def mutants(self) -> list[Mutant]:
         return [
-            Mutant(f"workqueue.heap.xǁKeyHeapǁpop__mutmut_{number}", HEAP, fate)
+            Mutant(f"workqueue.heaps.xǁKeyHeapǁpop__mutmut_{number}", HEAP, fate)
             for number, (fate, _) in enumerate(self.found, start=1)
         ]
 
@@ -35,9 +35,9 @@ class Tried:
 
 
 def test_a_mutant_tells_its_function_with_module_and_class():
-    method = Mutant("workqueue.heap.xǁKeyHeapǁpop__mutmut_1", HEAP, "killed")
+    method = Mutant("workqueue.heaps.xǁKeyHeapǁpop__mutmut_1", HEAP, "killed")
     function = Mutant("informers.x__table__mutmut_2", Path("informers/__init__.py"), "")
-    assert (method.module, method.function) == ("workqueue.heap", POP)
+    assert (method.module, method.function) == ("workqueue.heaps", POP)
     assert (function.module, function.function) == ("informers", "informers._table")
 
 
@@ -57,7 +57,7 @@ def test_equivalent_mutants_do_not_count():
     found = score(Tried([("killed", LESS), ("survived", MORE)]), [Equivalent(POP, MORE, "why")])
     assert found.passed
     assert found.share() == 1
-    assert found.table()[1].split() == ["workqueue.heap", "2", "1", "0", "100.0%"]
+    assert found.table()[1].split() == ["workqueue.heaps", "2", "1", "0", "100.0%"]
 
 
 @pytest.mark.parametrize("after", ['cast("XXTXX", x)', "cast(None, x)"])
@@ -117,10 +117,10 @@ def test_every_line_with_equivalent_mutants_stands_in_its_function():
 @pytest.mark.parametrize(
     ("function", "line", "stands"),
     [
-        ("workqueue.heap.KeyHeap.push", "self._pushed += 1", True),
-        ("workqueue.heap.KeyHeap.pop", "self._pushed += 1", False),
-        ("workqueue.heap.KeyHeap.gone", "", False),
-        ("workqueue.heap.Gone.push", "", False),
+        ("workqueue.heaps.KeyHeap.push", "self._pushed += 1", True),
+        ("workqueue.heaps.KeyHeap.pop", "self._pushed += 1", False),
+        ("workqueue.heaps.KeyHeap.gone", "", False),
+        ("workqueue.heaps.Gone.push", "", False),
         ("workqueue.gone.KeyHeap.push", "", False),
     ],
 )

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controller.runtime.events.series import SILENCE
-from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
 from tests.neighbours.cell import entered
 from tests.neighbours.held import Held
 from tests.neighbours.neighbourhood import Neighbourhood, neighbourhood

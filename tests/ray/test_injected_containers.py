@@ -12,10 +12,10 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates
 from controller.ray.api.pod_state import ray_container, ray_status
-from controller.ray.cluster.observed.rollout import Verdict
-from controller.ray.cluster.upgrade.rolling.versions import image_of_pod
-from controller.ray.job.submitter.state import observe_submitter
-from controller.ray.service.serving.proxies import proxy_on
+from controller.ray.cluster.rolling_units import image_of_pod
+from controller.ray.cluster.rollout_memory import Verdict
+from controller.ray.job.submitter_state import observe_submitter
+from controller.ray.service.proxies import proxy_on
 from controller.runtime.plan import Delete
 from tests.ray.cluster.support import cluster, head, plan, workers
 from tests.ray.cluster.test_plan import settled, verbs

@@ -22,7 +22,7 @@ from controller.ray.fleet import kind as fleet_kind
 from controller.ray.job import RayJobKind
 from controller.ray.job import kind as job_kind
 from controller.ray.service import RayServiceKind
-from controller.ray.service import goal as service_goal
+from controller.ray.service import observation as service_goal
 from tests.fakes.reads import FakeReads
 
 if TYPE_CHECKING:

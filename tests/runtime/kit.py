@@ -20,9 +20,9 @@ from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target
 from controller.runtime.reconcile.execution import PlanExecution, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
+from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.writer import Writer
 from informers import Store
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.statistics import ExpectationStatistics
+    from controller.runtime.expectations.snapshot import ExpectationStatistics
     from controller.runtime.plan import Write
     from controller.runtime.reconcile.execution import PlanOutcome
-    from controller.runtime.reconcile.writes.result import WriteResult
+    from controller.runtime.reconcile.failed_groups import WriteResult
 
 __all__ = ["BATCH", "Owner", "Result", "WriteOutcome"]
 """What the conformance tests need of the runtime's own modules."""

@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.health import Health, MonitoringServer
-from controller.runtime.http_listener import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT
+from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT, Health, MonitoringServer
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets

@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.resources import PODS
 from controller.runtime.events.recorder import RecorderStatistics
-from controller.runtime.expectations.statistics import ExpectationStatistics
+from controller.runtime.expectations.snapshot import ExpectationStatistics
 from controller.runtime.metrics.collectors import ObjectCollector
 from controller.runtime.metrics.metrics import (
     PAUSE_BUCKETS,

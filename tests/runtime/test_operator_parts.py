@@ -465,21 +465,20 @@ async def test_the_debug_page_is_served_like_the_probes_where_it_has_a_port(
 
 
 def test_the_debug_page_shows_what_the_parts_say_when_it_is_read(monkeypatch: pytest.MonkeyPatch):
-    sections, tasks = Part(), Part()
+    sections = Part()
     monkeypatch.setattr(module, "sections", sections)
-    monkeypatch.setattr(module, "tasks", tasks)
     monkeypatch.setattr(module, "current_level", lambda: "debug")
     world = World(monkeypatch)
     page = world.operator.debug._sections
     assert sections.calls == []
     found = {name: read() for name, read in page.items()}
+    assert sections.calls.pop() == ("tasks",)
     assert found.keys() - {each for each, *_ in sections.calls} == {
         *("version", "time", "log_level", "tasks")
     }
     assert found["version"] == controller.__version__
     assert found["time"] == rfc3339(NOW)
     assert found["log_level"] == "debug"
-    assert tasks.calls == [("tasks",)]
     event_loop, (named, controllers), *others = sections.calls
     assert event_loop == ("event_loop", "lag of ()")
     assert (named, list(controllers)) == ("controllers", world.made["Controller"])

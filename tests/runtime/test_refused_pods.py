@@ -9,8 +9,14 @@ import pytest
 
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import FailedCreate
-from controller.runtime.refusals import RefusalReason, refusal_of
-from controller.runtime.refused_pods import events_of, last_refusal, next_look, refused_pod
+from controller.runtime.refusals import (
+    RefusalReason,
+    events_of,
+    last_refusal,
+    next_look,
+    refusal_of,
+    refused_pod,
+)
 
 NOW = datetime(2026, 8, 20, 10, tzinfo=UTC)
 FLOOR = "minimum memory usage per Container is 512Mi, but request is 200Mi"

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.metrics.loop_monitor import Monitor
-from controller.runtime.metrics.metrics import RuntimeMetrics
+from controller.runtime.metrics.metrics import Monitor, RuntimeMetrics
 from controller.runtime.time_of_day import CLOCK_JUMP, TimeOfDay
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.cronjob.observation import CronJobObservation
+    from controller.ray.cronjob.observe import CronJobObservation
     from controller.runtime.plan import Plan
 
 Object = dict[str, Any]

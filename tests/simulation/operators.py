@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cronjob.observation import CronJobObservation
+    from controller.ray.cronjob.observe import CronJobObservation
     from controller.ray.dashboard import DashboardActors
     from controller.ray.job.observation import JobObservation
     from controller.runtime.plan import Plan

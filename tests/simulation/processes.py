@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import KubeError
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lease import LEASES, new_lease
-from controller.runtime.leaderelection.lock import election_client
+from controller.runtime.leaderelection.lock import LEASES, election_client, new_lease
 from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:

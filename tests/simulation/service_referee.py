@@ -14,7 +14,7 @@ import msgspec
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.service.stored_config import digest
+from controller.ray.service.identity import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

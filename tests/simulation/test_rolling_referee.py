@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.ray.api.fields.replica_budget import ReplicaBudget
-from controller.ray.cluster.upgrade.rolling import decision
+from controller.ray.api.upgrade_strategy import ReplicaBudget
+from controller.ray.cluster import rolling
 from controller.ray.rolling import Moves
 from tests.simulation.outcome import shortcomings
 from tests.simulation.rolling_referee import Worker, head_lapses, lapses
@@ -262,7 +262,7 @@ def test_one_worker_too_few_is_seen(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_head_that_goes_with_all_that_it_knows_is_seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(decision, "is_gcs_fault_tolerant", lambda _cluster, _spec: True)
+    monkeypatch.setattr(rolling, "is_gcs_fault_tolerant", lambda _cluster, _spec: True)
     (body,) = ROLLS.clusters
     life = msgspec.structs.replace(ROLLS, clusters=(msgspec.structs.replace(body, storage=""),))
     told = play(life).violations
@@ -270,5 +270,5 @@ def test_a_head_that_goes_with_all_that_it_knows_is_seen(monkeypatch: pytest.Mon
 
 
 def test_workers_that_stay_as_they_were_are_seen(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(decision, "next_moves", lambda *_args, **_options: Moves())
+    monkeypatch.setattr(rolling, "next_moves", lambda *_args, **_options: Moves())
     assert any("not reached" in each for each in play(ROLLS).violations)

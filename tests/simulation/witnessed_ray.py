@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.dashboard import JobStatus
-from controller.ray.dashboard.errors import Unreachable
+from controller.ray.dashboard.values import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
 from tests.ray.dashboard.simulated_nodes import SimulatedNodes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.dashboard import Head
-    from controller.ray.dashboard.transport.transport import DashboardRequest, DashboardResponse
+    from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation
     from tests.simulation import scenario as s
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.workqueue.fakes import FakeClock
-from workqueue.delay_queue import DelayQueue
+from workqueue.heaps import DelayQueue
 
 
 class Releases:

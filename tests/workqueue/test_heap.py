@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workqueue.heap import KeyHeap
+from workqueue.heaps import KeyHeap
 
 KEYS = st.integers(0, 9)
 CHANGES = st.lists(

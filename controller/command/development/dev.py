@@ -37,7 +37,7 @@ from controller.kube.resources import CRDS, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import WORKSPACE
-from controller.ray.api.ports import DASHBOARD_PORT
+from controller.ray.api.names import DASHBOARD_PORT
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer

@@ -16,13 +16,13 @@ from controller.apimachinery.quantity import ZERO
 from controller.command.planning.snapshot import owner_uid
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.api.fields.upgrade_strategy import (
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.upgrade_strategy import (
     RayClusterUpgradeStrategy,
     RollingUpdate,
     strategy_in_force,
 )
-from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.pods.start_command import is_gpu, quantities
+from controller.ray.pods.environment import is_gpu, quantities
 from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.api.fields.upgrade_strategy import (
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.upgrade_strategy import (
     ROLLING_UPDATE,
     RayClusterUpgradeStrategy,
     RollingUpdate,
     strategy_in_force,
 )
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.pods.hashes.template_set import groups_only_in, templates_of, with_templates
+from controller.ray.pods.hashes import groups_only_in, templates_of, with_templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

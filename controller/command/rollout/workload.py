@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.command.rollout.kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
 from controller.kube.errors import ConfigurationError, Conflict, Forbidden, NotFound
 from controller.kube.resources import CONTROLLER_REVISIONS
-from controller.ray.pods.hashes.template_hash import digest
+from controller.ray.pods.hashes import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,9 +14,8 @@ from controller.kaito.api.schemas import (
     workspace_status,
 )
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile.definitions import definition_guard
-from controller.runtime.reconcile.definitions.installed_definition import EVENT_INTERVAL
-from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+from controller.runtime.reconcile import definitions
+from controller.runtime.reconcile.definitions import EVENT_INTERVAL, UnknownFieldFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.inferenceset import InferenceSet
     from controller.kaito.api.workspace import Workspace
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions import InstalledDefinition
 
 
 # The CustomResourceDefinitions of the `kaito.sh` kinds, as plain data ready to be created.
@@ -172,9 +171,9 @@ def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | N
     if definition.error:
         event = Event("Warning", "DefinitionUnread", "Reconcile", _unread(definition))
         return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
-    untouched = definition_guard.leave_as_it_is(obj, definition)
+    untouched = definitions.leave_as_it_is(obj, definition)
     if untouched is None and definition.awaited:
-        return definition_guard.wait_for_definition(obj, definition)
+        return definitions.wait_for_definition(obj, definition)
     return untouched
 
 

@@ -22,11 +22,11 @@ from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.definitions.definition_guard import remember
-from controller.runtime.reconcile.definitions.installed_definition import (
+from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
     remedy,
+    remember,
 )
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from controller.apimachinery.names import suffix
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.provisioning.pool_decision import RESOURCE_READY
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

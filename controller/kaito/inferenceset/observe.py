@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from controller.kaito.inferenceset.observation import InferenceSetSettings, Replica
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,7 @@ from controller.kaito.api.options import Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workloads import engine_metadata
 from controller.runtime.plan import Event, StatusPatch, Target
-from controller.runtime.reconcile.definitions.unknown_fields import (
-    set_fields_known,
-    unknown_field_events,
-)
+from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:

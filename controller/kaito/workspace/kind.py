@@ -14,7 +14,7 @@ from controller.kaito.workspace.observe import WorkspaceSources, observe_workspa
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.status import current_status
 from controller.kaito.workspace.watches import watches
-from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader, remedy
+from controller.runtime.reconcile.definitions import DefinitionReader, remedy
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,7 +16,7 @@ from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_mo
 from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.provisioning.nodes import NodeHistory, can_claim, node_request
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

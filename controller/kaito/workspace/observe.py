@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceSettings
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

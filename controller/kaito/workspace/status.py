@@ -41,10 +41,7 @@ from controller.kaito.workspace.nodes import progress_of
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import missing_pod, missing_services, serves, workload_step
 from controller.runtime.plan import Create, Event, StatusPatch, verb_of
-from controller.runtime.reconcile.definitions.unknown_fields import (
-    set_fields_known,
-    unknown_field_events,
-)
+from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -38,8 +38,12 @@ from controller.runtime.plan import (
     MergePatch,
     Target,
 )
-from controller.runtime.refusals import RefusalReason
-from controller.runtime.refused_pods import cause_of_missing_pod, next_look, suspension_of
+from controller.runtime.refusals import (
+    RefusalReason,
+    cause_of_missing_pod,
+    next_look,
+    suspension_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from controller.apimachinery.custom_object import CustomObject, mapping
+from controller.kube.resources import CLAIMS
+from controller.ray.api import labels
+from controller.ray.api.labels import MANAGED_BY_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from controller.kube.resources import Resource
+
 
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
@@ -60,3 +71,82 @@ def checked_route_name(name: str, namespace: str) -> str:
     """Shorten name and namespace so that both form one host label: KubeRay's CheckRouteName."""
     room = max(1, 51 - len(namespace))
     return checked_name(name[:room])
+
+
+# Default ports of Ray.
+
+GCS_PORT: Final = 6379
+DASHBOARD_PORT: Final = 8265
+METRICS_PORT: Final = 8080
+AGENT_PORT: Final = 52365
+
+
+# The nouns in the reasons of events, as in `CreatedHeadPod` and `FailedToCreatePVC`.
+
+EventNouns: TypeAlias = "Mapping[Resource[Any], str]"
+
+KUBERAY_NOUNS: Final[EventNouns] = MappingProxyType({CLAIMS: "PVC"})
+"""Resources for which KubeRay uses another noun than the kind; a Ray kind adds its own."""
+
+
+def event_noun(resource: Resource[Any], nouns: EventNouns = KUBERAY_NOUNS) -> str:
+    """Return the noun for an object of this resource: from `nouns`, else its kind."""
+    return nouns.get(resource, resource.kind)
+
+
+# Types of a RayCluster's conditions. The first five are KubeRay's; clients know them by name.
+
+HEAD_POD_READY: Final = "HeadPodReady"
+PROVISIONED: Final = "RayClusterProvisioned"
+REPLICA_FAILURE: Final = "ReplicaFailure"
+SUSPENDING: Final = "RayClusterSuspending"
+SUSPENDED: Final = "RayClusterSuspended"
+DELETION_HELD: Final = "DeletionHeld"
+PODS_UP_TO_DATE: Final = "PodsUpToDate"
+OPTIONS_IN_EFFECT: Final = "OptionsInEffect"
+UPGRADING: Final = "Upgrading"
+GROUPS_UPGRADING: Final = "GroupsUpgrading"
+CHILDREN_AS_SPECIFIED: Final = "ChildrenAsSpecified"
+
+HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"
+"""Reason of `HeadPodReady` while there is no head."""
+
+RECREATING: Final = "Recreating"
+"""Reason of `PodsUpToDate` while an edited specification replaces all pods.
+
+The edit explains the reason, however long the replacement takes.
+"""
+
+UPGRADE_STRATEGY_NONE: Final = "UpgradeStrategyNone"
+"""Reason of `PodsUpToDate` while nothing replaces outdated pods."""
+
+
+# Metadata that users give to the objects that are created for them.
+
+
+def users_metadata(entries: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the labels or annotations that are not Manta's own.
+
+    Those record what Manta did with an object: what a user copies from one, and writes into a
+    template, would tell that of each new one.
+    """
+    return {
+        key: value
+        for key, value in (entries or {}).items()
+        if not key.startswith(labels.OWN_PREFIX)
+    }
+
+
+# The common base of the cached `ray.io` objects.
+
+
+class RayObject(CustomObject, frozen=True, gc=True, weakref=True):
+    """A cached `ray.io` object; its specification is plain data until it is parsed."""
+
+    spec: Any = msgspec.field(default_factory=dict[str, Any])
+
+
+def is_managed_elsewhere(obj: RayObject) -> bool:
+    """Return whether `spec.managedBy` names another controller."""
+    manager = mapping(obj.spec).get("managedBy")
+    return bool(manager) and manager != MANAGED_BY_US

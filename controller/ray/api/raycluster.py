@@ -6,6 +6,8 @@ not break the cache; `parse_spec` raises an error with its path.
 
 from __future__ import annotations
 
+import base64
+import secrets
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -13,8 +15,8 @@ import msgspec
 from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
-from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
-from controller.ray.api.ray_object import RayObject
+from controller.ray.api.names import RayObject, checked_name
+from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
 
 LARGEST_INT32: Final = 2**31 - 1
 
@@ -271,3 +273,24 @@ def parse_spec(cluster: RayCluster) -> ClusterSpec:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
     return parse(cluster.spec, ClusterSpec)
+
+
+# The authentication token of requests to Ray, and the Secret that holds it.
+
+TOKEN_KEY: Final = "auth_token"  # noqa: S105 - a key, not a token
+"""Key of the token in the Secret; Ray and its clients expect it."""
+
+
+def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:
+    """Return the name of the Secret with the token: the user's, or the one Manta creates."""
+    return auth.secret_name or checked_name(cluster_name)
+
+
+def needs_token_secret(auth: AuthOptions | None) -> bool:
+    """Return whether a Secret with a new token must be created for the cluster."""
+    return auth is not None and auth.by_token and not auth.by_kubernetes and not auth.secret_name
+
+
+def new_token() -> str:
+    """Return 32 random bytes in base64."""
+    return base64.b64encode(secrets.token_bytes(32)).decode()

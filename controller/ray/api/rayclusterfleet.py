@@ -12,8 +12,8 @@ import msgspec
 from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.fields.replica_budget import ReplicaBudget
-from controller.ray.api.ray_object import RayObject
+from controller.ray.api.names import RayObject
+from controller.ray.api.upgrade_strategy import ReplicaBudget
 
 MAX_REPLICAS: Final = 999
 """Maximum copies: the limit on names has room for indexes of three digits."""

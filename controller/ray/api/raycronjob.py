@@ -13,7 +13,7 @@ import msgspec
 from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.ray_object import RayObject
+from controller.ray.api.names import RayObject
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -20,7 +20,7 @@ from controller.apimachinery.custom_object import (
 )
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.ray_object import RayObject
+from controller.ray.api.names import RayObject
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Template = dict[str, Any]

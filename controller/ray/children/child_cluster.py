@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.names import short_child_name
 from controller.apimachinery.ownership import owner_reference
 from controller.ray.api import labels
+from controller.ray.api.names import users_metadata
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.children.inheritance import inherited_annotations
+from controller.ray.pods.hashes import changed_fields, field_digests
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -16,6 +19,59 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader
+
+
+# The metadata that children inherit from the object that they are created for.
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply`; copied to a child it would describe the wrong object."""
+
+
+def inherited_stamp(owner: ObjectMeta) -> dict[str, str]:
+    """Return the annotation that records what a child has inherited."""
+    return {labels.INHERITED: field_digests(_inheritable(owner))}
+
+
+def inherited_changes(owner: ObjectMeta, child: ObjectMeta) -> dict[str, dict[str, str | None]]:
+    """Return the merge patch of a child's metadata for labels and annotations that were edited.
+
+    Only what has changed on the owner is written, so that nothing is taken back that somebody else
+    has changed on the child. Instructions to the operator (`ray.io/...`) are read when a child is
+    created, and change nothing in one that runs.
+
+    Args:
+        owner: metadata of the owner.
+        child: metadata of its child.
+    """
+    present = _inheritable(owner)
+    wanted = field_digests(present)
+    recorded = (child.annotations or {}).get(labels.INHERITED)
+    if recorded == wanted:
+        return {}
+    patch: dict[str, dict[str, str | None]] = {"annotations": {labels.INHERITED: wanted}}
+    for name in sorted(changed_fields(recorded, present)):
+        where, _, key = name.partition(":")
+        patch.setdefault(where, {})[key] = present.get(name)
+    return patch
+
+
+def _inheritable(owner: ObjectMeta) -> dict[str, str]:
+    found = {
+        **{f"labels:{key}": value for key, value in (owner.labels or {}).items()},
+        **{
+            f"annotations:{key}": value
+            for key, value in inherited_annotations(owner.annotations).items()
+        },
+    }
+    return {name: found[name] for name in found if ":ray.io/" not in name}
+
+
+def inherited_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the annotations that are neither kubectl's record nor Manta's own."""
+    return {
+        key: value for key, value in users_metadata(annotations).items() if key != _LAST_APPLIED
+    }
+
 
 Body = dict[str, Any]
 
@@ -76,3 +132,55 @@ def unused_moment(owner: ObjectMeta, used: Container[Any], reads: CacheReader) -
         if name not in used and reads.get(RAYCLUSTERS, f"{owner.namespace}/{name}") is None:
             return moment
         moment += "'"
+
+
+# Gives each cluster a Redis namespace: two heads that share one destroy each other's state.
+
+STORAGE_NAMESPACE_VARIABLE: Final = "RAY_external_storage_namespace"
+"""Variable of the head that names its Redis namespace, whatever the options say."""
+
+_CHOSEN: Final = "MANTA_CHOSEN_STORAGE_NAMESPACE"
+"""Variable of the head with a namespace from a Secret or the like, which the kubelet inserts."""
+
+
+def separate_redis(spec: Body, annotations: Mapping[str, str], cluster: str) -> dict[str, str]:
+    """Change the specification so that no other cluster has its Redis namespace.
+
+    Without a namespace chosen by the user it is the cluster's uid. The cluster's name is appended
+    to one that the user chose in the options, a variable of the head or an annotation, and to one
+    from a Secret or a ConfigMap, which only the kubelet reads.
+
+    Args:
+        spec: specification of the cluster; changed in place.
+        annotations: those that the user gave for it.
+        cluster: name of the cluster.
+
+    Returns:
+        The annotation that it needs, if the user's names a namespace.
+    """
+    options = mapping(spec.get("gcsFaultToleranceOptions"))
+    if chosen := options.get("externalStorageNamespace"):
+        spec["gcsFaultToleranceOptions"] = {
+            **options,
+            "externalStorageNamespace": f"{chosen}-{cluster}",
+        }
+    variables = dig(spec, "headGroupSpec", "template", "spec", "containers", 0, "env")
+    if variables:
+        variables[:] = chain.from_iterable(
+            _separated(variable, cluster) for variable in cast("list[Body]", variables)
+        )
+    by_annotation = annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE)
+    return (
+        {labels.EXTERNAL_STORAGE_NAMESPACE: f"{by_annotation}-{cluster}"} if by_annotation else {}
+    )
+
+
+def _separated(variable: Body, cluster: str) -> tuple[Body, ...]:
+    if variable.get("name") != STORAGE_NAMESPACE_VARIABLE:
+        return (variable,)
+    if variable.get("value"):
+        return (variable | {"value": f"{variable['value']}-{cluster}"},)
+    if variable.get("valueFrom"):
+        chosen = variable | {"name": _CHOSEN}
+        return chosen, {"name": STORAGE_NAMESPACE_VARIABLE, "value": f"$({_CHOSEN})-{cluster}"}
+    return (variable,)

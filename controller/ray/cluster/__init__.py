@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.ray.cluster.kind import RayClusterKind
-from controller.ray.cluster.status.metrics import ClusterCollector
+from controller.ray.cluster.metrics import ClusterCollector
 from controller.ray.settings import ClusterSettings
 
 __all__ = ["ClusterCollector", "ClusterSettings", "RayClusterKind"]

@@ -27,35 +27,159 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import find_condition
+import msgspec
+
+from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api.cluster_condition_types import (
-    PODS_UP_TO_DATE,
-    RECREATING,
-)
+from controller.apimachinery.kubectl import overwrite_command
+from controller.ray.api import labels
+from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_DATE, RECREATING
 from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.doubts.confirmation import confirming_command, is_confirmed
-from controller.ray.cluster.doubts.definition import explains, fields_that_make_pods
-from controller.ray.cluster.doubts.doubt import (
-    held_since,
-    recorded_generation,
-    unexplained_number,
-)
-from controller.ray.cluster.observed.pod_to_delete import DeletionCause
-from controller.ray.cluster.observed.rollout import Verdict
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
+from controller.ray.cluster.rollout_memory import DeletionCause, Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
-from controller.ray.cluster.workers.writes import workers_to_delete
+from controller.ray.cluster.workers import workers_to_delete
+from controller.ray.pods.hashes import digest
 from controller.runtime.plan import Delete
-from controller.runtime.reconcile.definitions.installed_definition import REMEDY
+from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.observed.pod_to_delete import PodToDelete
+    from controller.ray.cluster.rollout_memory import PodToDelete
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Plan
+    from controller.runtime.reconcile.definitions import InstalledDefinition
+
+
+# A user's confirmation of unexplained deletions (`held_deletions.py`).
+
+_LENGTH: Final = 8
+
+
+def is_confirmed(cluster: RayCluster) -> bool:
+    """Return whether a user has confirmed the deletions of the present specification."""
+    confirmed = (cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
+    return confirmed is not None and confirmed == confirmation_of(cluster)
+
+
+def confirming_command(cluster: RayCluster) -> str:
+    """Return the command with which a user confirms them."""
+    values = {labels.CONFIRM_DELETION: confirmation_of(cluster)}
+    return overwrite_command("annotate", RAYCLUSTERS.kind, cluster.metadata, values)
+
+
+def confirmation_of(cluster: RayCluster) -> str:
+    """Return the value that confirms the deletions of this specification and of no other."""
+    _, _, found = digest(cluster.spec).partition("-")
+    return f"{cluster.metadata.generation}-{found[:_LENGTH].lower()}"
+
+
+# The deletions of pods that the installed definition of RayClusters cannot explain.
+#
+# A definition of another version, or an unreadable one, must not shrink a cluster.
+
+_GROUPS: Final = "spec.workerGroupSpecs"
+RELIED_ON: Final[Mapping[str, frozenset[DeletionCause]]] = {
+    _GROUPS: frozenset({DeletionCause.GROUP_REMOVED, DeletionCause.SURPLUS, DeletionCause.RESIZED}),
+    f"{_GROUPS}.replicas": frozenset({DeletionCause.SURPLUS}),
+    f"{_GROUPS}.minReplicas": frozenset({DeletionCause.SURPLUS}),
+    f"{_GROUPS}.numOfHosts": frozenset({DeletionCause.RESIZED}),
+    "spec.enableInTreeAutoscaling": frozenset({DeletionCause.SURPLUS}),
+}
+"""The fields whose absence would delete workers, by the cause of the deletion."""
+
+
+ROLLING_FIELDS: Final = frozenset(
+    f"{FIELD}.rollingUpdate.{field.encode_name}" for field in msgspec.structs.fields(RollingUpdate)
+)
+"""The settings of a rolling update: without one of them a paused update would continue."""
+
+
+def definition_reader() -> DefinitionReader:
+    """Return a reader of what the installed definition of RayClusters lacks."""
+    return DefinitionReader(
+        RAYCLUSTERS,
+        _relied_on,
+        "Workers that seem surplus because of it are not deleted, and no rolling update continues",
+    )
+
+
+def _relied_on(schema: ObjectSchema) -> Iterator[str]:
+    """Yield the fields; KubeRay's definition refuses RollingUpdate and may lack its settings."""
+    yield from RELIED_ON
+    if schema.accepts(f"{FIELD}.type", ROLLING_UPDATE):
+        yield from (f"{FIELD}.rollingUpdate", *sorted(ROLLING_FIELDS))
+
+
+def explains(definition: InstalledDefinition, cause: DeletionCause) -> bool:
+    """Return whether the definition has the fields that lead to a deletion for this cause."""
+    return all(cause not in RELIED_ON.get(path, ()) for path in definition.missing)
+
+
+def fields_that_make_pods(definition: InstalledDefinition) -> tuple[str, ...]:
+    """Return the missing fields whose change recreates all pods under `Recreate`."""
+    return tuple(path for path in definition.missing if not path.startswith(FIELD))
+
+
+def explains_rolling(definition: InstalledDefinition) -> bool:
+    """Return whether the definition has all settings of a rolling update that it accepts."""
+    return not any(path.startswith(f"{FIELD}.") for path in definition.missing)
+
+
+# Doubts whether the groups in a specification are what the user wrote.
+#
+# `held_deletions.py` defines when a number is explained, and what happens to unexplained deletions.
+
+
+def doubts_groups(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the groups may not be what the user wrote: no rolling update runs then."""
+    is_incomplete = bool(fields_that_make_pods(seen.definition)) and not is_confirmed(seen.cluster)
+    return is_incomplete or bool(unexplained_number(seen, desired))
+
+
+def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
+    """Return why the specified number of workers is doubtful, empty if it is not."""
+    if is_confirmed(seen.cluster):
+        return ""
+    status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
+    if since := held_since(seen):
+        return since
+    before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
+    if not isinstance(before, int) or now >= before:
+        return ""
+    if recorded_generation(seen) == generation:
+        return (
+            f"generation {generation} of the specification asked for {before} workers and now "
+            f"asks for {now}, without an edit"
+        )
+    if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
+        return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
+    return ""
+
+
+def held_since(seen: ClusterObservation) -> str:
+    """Return why deletions stay held until the next edit, empty if they do not."""
+    held = find_condition(seen.conditions, DELETION_HELD) or {}
+    generation = seen.cluster.metadata.generation
+    if held.get("status") == "True" and held.get("observedGeneration") == generation:
+        return f"deletions are held since generation {generation} of the specification was observed"
+    return ""
+
+
+def recorded_generation(seen: ClusterObservation) -> int | None:
+    """Return the generation whose number of workers the status has.
+
+    A refused specification is observed but not counted; then all conditions but `Ready` are older.
+    """
+    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
+    return counted or status_of(seen.cluster).get("observedGeneration")
+
 
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3

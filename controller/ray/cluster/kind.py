@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
@@ -20,19 +20,17 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
-from controller.ray.api.definitions.unknown_fields import unknown_field_finder
+from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
-from controller.ray.cluster.doubts.definition import definition_reader
-from controller.ray.cluster.features import unsupported_fields
+from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.status.status import cluster_status
-from controller.ray.cluster.upgrade.rolling.decision import with_rollout
+from controller.ray.cluster.rolling import with_rollout
+from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.identity import Identity
-from controller.ray.head.watches import OUR_JOBS, RAY_PODS, named_cluster
+from controller.ray.head.endpoint import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import ClusterSettings
 from controller.runtime.kind import Owned
@@ -41,12 +39,41 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.runtime.external import ExternalSource
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+# Names the features of a RayCluster that this version of Manta does not implement yet.
+#
+# Such fields are accepted and named in a condition, so that users learn of them. Fields that
+# protect the cluster are refused instead (`validation/protection.py`).
+
+_SCHEDULER_LABELS: Final = (
+    "ray.io/gang-scheduling-enabled",
+    "ray.io/priority-class-name",
+    "kai.scheduler/queue",
+    "volcano.sh/network-topology-highest-tier-allowed",
+    "volcano.sh/network-topology-mode",
+    "volcano.sh/queue-name",
+    "yunikorn.apache.org/app-id",
+    "yunikorn.apache.org/queue",
+)
+"""Labels of the RayCluster that ask for a batch scheduler.
+
+Those of pod templates are copied to the pods, where the schedulers themselves read them.
+"""
+
+
+def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
+    """Return the paths of the fields without effect, those of the specification first."""
+    given = cluster.metadata.labels or {}
+    asked = {"spec.historyServerOptions": spec.history_server_options is not None}
+    asked |= {f"metadata.labels[{label}]": label in given for label in _SCHEDULER_LABELS}
+    return tuple(path for path, is_asked in asked.items() if is_asked)
 
 
 class RayClusterKind:

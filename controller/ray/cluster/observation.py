@@ -5,28 +5,78 @@ Both are values: the same ones give the same plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import job_end
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
-from controller.ray.cluster.observed.children import ObservedChildren
-from controller.ray.cluster.observed.cleanup import Cleanup
-from controller.ray.cluster.observed.ray_view import RayView
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.ray.api import labels
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout_memory import ObservedChildren
+from controller.runtime.plan import Delete
+from controller.runtime.reconcile.definitions import InstalledDefinition
+from workqueue import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from controller.apimachinery.conditions import JobEnd
     from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Pod
+    from controller.kube.objects import Job, Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-    from controller.ray.cluster.observed.multi_host_replicas import MultiHostReplica
-    from controller.ray.cluster.observed.pod_history import Losses, PodHistory
-    from controller.ray.cluster.observed.revision_history import RevisionHistory
-    from controller.ray.cluster.observed.rollout import Rollout
-    from controller.ray.head.identity import Identity
+    from controller.ray.cluster.rollout_memory import RevisionHistory, Rollout
+    from controller.ray.dashboard import Head
+    from controller.ray.head.endpoint import Identity
     from controller.ray.pods.builder import PodBuilder
+    from controller.runtime.kind import CreateError, FailedCreate
+    from controller.runtime.plan import Plan
+
+
+# The observed removal of a deleted cluster's state from Redis, as a value.
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """The observed cleanup of a deleted cluster.
+
+    Attributes:
+        job: the cleanup Job, if it exists.
+        pods: its pods.
+        has_name_conflict: whether an object of that name belongs to another owner.
+        refusal: reason why the last create failed.
+        failed_create: what the events of the Job say about a pod that was refused.
+        heads_listed: whether a live list has shown that the cache misses no head.
+    """
+
+    job: Job | None = None
+    pods: tuple[Pod, ...] = ()
+    has_name_conflict: bool = False
+    refusal: CreateError | None = None
+    failed_create: FailedCreate | None = None
+    heads_listed: bool = False
+
+    @property
+    def lacks_pod(self) -> bool:
+        """Whether the Job should have had a pod and has had none; it gets one only."""
+        job = self.job
+        if job is None or job.metadata.terminating:
+            return False
+        return not (job.spec.suspend or self.pods or job.status.failed)
+
+    @property
+    def outcome(self) -> str:
+        """The result of the Job, `Complete` or `Failed`; empty while it has not ended."""
+        end = self.end
+        return "" if end is None else "Complete" if end.succeeded else "Failed"
+
+    @property
+    def end(self) -> JobEnd | None:
+        """How the Job has ended, None while it has not."""
+        return job_end(self.job, self.pods) if self.job is not None else None
+
 
 _CONDITIONS: Final = IdentityMemo(conditions_of)
 """The conditions of an object; a plan reads them forty times."""
@@ -146,3 +196,176 @@ class ClusterObservation:
     def may_have_pods(self) -> bool:
         """True if pods exist or may exist: unreadable ones, or writes of unknown outcome."""
         return bool(self.all_pods or self.unreadable or self.pending_scopes)
+
+
+# Reads multi-host replicas from the labels of their pods.
+
+
+@dataclass(frozen=True, slots=True)
+class MultiHostReplica:
+    """An observed replica.
+
+    Attributes:
+        name: name of the replica; empty for a pod without the label, which is a replica of its own.
+        pods: its pods by host index, including terminating ones.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+
+    @property
+    def live(self) -> list[Pod]:
+        """The pods that are not terminating."""
+        return [pod for pod in self.pods if not pod.metadata.terminating]
+
+    def is_whole(self, hosts: int) -> bool:
+        """Return whether it has the pods of so many hosts, and none of a larger replica."""
+        too_high = any(each.isdecimal() and int(each) >= hosts for each in self.host_indices)
+        return len(self.pods) == hosts and not too_high
+
+    @property
+    def host_indices(self) -> list[str]:
+        """The host indices that its pods carry, empty for a pod without one."""
+        return [_label(pod, labels.HOST_INDEX) for pod in self.pods]
+
+    @property
+    def index(self) -> str:
+        """The replica index that its pods carry."""
+        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
+
+
+def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
+    """Return whether the group's pods must be treated as multi-host replicas.
+
+    A group with pods from an operator that sets no replica labels is not treated so: which of them
+    compute together is unknown, so they stay and are replaced one by one until the group has been
+    empty once.
+    """
+    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
+        return True
+    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
+
+
+def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
+    """Group the pods of a group by the names of their replicas."""
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        found[_label(pod, labels.REPLICA_NAME)].append(pod)
+    singles = found.pop("", [])
+    replicas = [
+        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
+        for name in sorted(found)
+    ]
+    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
+
+
+def _host_order(pod: Pod) -> tuple[int, str, str]:
+    index = _label(pod, labels.HOST_INDEX)
+    return len(index), index, pod.metadata.name
+
+
+def _label(pod: Pod, key: str) -> str:
+    return (pod.metadata.labels or {}).get(key, "")
+
+
+# Remembers the nodes that this process has told Ray to drain; a new process tells it again.
+
+
+@dataclass(frozen=True, slots=True)
+class DrainMemory:
+    """The nodes that a head was told to drain.
+
+    Attributes:
+        head: the head that has the commands; a new one gets them again.
+        commands: id of the command by id of the node.
+    """
+
+    head: Head | None = None
+    commands: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+# The pods that one plan of a cluster has seen, deleted or missed, kept for the next plan.
+
+LOSS_BACKOFF: Final = Backoff(base=20.0, cap=300.0)
+"""Delays of replacements, by the rounds in which pods were lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The losses of one scope since its pods were last healthy.
+
+    Members are pods, or replicas of several hosts, by name.
+
+    Attributes:
+        rounds: how often pods were lost, the last time included.
+        began: time at which the last round began.
+        lost: the members lost in that round.
+        before: the members that existed when it began; their losses belong to it.
+        template: hash of the template of the scope's pods.
+        last: the last lost pod, in its last observed state.
+    """
+
+    rounds: int
+    began: datetime
+    lost: frozenset[str]
+    before: frozenset[str]
+    template: str
+    last: Pod
+
+    @property
+    def repeated(self) -> bool:
+        """True if replacements were lost too."""
+        return self.rounds > 1
+
+    @property
+    def wait(self) -> float:
+        """Seconds from the last round until the lost pods are replaced."""
+        return LOSS_BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
+
+    @property
+    def next_try(self) -> datetime:
+        """The time at which the lost pods are replaced."""
+        return self.began + timedelta(seconds=self.wait)
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    """The memory of a plan about the pods of a cluster, for the next plan. A restart forgets it.
+
+    Attributes:
+        alive: pods that had not ended and were not terminating, by uid.
+        known: uids of all pods.
+        condemned: uids of the pods that plans have deleted.
+        losses: losses by scope.
+        waiting: scopes in which lost pods are not replaced yet.
+        drains: the nodes that Ray was told to drain.
+        troubled: whether the condition `Ready` has named a cause that was told as an event.
+        told: generation, reason and component of these causes since the cluster was last ready or
+            edited.
+    """
+
+    alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
+    known: frozenset[str] = frozenset()
+    condemned: frozenset[str] = frozenset()
+    losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
+    waiting: frozenset[str] = frozenset()
+    drains: DrainMemory = field(default_factory=DrainMemory)
+    troubled: bool = False
+    told: frozenset[tuple[int, str, str]] = frozenset()
+
+    def after(self, plan: Plan) -> PodHistory:
+        """Return the history after a plan was carried out."""
+        deleted = (w.uid for stage in plan.stages for w in stage if isinstance(w, Delete))
+        return replace(self, condemned=self.condemned.union(deleted))
+
+    def has_ended(self, scope: str, name: str) -> bool:
+        """Return whether the last lost pod of a scope has this name, and had ended for good."""
+        losses = self.losses.get(scope)
+        if losses is None or losses.last.metadata.name != name:
+            return False
+        return losses.last.status.phase in {"Failed", "Succeeded"}
+
+    def seconds_until_next_try(self, now: datetime) -> float | None:
+        """Return the seconds until lost pods of a scope are replaced, None if none wait."""
+        tries = (self.losses[scope].next_try for scope in self.waiting)
+        return min(((each - now).total_seconds() for each in tries), default=None)

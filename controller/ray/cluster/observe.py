@@ -12,23 +12,23 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.children.observed import observe_children
-from controller.ray.cluster.deletion.steps import observe_cleanup
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-from controller.ray.cluster.observed.children import Note
-from controller.ray.cluster.observed.multi_host_replicas import (
+from controller.ray.cluster.child_table import observe_children
+from controller.ray.cluster.deletion import observe_cleanup
+from controller.ray.cluster.head import every_pod
+from controller.ray.cluster.observation import (
+    ClusterObservation,
+    DesiredCluster,
     MultiHostReplica,
     are_multi_host,
     read_replicas,
 )
-from controller.ray.cluster.observed.ray_view import ASSUMED, RayView, observe_ray
-from controller.ray.cluster.pods.roles import sort_by_role
-from controller.ray.cluster.suspension import every_pod
-from controller.ray.cluster.upgrade.history import observe_history
-from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.cluster.pods import sort_by_role
+from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.revision_history import observe_history
+from controller.ray.cluster.rolling_units import draining_since
+from controller.ray.cluster.rollout_memory import Note
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.identity import HEAD_SCOPE
-from controller.ray.head.watches import HEAD_INDEX
+from controller.ray.head.endpoint import HEAD_INDEX, HEAD_SCOPE
 from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observed.pod_history import PodHistory
+    from controller.ray.cluster.observation import PodHistory
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

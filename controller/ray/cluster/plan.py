@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
-from controller.ray.api.ray_object import is_managed_elsewhere
-from controller.ray.cluster.children.writes import (
+from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
+from controller.ray.cluster.child_table import (
     child_events,
     create_children,
     has_unconfirmed_children,
     repair_children,
     seconds_until_repair,
 )
-from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
-from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
+from controller.ray.cluster.deletion import change_finalizer, finalize
+from controller.ray.cluster.first_cause import with_trouble
+from controller.ray.cluster.head import (
+    create_head,
+    delete_all_pods,
+    delete_heads,
+    delete_latecomers,
+    every_pod,
+    must_not_restart,
+)
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
@@ -29,24 +36,16 @@ from controller.ray.cluster.held_deletions import (
     is_premature,
 )
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.pods.losses import is_replacement_held, observe_losses
-from controller.ray.cluster.pods.writes import pod_target
-from controller.ray.cluster.status.readiness_events import with_trouble
-from controller.ray.cluster.status.status import cluster_status, refusal_status, waiting_status
-from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
+from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
+from controller.ray.cluster.revision_history import history_writes
+from controller.ray.cluster.rolling import with_rollout
+from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
+from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.upgrade import strategy_of
-from controller.ray.cluster.upgrade.history import history_writes
-from controller.ray.cluster.upgrade.rolling.decision import with_rollout
-from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
-from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
-from controller.ray.cluster.workers.missing_pods import find_missing_pods
-from controller.ray.cluster.workers.writes import create_workers, delete_workers
-from controller.ray.head.identity import HEAD_SCOPE
+from controller.ray.cluster.workers import create_workers, delete_workers, find_missing_pods
+from controller.ray.head.endpoint import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Event, Lookup, Plan, stages_of
-from controller.runtime.reconcile.definitions.definition_guard import (
-    wait_for_definition,
-    what_is_awaited,
-)
+from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

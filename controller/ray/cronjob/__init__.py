@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.ray.cronjob.kind import RayCronJobKind
-from controller.ray.cronjob.settings import CronJobSettings
+from controller.ray.cronjob.kind import CronJobSettings, RayCronJobKind
 
 __all__ = ["CronJobSettings", "RayCronJobKind"]

@@ -2,24 +2,153 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import time_of
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cronjob.observation import SCOPE, CronJobObservation
-from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import owned_by
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
+    from controller.kube.objects import KubeObject
     from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.rayjob import RayJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
+
+
+# The RayJobs of a RayCronJob, each with its tick and phase.
+
+CRON_JOB_INDEX: Final = "cron-job"
+"""RayJobs by `namespace/name` of the RayCronJob that their name points to."""
+
+_NAME: Final = re.compile(r"(?P<cron>.+)-(?P<minutes>[0-9]{7,9})")
+
+
+class RunPhase(Enum):
+    """The phase of a RayJob: active, succeeded or failed."""
+
+    ACTIVE = "active"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One RayJob of a RayCronJob.
+
+    Attributes:
+        job: the object.
+        tick: time at which it was due; None if it was created by hand.
+        phase: see the enum.
+    """
+
+    job: RayJob
+    tick: datetime | None
+    phase: RunPhase
+
+    @classmethod
+    def of(cls, job: RayJob) -> JobRun:
+        """Read a RayJob."""
+        return cls(job, _tick(job), _phase(job))
+
+    @property
+    def age_order(self) -> tuple[datetime, str]:
+        """Sort key: the oldest run first."""
+        made = time_of(self.job.metadata.creation_timestamp)
+        return self.tick or made or datetime.min.replace(tzinfo=UTC), self.job.metadata.name
+
+    @property
+    def ended(self) -> datetime | None:
+        """The time when the RayJob ended; None if it has not."""
+        return time_of(status_of(self.job).get("endTime"))
+
+
+def job_name(cron_job: str, tick: datetime) -> str:
+    """Return the name of a tick's RayJob; a repeated create finds the object of the first."""
+    return f"{cron_job}-{int(tick.timestamp()) // 60}"
+
+
+def cron_job_keys(job: KubeObject) -> Sequence[str]:
+    """Index by `CRON_JOB_INDEX`; yield the RayCronJob that creates such names."""
+    found = _NAME.fullmatch(job.metadata.name)
+    return (f"{job.metadata.namespace}/{found['cron']}",) if found else ()
+
+
+def _tick(job: RayJob) -> datetime | None:
+    """Return the later of the time in the annotation, which users can edit, and in the name."""
+    noted = time_of((job.metadata.annotations or {}).get(labels.CRON_JOB_TIMESTAMP))
+    found = _NAME.fullmatch(job.metadata.name)
+    named = datetime.fromtimestamp(60 * int(found["minutes"]), UTC) if found else None
+    return max((tick for tick in (noted, named) if tick is not None), default=None)
+
+
+def _phase(job: RayJob) -> RunPhase:
+    """Return the phase; an invalid RayJob counts as failed: it does nothing until it is edited."""
+    status = status_of(job)
+    match status.get("jobDeploymentStatus"):
+        case "Complete" if status.get("jobStatus") == "SUCCEEDED":
+            return RunPhase.SUCCEEDED
+        case "Complete" | "Failed" | "ValidationFailed":
+            return RunPhase.FAILED
+        case _:
+            return RunPhase.ACTIVE
+
+
+# The input of a RayCronJob's plan: the RayCronJob and its RayJobs at one moment, as values.
+
+SCOPE: Final = "rayjobs"
+"""Scope of all writes to RayJobs: while one is of unknown outcome, none is created or deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronJobObservation:
+    """A RayCronJob and its RayJobs.
+
+    Attributes:
+        cron: the RayCronJob.
+        validated: its specification and schedule, or the `Problem` that makes it invalid.
+        runs: its RayJobs, including terminating ones, oldest first.
+        name_conflicts: names its RayJobs could get that are not free; the values complete the
+            sentence "there is a RayJob of this name that ...".
+        has_pending_writes: whether the outcome of a write to a RayJob is unknown.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        definition: what the installed definitions of RayCronJobs and RayJobs lack.
+        consistency_warnings: sentences about writes that the cache contradicts.
+    """
+
+    cron: RayCronJob
+    validated: ValidCronJob | Problem
+    runs: tuple[JobRun, ...] = ()
+    name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_pending_writes: bool = False
+    unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.cron)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []
 
 
 def observe_cron_job(

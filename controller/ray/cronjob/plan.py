@@ -15,30 +15,26 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cronjob.observation import SCOPE
-from controller.ray.cronjob.ready_condition import (
+from controller.ray.cronjob.observe import SCOPE, RunPhase, job_name
+from controller.ray.cronjob.status import (
     active_runs,
+    cron_job_status,
     failed_write_condition,
     invalid_condition,
+    read_timing,
     ready_condition,
+    unrecorded_ticks,
 )
-from controller.ray.cronjob.runs import RunPhase, job_name
-from controller.ray.cronjob.status import cron_job_status
-from controller.ray.cronjob.timing import read_timing, unrecorded_ticks
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
-from controller.runtime.reconcile.definitions.definition_guard import (
-    is_left_as_it_is,
-    leave_as_it_is,
-)
+from controller.runtime.reconcile.definitions import is_left_as_it_is, leave_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.ray.cronjob.observation import CronJobObservation
-    from controller.ray.cronjob.runs import JobRun
-    from controller.ray.cronjob.timing import Timing
+    from controller.ray.cronjob.observe import CronJobObservation, JobRun
+    from controller.ray.cronjob.status import Timing
     from controller.runtime.plan import Failure, StatusPatch
 
 

@@ -4,13 +4,40 @@ A kind reads `Dashboards`; its plans list a `ProbeSubscription` for each probe a
 for each command. No worker waits for Ray.
 """
 
-from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors
-from controller.ray.dashboard.actors.controller import ControllerDashboards
-from controller.ray.dashboard.client.client import DashboardClient
-from controller.ray.dashboard.client.closing import ConnectionsClosed
-from controller.ray.dashboard.client.draining import NodesDraining
-from controller.ray.dashboard.client.nodes import RayNode, RayNodes
-from controller.ray.dashboard.client.results import (
+from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
+from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
+from controller.ray.dashboard.closing import ConnectionsClosed, JobSubmission, NodesDraining
+from controller.ray.dashboard.commands import (
+    NO_DASHBOARDS,
+    Command,
+    CommandDone,
+    CommandExpired,
+    CommandOutcome,
+    CommandRefused,
+    Dashboards,
+    HeadCommand,
+    PutServeConfig,
+    StopJob,
+    SubmitJob,
+    unconfirmed,
+)
+from controller.ray.dashboard.metrics import (
+    DashboardCollector,
+    DashboardMetrics,
+    DashboardStatistics,
+)
+from controller.ray.dashboard.own_job import CloseConnections, DrainNodes
+from controller.ray.dashboard.probes import (
+    HealthProbe,
+    JobProbe,
+    NodesProbe,
+    Probe,
+    ProbeObservation,
+    ProbeSubscription,
+    ProxyProbe,
+    ServeProbe,
+)
+from controller.ray.dashboard.responses import (
     JobDeleted,
     JobInfo,
     JobStatus,
@@ -19,36 +46,14 @@ from controller.ray.dashboard.client.results import (
     RayVersion,
     Submitted,
 )
-from controller.ray.dashboard.client.serve import (
+from controller.ray.dashboard.serve import (
     ProxyHealth,
     ServeApplication,
     ServeConfigAccepted,
     ServeDeployment,
     ServeState,
 )
-from controller.ray.dashboard.client.submission import JobSubmission
-from controller.ray.dashboard.commands.command import (
-    Command,
-    CommandDone,
-    CommandExpired,
-    CommandOutcome,
-    CommandRefused,
-    HeadCommand,
-    unconfirmed,
-)
-from controller.ray.dashboard.commands.jobs import StopJob, SubmitJob
-from controller.ray.dashboard.commands.own_job import CloseConnections, DrainNodes
-from controller.ray.dashboard.commands.serve import PutServeConfig
-from controller.ray.dashboard.connector import Connector
-from controller.ray.dashboard.dashboards import NO_DASHBOARDS, Dashboards
-from controller.ray.dashboard.head import Head, ServeProxy
-from controller.ray.dashboard.metrics import DashboardStatistics
-from controller.ray.dashboard.probes.nodes import NodesProbe
-from controller.ray.dashboard.probes.observation import ProbeObservation
-from controller.ray.dashboard.probes.probe import HealthProbe, JobProbe, Probe, ProbeSubscription
-from controller.ray.dashboard.probes.serve import ProxyProbe, ServeProbe
-from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
-from controller.ray.dashboard.settings import DashboardSettings
+from controller.ray.dashboard.values import DashboardSettings, Head, ServeProxy
 
 __all__ = [
     "CONCURRENCY",

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+
+from controller.runtime.metrics.collectors import StateCollector
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +60,62 @@ class _NoMetrics:
 
 
 NO_METRICS: RequestMetrics = _NoMetrics()
+
+
+# The metrics of the dashboards, for Prometheus.
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class DashboardMetrics:
+    """Counts requests and commands: implements `RequestMetrics`.
+
+    Args:
+        registry: registry of the metrics.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "manta_dashboard_request_seconds",
+            "Time in seconds of requests to Ray dashboards, by request and result",
+            ("request", "result"),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._commands = Counter(
+            "manta_dashboard_commands_total",
+            "Commands to Ray dashboards that have ended, by outcome",
+            ("command", "outcome"),
+            registry=registry,
+        )
+
+    def record_request(self, request: str, result: str, seconds: float) -> None:
+        """Implement `RequestMetrics.record_request`."""
+        self._seconds.labels(request, result).observe(seconds)
+
+    def record_command(self, command: str, outcome: str) -> None:
+        """Implement `RequestMetrics.record_command`."""
+        self._commands.labels(command, outcome).inc()
+
+
+class DashboardCollector(StateCollector["DashboardStatistics"]):
+    """Collects the statistics of the actors."""
+
+    def metrics(self, current: DashboardStatistics, /) -> Iterable[Metric]:
+        """Yield all metrics."""
+        for name, text, value in (
+            ("actors", "Heads whose dashboards are probed or have open commands", current.actors),
+            ("failing", "Dashboards that have not answered for a while", current.failing),
+            ("probes", "Probes of dashboards that an object subscribes to", current.probes),
+            ("open_commands", "Commands to dashboards that have not ended", current.commands),
+            ("waiting", "Dashboards that wait for a request slot", current.waiting),
+        ):
+            yield GaugeMetricFamily(f"manta_dashboard_{name}", text, value=value)
+        in_flight = GaugeMetricFamily(
+            "manta_dashboard_requests_in_flight",
+            "Requests to dashboards under way, by how the last request to the head went",
+            labels=("responsiveness",),
+        )
+        for responsiveness, count in current.in_flight.items():
+            in_flight.add_metric((responsiveness,), count)
+        yield in_flight

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.apimachinery.quantity import parse_quantity
 from controller.kube.resources import INGRESSES, PODS, ROUTES
-from controller.ray.api.event_nouns import KUBERAY_NOUNS, event_noun
+from controller.ray.api.names import KUBERAY_NOUNS, event_noun
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.head.endpoint import AUTOSCALER
-from controller.ray.head.identity import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
-from controller.ray.pods.features.authentication import WAIT_CONTAINER
+from controller.ray.head.endpoint import AUTOSCALER, HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
+from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime.plan import Create, verb_of
 from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.ray.api.event_nouns import EventNouns
+    from controller.ray.api.names import EventNouns
     from controller.ray.diagnosis.reasons import Reason
     from controller.runtime.plan import Failure, Target, Write
 

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from controller.ray.fleet.kind import RayClusterFleetKind
-from controller.ray.fleet.settings import FleetSettings
-from controller.ray.fleet.status.metrics import FleetCollector
+from controller.ray.fleet.kind import FleetSettings, RayClusterFleetKind
+from controller.ray.fleet.status import FleetCollector
 
 __all__ = ["FleetCollector", "FleetSettings", "RayClusterFleetKind"]

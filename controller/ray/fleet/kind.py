@@ -2,32 +2,83 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definitions.unknown_fields import unknown_field_finder
+from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
+from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.validation.fleet import validate_fleet
-from controller.ray.fleet.definition import definitions_reader
-from controller.ray.fleet.observation import FleetGoal
-from controller.ray.fleet.observe import FleetSources, observe_fleet
+from controller.ray.fleet.observe import FleetGoal, FleetSources, observe_fleet, template_hash
 from controller.ray.fleet.plan import plan_fleet
-from controller.ray.fleet.settings import FleetSettings
-from controller.ray.fleet.status.current_status import current_status
-from controller.ray.fleet.template import template_hash
+from controller.ray.fleet.status import current_status
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.definitions.definition_guard import is_left_as_it_is, remember
+from controller.runtime.reconcile.definitions import (
+    DefinitionReader,
+    DefinitionsReader,
+    is_left_as_it_is,
+    remember,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
     from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.fleet.observation import FleetObservation
+    from controller.ray.fleet.observe import FleetObservation
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+# Settings of the RayClusterFleet controller.
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """Settings of the RayClusterFleet controller.
+
+    Attributes:
+        feature_gates: the enabled features.
+    """
+
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+
+
+# Fields on which a fleet's planner relies: without them copies would be replaced without reason.
+#
+# While a definition lacks such a field, neither a copy of a fleet nor the fleet itself is written:
+# a write would store it without the missing fields.
+
+_CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas", "suspend")
+RELIED_ON: Final = (
+    "spec.replicas",
+    "spec.strategy",
+    *(f"spec.strategy.{field}" for field in ("maxSurge", "maxUnavailable", "paused")),
+    "spec.template",
+    "spec.template.metadata",
+    "spec.template.spec",
+    *(f"spec.template.spec.{field}" for field in _CLUSTER),
+    *(f"status.{field}" for field in ("conditions", "desiredReplicas", "templateHash")),
+)
+"""Fields of a fleet that decide how many copies there are, and which are replaced."""
+
+RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
+"""Fields of a RayCluster that are compared with the fleet's template, or show its state."""
+
+_CONSEQUENCE: Final = (
+    "RayClusterFleets are left as they are: no copy is created, changed or deleted for them"
+)
+
+
+def definitions_reader() -> DefinitionsReader:
+    """Return a reader of what the installed definitions of fleets and RayClusters lack."""
+    return DefinitionsReader(
+        DefinitionReader(RAYCLUSTERFLEETS, lambda _schema: RELIED_ON, _CONSEQUENCE),
+        DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),
+    )
 
 
 class RayClusterFleetKind:

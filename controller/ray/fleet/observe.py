@@ -2,32 +2,242 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import unreadable_conditions
+import msgspec
+
+from controller.apimachinery.conditions import CONTESTED, READY, find_condition, is_true, time_of
+from controller.apimachinery.custom_object import (
+    conditions_of,
+    mapping,
+    status_of,
+    unreadable_conditions,
+)
+from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.names import HEAD_POD_READY, PROVISIONED, SUSPENDED
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.fleet.copies import Copy
-from controller.ray.fleet.observation import SCOPE, FleetObservation
-from controller.ray.fleet.template import copy_name, index_of
-from controller.ray.pods.hashes.template_hash import is_outdated
+from controller.ray.pods.hashes import Hash, is_outdated, recreate_digest
 from controller.runtime.kind import owned_by
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.fleet.observation import FleetGoal
+    from controller.ray.api.rayclusterfleet import ClusterTemplate, FleetSpec, RayClusterFleet
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
+
+
+# The copies of a fleet, as their RayClusters show them.
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One RayCluster of a fleet.
+
+    Attributes:
+        cluster: the object.
+        index: index of the copy, which its replacement inherits.
+        up_to_date: whether it was created from the present template.
+    """
+
+    cluster: RayCluster
+    index: int
+    up_to_date: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name of the RayCluster."""
+        return self.cluster.metadata.name
+
+    @property
+    def stays(self) -> bool:
+        """True if it is not being deleted."""
+        return not self.cluster.metadata.terminating
+
+    @property
+    def ready(self) -> bool:
+        """True if its head and all workers are ready."""
+        return self.stays and self._is(READY)
+
+    @property
+    def suspended(self) -> bool:
+        """True if it is suspended and all its pods are gone."""
+        return self.stays and self._is(SUSPENDED)
+
+    @property
+    def was_of_use(self) -> bool:
+        """True if it may do or hold work: its head is ready, or all of it is or once was."""
+        return self._is(HEAD_POD_READY) or self._is(PROVISIONED)
+
+    @property
+    def message(self) -> str:
+        """The reason why it is not ready and who changes it, in the words of the RayCluster."""
+        if not self.stays:
+            return "it is being deleted"
+        found = find_condition(conditions_of(self.cluster), READY) or {}
+        message = str(found.get("message") or "it has not reported yet")
+        return f"{message}; {self.contested}".removesuffix("; ")
+
+    @property
+    def contested(self) -> str:
+        """The fields that another writer keeps changing, as the RayCluster reports; else empty."""
+        found = find_condition(conditions_of(self.cluster), CONTESTED) or {}
+        return str(found.get("message") or "")
+
+    @property
+    def progressed(self) -> tuple[datetime, ...]:
+        """The times when it was created and when it became ready."""
+        ready = find_condition(conditions_of(self.cluster), READY) or {}
+        since = ready.get("lastTransitionTime") if self.ready else None
+        found = (self.cluster.metadata.creation_timestamp, since)
+        return tuple(moment for text in found if (moment := time_of(text)) is not None)
+
+    @property
+    def is_told_to_suspend(self) -> bool:
+        """True if its specification asks for its suspension."""
+        return mapping(self.cluster.spec).get("suspend") is True
+
+    def is_available(self, *, fleet_suspended: bool) -> bool:
+        """Return whether it is as it should be: ready, or suspended if the fleet is."""
+        return self.suspended if fleet_suspended else self.ready
+
+    def _is(self, condition: str) -> bool:
+        return is_true(conditions_of(self.cluster), condition)
+
+
+# The input of a fleet's plan: the fleet and its copies at one moment, as values.
+
+SCOPE: Final = "rayclusters"
+"""Scope of all writes to copies, since they share one budget.
+
+While one is of unknown outcome, no copy is created, changed or deleted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGoal:
+    """The user's goal, read from a valid specification.
+
+    Attributes:
+        spec: the specification.
+        template_hash: hash of its template.
+    """
+
+    spec: FleetSpec
+    template_hash: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class FleetObservation:
+    """A fleet and its copies.
+
+    Attributes:
+        fleet: the RayClusterFleet.
+        goal: the user's goal, or the `Problem` that makes the fleet invalid.
+        copies: its RayClusters, including terminating ones, by index, the older first.
+        name_conflicts: names its copies should get that are not free; the values complete the
+            sentence "there is a RayCluster of this name that ...".
+        unreadable: the reasons why copies, or their conditions, cannot be read, by name.
+        has_pending_writes: whether the outcome of a write to a copy is unknown.
+        create_errors: errors of refused creates, by name of the copy.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        definition: the fields that the installed definitions of fleets and RayClusters lack.
+        consistency_warnings: sentences about writes that the cache contradicts.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
+    """
+
+    fleet: RayClusterFleet
+    goal: FleetGoal | Problem
+    copies: tuple[Copy, ...] = ()
+    name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_pending_writes: bool = False
+    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    consistency_warnings: tuple[str, ...] = ()
+    clock_steady_since: datetime | None = None
+
+    @property
+    def valid_goal(self) -> FleetGoal:
+        """The goal of a fleet that is known to be valid."""
+        assert not isinstance(self.goal, Problem)
+        return self.goal
+
+    @property
+    def desired(self) -> int:
+        """The number of copies that a valid fleet asks for."""
+        return self.valid_goal.spec.replicas
+
+    @property
+    def wanted(self) -> tuple[Copy, ...]:
+        """The copies with an index of a valid fleet, including terminating ones."""
+        return tuple(copy for copy in self.copies if copy.index < self.desired)
+
+    @property
+    def surplus(self) -> tuple[Copy, ...]:
+        """The copies with an index beyond those of the fleet, including terminating ones."""
+        return tuple(copy for copy in self.copies if copy.index >= self.desired)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.fleet)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []
+
+    def is_available(self, copy: Copy) -> bool:
+        """Return whether a copy is as a valid fleet wants it now."""
+        return copy.is_available(fleet_suspended=self.valid_goal.spec.suspended)
+
+
+# The template of a fleet: distinguishes outdated copies, and names new ones.
+#
+# Names follow from fleet, index and template. However often a copy is created, after lost answers
+# and restarts, there is one of it.
+
+_CHANGEABLE: Final = frozenset({"managedBy", "suspend"})
+"""Fields of the cluster, besides those about scaling, that replace no copy."""
+
+_NAME: Final = re.compile(
+    rf"(?P<fleet>.+)-(?P<index>0|[1-9][0-9]{{0,2}})-[{ALPHABET}]{{{SUFFIX_LENGTH}}}"
+)
+
+
+def template_hash(template: ClusterTemplate) -> Hash:
+    """Hash everything that makes another copy necessary, without what may change in place."""
+    spec = {key: value for key, value in template.spec.items() if key not in _CHANGEABLE}
+    metadata, of_spec = msgspec.to_builtins(template.metadata), recreate_digest(spec)
+    return Hash(lambda algorithm: {"metadata": metadata, "spec": of_spec.by(algorithm)})
+
+
+def copy_name(fleet: ObjectMeta, index: int, wanted_hash: Hash) -> str:
+    """Return the name of the copy with this index; a namesake of the fleet has other names.
+
+    Names stay those of the algorithm before: a copy whose creation an earlier version of the
+    operator has begun is not created twice.
+    """
+    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash.former)}"
+
+
+def index_of(fleet: ObjectMeta, cluster: str) -> int | None:
+    """Return the index in the name of a fleet's RayCluster; None if it has no such name."""
+    found = _NAME.fullmatch(cluster)
+    return int(found["index"]) if found and found["fleet"] == fleet.name else None
 
 
 @dataclass(frozen=True, slots=True)

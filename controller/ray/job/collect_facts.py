@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, status_of
 from controller.ray.api import labels
-from controller.ray.api.cluster_condition_types import (
+from controller.ray.api.names import (
     HEAD_POD_NOT_FOUND,
     HEAD_POD_READY,
     PROVISIONED,
@@ -28,25 +28,25 @@ from controller.ray.dashboard import (
     NoSuchJob,
     unconfirmed,
 )
-from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
-from controller.ray.job.state_machine.facts import (
+from controller.ray.job.facts import (
     ClusterFact,
+    FailureReason,
     HeadFact,
     JobFacts,
     OutageLength,
     RayFact,
+    State,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.states import State
+from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.raycluster import RayCluster
+    from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.deadlines import Deadlines
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.

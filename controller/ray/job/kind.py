@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definitions.unknown_fields import unknown_field_finder
+from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.incarnation import read_cluster_spec
-from controller.ray.job.definition import definition_reader, is_left_as_it_is
-from controller.ray.job.observe import JobSources, observe_job
+from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.job.facts import Deadlines
+from controller.ray.job.observation import definition_reader, is_left_as_it_is
+from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.state_machine.deadlines import Deadlines
-from controller.ray.job.status.current_status import current_status
-from controller.ray.job.watches import WATCHES
-from controller.runtime.reconcile.definitions.definition_guard import remember
+from controller.ray.job.status import current_status
+from controller.runtime.reconcile.definitions import remember
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -3,52 +3,96 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import JOBS, PODS, SERVICES
+from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import CommandDone, JobProbe
-from controller.ray.head.incarnation import find_ended_head, find_head, is_gcs_fault_tolerant
-from controller.ray.head.stable_service import stable_head_service_name
-from controller.ray.job.attempt.command_ids import (
-    STOP_OCCASIONS,
-    stop_command_id,
-    submit_command_id,
+from controller.ray.head.endpoint import (
+    OUR_JOBS,
+    RAY_PODS,
+    find_ended_head,
+    find_head,
+    head_keys,
+    is_gcs_fault_tolerant,
 )
-from controller.ray.job.names import (
-    generated_submission_id,
-    submitter_name,
-)
+from controller.ray.head.service import stable_head_service_name
+from controller.ray.job.dashboard import STOP_OCCASIONS, stop_command_id, submit_command_id
+from controller.ray.job.facts import State
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SUBMITTER_SCOPE,
     AttemptNames,
     JobObservation,
 )
-from controller.ray.job.states import State
-from controller.ray.job.submitter.state import observe_submitter
-from controller.ray.job.watches import SUBMITTER_PODS
-from controller.runtime.kind import owned_by
+from controller.ray.job.settings import generated_submission_id, submitter_name
+from controller.ray.job.submitter_state import observe_submitter
+from controller.runtime.kind import Owned, References, owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Job, Pod
+    from controller.kube.objects import Job, KubeObject, Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
-    from controller.ray.head.incarnation import HeadIncarnation
+    from controller.ray.head.endpoint import HeadIncarnation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
+
+
+# The objects whose events enqueue a RayJob, and the indexes that find them.
+
+SUBMITTER_PODS: Final = "submitter of"
+"""Index of submitter pods by the key of their RayJob."""
+
+CLUSTER_INDEX: Final = "cluster"
+"""Index of RayJobs by the key of the RayCluster that their attempt runs on.
+
+Owner references do not suffice: the RayJob does not own a selected cluster, and a head pod is owned
+by its cluster.
+"""
+
+
+def submitter_keys(pod: Pod) -> Sequence[str]:
+    """Index by `SUBMITTER_PODS`; yield the key of the pod's RayJob."""
+    found = pod.metadata.labels or {}
+    job = found.get(labels.ORIGIN_NAME)
+    is_submitter = found.get(labels.NODE_TYPE) == labels.SUBMITTER
+    return (f"{pod.metadata.namespace}/{job}",) if job and is_submitter else ()
+
+
+def cluster_keys(job: RayJob) -> Sequence[str]:
+    """Index by `CLUSTER_INDEX`; yield the key of the cluster in the status."""
+    name = mapping(job.status).get("rayClusterName")
+    return (f"{job.metadata.namespace}/{name}",) if name and isinstance(name, str) else ()
+
+
+def _own_key(obj: KubeObject) -> Sequence[str]:
+    return (obj.metadata.key,)
+
+
+WATCHES: Final[tuple[Owned[Any], ...]] = (
+    Owned(RAYCLUSTERS, references=References(CLUSTER_INDEX, cluster_keys, _own_key)),
+    Owned(
+        PODS,
+        label_selector=RAY_PODS.label_selector,
+        indexes={**RAY_PODS.indexes, SUBMITTER_PODS: submitter_keys},
+        also_enqueues=submitter_keys,
+        references=References(CLUSTER_INDEX, cluster_keys, head_keys),
+    ),
+    Owned(SERVICES),
+    Owned(JOBS, label_selector=OUR_JOBS),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Plans the next writes of a RayJob; `plan_job` is the entry.
 
 The plan is a pure function of the observation, the settings and the time. The state machine
-decides the next state in `state_machine/transitions.py`; this module gives each state its writes.
+decides the next state in `table.py`; this module gives each state its writes.
 """
 
 from __future__ import annotations
@@ -10,18 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import time_of
-from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.validation.deletion_strategy import deletion_holes
-from controller.ray.children.drift import NAME_CONFLICT_RETRY
+from controller.ray.children.child import NAME_CONFLICT_RETRY
 from controller.ray.dashboard import CommandExpired
-from controller.ray.job.attempt.dashboard import (
-    STOP_PATIENCE,
-    interests,
-    stop,
-    stop_until,
-    submit,
-)
-from controller.ray.job.attempt.writes import (
+from controller.ray.job.attempt import (
     create_cluster,
     create_submitter,
     delete_clusters,
@@ -34,32 +27,29 @@ from controller.ray.job.attempt.writes import (
     record_head,
     stop_submitter_retries,
 )
-from controller.ray.job.cleanup.cleanup import deletion_writes, next_deletion
-from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
+from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patch, next_deletion
 from controller.ray.job.collect_facts import (
     collect_facts,
     has_answered,
     is_unsubmitted,
     may_still_run,
 )
-from controller.ray.job.definition import leave_as_it_is
-from controller.ray.job.state_machine.deadlines import Deadlines
-from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
-from controller.ray.job.state_machine.transitions import next_step
-from controller.ray.job.states import State
-from controller.ray.job.status.current_status import current_status
-from controller.ray.job.status.missing_pod import events_to_read
-from controller.ray.job.status.transition import transition_patch
+from controller.ray.job.dashboard import STOP_PATIENCE, interests, stop, stop_until, submit
+from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, State
+from controller.ray.job.observation import leave_as_it_is
+from controller.ray.job.readiness import events_to_read
+from controller.ray.job.status import current_status, transition_patch
+from controller.ray.job.table import next_step
 from controller.runtime.plan import NOTHING, Event, Plan, stages_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard import HeadCommand
+    from controller.ray.job.facts import JobFacts
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.facts import JobFacts
-    from controller.ray.job.state_machine.transitions import DueTransition
+    from controller.ray.job.table import DueTransition
     from controller.runtime.plan import MergePatch
 
 

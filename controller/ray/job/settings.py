@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.names import short_child_name
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import read_cluster_domain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from controller.kube.objects import ObjectMeta
+
 
 _FIVE_MINUTES: Final = timedelta(minutes=5)
 
@@ -64,3 +68,19 @@ def _seconds(text: str | None) -> timedelta:
     if not number.isascii() or not number.isdigit() or len(number) > 9 or not int(number):
         return _FIVE_MINUTES
     return timedelta(seconds=int(number))
+
+
+# Names of a RayJob's children, in KubeRay's forms but computed instead of random.
+#
+# The same attempt always has the same names, so a repeated create or submission finds the object of
+# the first. Other attempts have other names.
+
+
+def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
+    """Return the submission id of an attempt for which `spec.jobId` sets none."""
+    return short_child_name(job, "submission", attempt)
+
+
+def submitter_name(job: ObjectMeta) -> str:
+    """Return the name of the submitter Job of all attempts; the previous Job must be gone."""
+    return job.name

@@ -7,43 +7,118 @@ replica labels, so a group's pod is built once per RayCluster object and shared.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
-from controller.ray.api.ports import METRICS_PORT
-from controller.ray.api.users_metadata import users_metadata
-from controller.ray.pods.cluster_options import options_of
-from controller.ray.pods.draft import PodDraft
+from controller.ray.api.names import METRICS_PORT, users_metadata
+from controller.ray.api.raycluster import token_secret_name
+from controller.ray.pods import features, hashes
 from controller.ray.pods.environment import (
     Environment,
+    PodDraft,
+    Role,
     add_fleet_environment,
     add_head_location,
     add_ray_environment,
-)
-from controller.ray.pods.features import autoscaler
-from controller.ray.pods.features.authentication import add_token
-from controller.ray.pods.features.fault_tolerance import add_state_storage, state_storage
-from controller.ray.pods.features.probes import add_probes
-from controller.ray.pods.features.volumes import add_scratch_volume, add_shared_memory
-from controller.ray.pods.features.wait_gcs_ready import add_wait_gcs_ready
-from controller.ray.pods.hashes import template_hash
-from controller.ray.pods.hashes.field_digests import field_digests
-from controller.ray.pods.start_command import (
-    Role,
     container_command,
     render_start_command,
     start_parameters,
 )
+from controller.ray.pods.fault_tolerance import EmbeddedStorage, add_state_storage, state_storage
+from controller.ray.pods.features import (
+    add_probes,
+    add_scratch_volume,
+    add_shared_memory,
+    add_token,
+    add_wait_gcs_ready,
+)
+from controller.ray.pods.hashes import field_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
-    from controller.ray.head.identity import Identity
-    from controller.ray.pods.hashes.template_hash import Hash
-    from controller.ray.pods.replica_position import ReplicaPosition
+    from controller.ray.head.endpoint import Identity
+    from controller.ray.pods.fault_tolerance import StateStorage
+    from controller.ray.pods.hashes import Hash
     from controller.ray.settings import ClusterSettings
+
+
+# The position of a worker in its group: its replica, and its host in the replica.
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPosition:
+    """A worker's position, which labels of the pod show to Ray and to users.
+
+    Attributes:
+        index: index of the replica in its group, from 0.
+        replica_name: name of the replica, if one replica has several hosts; else empty.
+        host_index: index of the pod in its replica, from 0.
+    """
+
+    index: int
+    replica_name: str = ""
+    host_index: int = 0
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels of a pod in this position."""
+        replica = {labels.REPLICA_INDEX: str(self.index)}
+        if not self.replica_name:
+            return replica
+        return replica | {
+            labels.REPLICA_NAME: self.replica_name,
+            labels.HOST_INDEX: str(self.host_index),
+        }
+
+
+# Options of the whole cluster with which a pod is made, besides the template of its group.
+#
+# Each pod carries them, so that a pod that was made before such an option changed is recognised. A
+# change of them replaces no pod but under `Recreate`.
+
+_READ_LIVE: Final = frozenset({"idleTimeoutSeconds", "upscalingMode"})
+"""Options of the autoscaler that it reads from the RayCluster each time, and not from its pod."""
+
+
+def options_of(
+    role: Role,
+    cluster_name: str,
+    raw_spec: Mapping[str, Any],
+    spec: ClusterSpec,
+    storage: StateStorage | None,
+) -> dict[str, Any]:
+    """Return the options that a pod is made with; those that are not set are left out.
+
+    Args:
+        role: of the pod; a worker depends on fewer options.
+        cluster_name: from which the name of the token's Secret follows.
+        raw_spec: the specification as in the manifest.
+        spec: the same, parsed.
+        storage: of the GCS, from the specification or from annotations.
+    """
+    options: dict[str, Any] = {}
+    auth = spec.auth_options
+    if auth is not None and auth.by_token:
+        options["authOptions"] = auth.by_kubernetes or token_secret_name(cluster_name, auth)
+    if storage is not None:
+        options["gcsFaultToleranceOptions"] = role == "head" and _kept_in(storage, raw_spec)
+    if spec.autoscaling and role == "head":
+        given = mapping(raw_spec.get("autoscalerOptions"))
+        options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
+        options["enableInTreeAutoscaling"] = True
+    return options
+
+
+def _kept_in(storage: StateStorage, raw_spec: Mapping[str, Any]) -> list[Any]:
+    """Return the values from which a head learns where the state is."""
+    if isinstance(storage, EmbeddedStorage):
+        return [storage.claim, storage.sub_path]
+    return [storage.namespace, raw_spec.get("gcsFaultToleranceOptions")]
+
 
 Body = dict[str, Any]
 
@@ -102,7 +177,7 @@ class PodBuilder:
         """Hash of the specification, on a new head."""
         key = labels.RECREATE_HASH
         if key not in self._hashes:
-            self._hashes[key] = template_hash.recreate_digest(self._raw_spec)
+            self._hashes[key] = hashes.recreate_digest(self._raw_spec)
         return self._hashes[key]
 
     def worker_hash(self, group: WorkerGroup) -> Hash:
@@ -128,7 +203,7 @@ class PodBuilder:
 
     def _hash(self, key: str, raw: dict[str, Any]) -> Hash:
         if key not in self._hashes:
-            self._hashes[key] = template_hash.template_digest(raw)
+            self._hashes[key] = hashes.template_digest(raw)
         return self._hashes[key]
 
     def _build_head(self) -> Body:
@@ -205,7 +280,7 @@ class PodBuilder:
         """Run the autoscaler as a sidecar instead of the monitor in the Ray container."""
         draft.parameters["no-monitor"] = "true"
         draft.spec["serviceAccountName"] = self._identity.service_account
-        sidecar = autoscaler.sidecar(self._identity, self._spec, draft.spec)
+        sidecar = features.sidecar(self._identity, self._spec, draft.spec)
         draft.spec["containers"].append(sidecar)
         version = self._spec.autoscaler_version
         if version:

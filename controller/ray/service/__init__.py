@@ -1,12 +1,12 @@
 """The RayService controller: Serve applications on Ray clusters that are replaced safely.
 
-`rollout/transitions.py` decides the next step of an upgrade or a rollback.
+`rollout.py` decides the next step of an upgrade or a rollback.
 """
 
 from __future__ import annotations
 
 from controller.ray.service.kind import RayServiceKind
+from controller.ray.service.metrics import ServiceCollector
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.status.metrics import ServiceCollector
 
 __all__ = ["RayServiceKind", "ServiceCollector", "ServiceSettings"]

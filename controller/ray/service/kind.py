@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definitions.unknown_fields import unknown_field_finder
+from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.incarnation import read_cluster_spec
-from controller.ray.service.cluster.writes import needs_identity
-from controller.ray.service.definition import definitions_reader
-from controller.ray.service.goal import read_goal
-from controller.ray.service.observe import ServiceSources, observe_service
+from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.service.clusters import needs_identity
+from controller.ray.service.identity import read_config
+from controller.ray.service.observation import definitions_reader, read_goal
+from controller.ray.service.observe import WATCHES, ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.status.current_status import current_status, without_generation
-from controller.ray.service.stored_config import read_config
-from controller.ray.service.watches import WATCHES
-from controller.runtime.reconcile.definitions.definition_guard import is_left_as_it_is, remember
+from controller.ray.service.status import current_status, without_generation
+from controller.runtime.reconcile.definitions import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime

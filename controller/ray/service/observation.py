@@ -6,28 +6,40 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.definitions.crds import CLUSTER_FIELDS
 from controller.ray.api.pod_state import is_head
+from controller.ray.api.ray_options import read_serve_config
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
 from controller.ray.dashboard import ProbeObservation
-from controller.ray.service.cluster_identity import Origin
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.ray.head.endpoint import serve_ports, template_ports
+from controller.ray.head.service import stable_head_service_name
+from controller.ray.service.identity import ConfigTooLarge, Origin, SpecIdentity, store
+from controller.runtime.reconcile.definitions import (
+    DefinitionReader,
+    DefinitionsReader,
+    InstalledDefinition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
-    from controller.ray.api.fields.serve_config import ServeConfig
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.ray_options import ServeConfig
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
-    from controller.ray.children.child import Child
-    from controller.ray.children.drift import ObservedChild
+    from controller.ray.children.child import Child, ObservedChild
     from controller.ray.dashboard import CommandOutcome, Head
-    from controller.ray.head.incarnation import HeadIncarnation
-    from controller.ray.service.cluster_identity import SpecIdentity
-    from controller.ray.service.stored_config import StoredConfig
+    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.service.identity import StoredConfig
+    from controller.ray.service.settings import ServiceSettings
     from controller.runtime.kind import CreateError
+
 
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"
@@ -255,3 +267,98 @@ class ServiceObservation:
 def excludes_head(service: RayService) -> bool:
     """Return whether the head gets no requests, even if the specification is invalid."""
     return mapping(service.spec).get("excludeHeadPodFromServeSvc") is True
+
+
+# Fields on which a RayService's planner relies: without them clusters would be replaced.
+#
+# A status without clusters looks like that of a new RayService. A specification without worker
+# groups asks for another cluster, and one without `suspend` asks to serve. While a definition lacks
+# such a field, no cluster, service or config of a RayService is written, nor the RayService itself:
+# a write would store it without the missing fields.
+
+_CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas")
+_ROLLOUT: Final = (
+    "rayClusterName",
+    "targetCapacity",
+    "trafficRoutedPercent",
+    "lastTrafficMigratedTime",
+)
+RELIED_ON: Final = (
+    "spec.rayClusterConfig",
+    *(f"spec.rayClusterConfig.{field}" for field in _CLUSTER),
+    "spec.serveConfigV2",
+    "spec.upgradeStrategy",
+    "spec.upgradeStrategy.type",
+    "spec.upgradeStrategy.clusterUpgradeOptions",
+    "spec.rayClusterDeletionDelaySeconds",
+    "spec.suspend",
+    "spec.managedBy",
+    *(
+        path
+        for role in (ACTIVE, PENDING)
+        for path in (f"status.{role}", *(f"status.{role}.{field}" for field in _ROLLOUT))
+    ),
+    "status.conditions",
+    "status.observedGeneration",
+)
+"""Fields of a RayService that decide what it serves and on which clusters."""
+
+RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
+"""Fields of a RayCluster that are compared with the RayService's specification."""
+
+_CONSEQUENCE: Final = (
+    "RayServices are left as they are: no cluster is created, changed or deleted for them, and "
+    "what serves continues"
+)
+
+
+def definitions_reader() -> DefinitionsReader:
+    """Return a reader of what the installed definitions of RayServices and RayClusters lack."""
+    return DefinitionsReader(
+        DefinitionReader(RAYSERVICES, lambda _schema: RELIED_ON, _CONSEQUENCE),
+        DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),
+    )
+
+
+# Reads the user's goal from a RayService.
+
+
+def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | Problem:
+    """Return the user's goal, or the first problem of the specification."""
+    spec = validate_service(service, settings.feature_gates)
+    if isinstance(spec, Problem):
+        return spec
+    if not _has_port(spec):
+        return Problem(
+            "spec.rayClusterConfig.headGroupSpec.template.spec.containers[0].ports",
+            "has no port named `serve` or `serve-...`, so that no request could reach the "
+            "applications; add one, such as 8000, or give the ports in spec.serveService",
+            INVALID_SPEC_REASON,
+        )
+    head_service = stable_head_service_name(service.metadata)
+    if dig(spec.serve_service, "metadata", "name") == head_service:
+        return Problem(
+            "spec.serveService.metadata.name",
+            f"is {head_service}, the name of the service of the head; choose another one",
+            INVALID_SPEC_REASON,
+        )
+    config = read_serve_config(spec.serve_config)
+    try:
+        stored = store(config.body)
+    except ConfigTooLarge as error:
+        return Problem("spec.serveConfigV2", str(error), INVALID_SPEC_REASON)
+    identity = SpecIdentity.of(spec.ray_cluster_config)
+    stamps = {
+        labels.SPEC_HASH: str(identity),
+        labels.NUM_WORKER_GROUPS: str(len(identity.groups)),
+        labels.KUBERAY_VERSION: settings.version,
+    }
+    origin = Origin(identity, service.metadata.generation)
+    return ServiceGoal(spec, identity, config, {labels.MADE_FROM: str(origin)} | stored, stamps)
+
+
+def _has_port(spec: RayServiceSpec) -> bool:
+    """Return whether the stable service of the applications has a port."""
+    if dig(spec.serve_service, "spec", "ports"):
+        return True
+    return bool(serve_ports(template_ports(parse(spec.ray_cluster_config, ClusterSpec))))

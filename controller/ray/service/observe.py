@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.api.validation.service import read_upgrade
+from controller.ray.children.child import observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
-from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
-from controller.ray.head.incarnation import find_head
+from controller.ray.head.endpoint import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
-from controller.ray.service.cluster_identity import Origin, SpecIdentity
+from controller.ray.service.facts import collect_facts, is_followed
+from controller.ray.service.identity import Origin, SpecIdentity, UnreadableConfig, put_command_ids
 from controller.ray.service.observation import (
     ACTIVE,
     PENDING,
@@ -26,34 +27,27 @@ from controller.ray.service.observation import (
     ServingCluster,
     excludes_head,
 )
-from controller.ray.service.rollout.facts import SelectedCluster
-from controller.ray.service.rollout.selection import wanted_selection
-from controller.ray.service.serving.assumed import with_assumed_serve
-from controller.ray.service.serving.command_id import put_command_ids
-from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
-from controller.ray.service.status.facts import collect_facts, is_followed
-from controller.ray.service.stored_config import UnreadableConfig
-from controller.ray.service.traffic.routing import observe_routing
-from controller.ray.service.traffic.services import former_services, stable_services
-from controller.runtime.kind import owned_by
+from controller.ray.service.proxies import endpoints_of, gated_pods, proxy_on, with_assumed_serve
+from controller.ray.service.rollout import wanted_selection
+from controller.ray.service.rollout_facts import SelectedCluster
+from controller.ray.service.services import former_services, stable_services
+from controller.ray.service.traffic import observe_routing
+from controller.runtime.kind import Owned, References, owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.kube.objects import Pod
+    from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService
-    from controller.ray.children.child import Child
-    from controller.ray.children.drift import ObservedChild
+    from controller.ray.children.child import Child, ObservedChild
     from controller.ray.dashboard import Dashboards, ProbeObservation
+    from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceGoal
     from controller.ray.service.settings import ServiceSettings
-    from controller.ray.service.stored_config import StoredConfig
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,3 +253,45 @@ def _stable(
     )
     for child in (*wanted, *former_services(seen.services, wanted, cluster.name)):
         yield child, observe_child(child, meta.namespace, meta.uid, reads)
+
+
+# The objects whose events enqueue a RayService, and the indexes that find them.
+
+CLUSTER_INDEX: Final = "serving cluster"
+"""Index of RayServices by the keys of the RayClusters that their status names."""
+
+
+def cluster_keys(service: RayService) -> Sequence[str]:
+    """Index by `CLUSTER_INDEX`; yield the clusters in the status."""
+    status = mapping(service.status)
+    names = (mapping(status.get(role)).get("rayClusterName") for role in (ACTIVE, PENDING))
+    return tuple(
+        f"{service.metadata.namespace}/{name}" for name in names if name and isinstance(name, str)
+    )
+
+
+def pod_keys(pod: Pod) -> Sequence[str]:
+    """Return the RayCluster whose head this pod is."""
+    return head_keys(pod)
+
+
+def origin_keys(service: Service) -> Sequence[str]:
+    """Return the RayService for which a service was created; its cluster may own it."""
+    found = service.metadata.labels or {}
+    if found.get(labels.ORIGIN_KIND) != RAYSERVICES.kind or labels.ORIGIN_NAME not in found:
+        return ()
+    return (f"{service.metadata.namespace}/{found[labels.ORIGIN_NAME]}",)
+
+
+WATCHES: Final[tuple[Owned[Any], ...]] = (
+    Owned(RAYCLUSTERS),
+    Owned(
+        RAY_PODS.resource,
+        label_selector=RAY_PODS.label_selector,
+        indexes=RAY_PODS.indexes,
+        references=References(CLUSTER_INDEX, cluster_keys, pod_keys),
+    ),
+    Owned(SERVICES, also_enqueues=origin_keys),
+    Owned(GATEWAYS, optional=True),
+    Owned(HTTP_ROUTES, optional=True),
+)

@@ -1,7 +1,7 @@
 """The planner of RayServices: read `plan_service` from top to bottom.
 
 The plan is a pure function of the observation, the settings and the time. The rollout decides the
-next step in `rollout/transitions.py`. A step is stored first; this module plans the writes and
+next step in `rollout.py`. A step is stored first; this module plans the writes and
 commands that follow from the stored status.
 """
 
@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.children.drift import NAME_CONFLICT_RETRY, ChildState
-from controller.ray.children.writes import create_child, repair_child
-from controller.ray.service.closing import close_connections, seconds_to_cut
-from controller.ray.service.cluster.writes import (
+from controller.ray.children.child import (
+    NAME_CONFLICT_RETRY,
+    ChildState,
+    create_child,
+    repair_child,
+)
+from controller.ray.service.closing import (
+    close_connections,
+    is_suspending,
+    plan_suspension,
+    seconds_to_cut,
+)
+from controller.ray.service.clusters import (
     create_pending,
     delete_all,
     delete_replaced,
@@ -25,19 +34,24 @@ from controller.ray.service.cluster.writes import (
     follow_suspension,
     needs_identity,
     needs_stamp,
+    plan_timeout,
     record_applied,
     record_identity,
+    seconds_to_timeout,
     stamp_reported,
     update_config,
     update_in_place,
 )
-from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
-from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
-from controller.ray.service.rollout.facts import GoalCluster
-from controller.ray.service.rollout.moves import rescue
-from controller.ray.service.rollout.steps import RolloutWait
-from controller.ray.service.rollout.transitions import next_step
-from controller.ray.service.serving.commands import (
+from controller.ray.service.facts import collect_facts, is_followed, seconds_to_next_shift
+from controller.ray.service.proxies import label_pods
+from controller.ray.service.rollout import next_step, rescue
+from controller.ray.service.rollout_facts import (
+    GoalCluster,
+    RolloutWait,
+    edited_cluster,
+    keeps_outdated_cluster,
+)
+from controller.ray.service.serve import (
     CONTROLLER_DELAY,
     LOSS_DELAY,
     lost_since,
@@ -45,13 +59,9 @@ from controller.ray.service.serving.commands import (
     subscriptions,
     unreached_since,
 )
-from controller.ray.service.serving.serve_label import label_pods
-from controller.ray.service.status.current_status import current_status, status_without_identity
-from controller.ray.service.status.facts import collect_facts, is_followed, seconds_to_next_shift
-from controller.ray.service.status.transition import transition_patch
-from controller.ray.service.suspension import is_suspending, plan_suspension
+from controller.ray.service.status import current_status, status_without_identity, transition_patch
 from controller.runtime.plan import NOTHING, Plan, Target, stages_of
-from controller.runtime.reconcile.definitions.definition_guard import leave_as_it_is
+from controller.runtime.reconcile.definitions import leave_as_it_is
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
@@ -59,8 +69,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.rollout.facts import RolloutFacts
-    from controller.ray.service.rollout.steps import Move
+    from controller.ray.service.rollout_facts import Move, RolloutFacts
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.plan import Write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import controller
 from controller.ray.api.feature_gates import FeatureGates
@@ -12,6 +12,8 @@ from controller.ray.api.rayservice import UpgradeType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from controller.kube.objects import ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,41 @@ class ServiceSettings:
             probes=probes,
             head_cluster_ip_service=by_ip,
         )
+
+
+# Names of the objects that a RayService creates, in KubeRay's forms.
+
+_SERVE_SERVICE: Final = "-serve-svc"
+
+
+def serve_service_name(service: ObjectMeta) -> str:
+    """Return the name of the stable service of the applications; the user may choose it."""
+    return f"{service.name}{_SERVE_SERVICE}"
+
+
+def cluster_serve_service_name(cluster: str) -> str:
+    """Return the name of the service of one cluster's applications, for routes."""
+    return f"{cluster}{_SERVE_SERVICE}"
+
+
+def cluster_behind(service: str) -> str:
+    """Return the cluster whose service has this name; inverts `cluster_serve_service_name`."""
+    return service.removesuffix(_SERVE_SERVICE)
+
+
+def gateway_name(service: ObjectMeta) -> str:
+    """Return the name of the Gateway that divides requests in an incremental upgrade."""
+    return f"{service.name}-gateway"
+
+
+def route_name(service: ObjectMeta) -> str:
+    """Return the name of its HTTPRoute."""
+    return f"{service.name}-httproute"
+
+
+# Types of the conditions of a RayService, KubeRay's.
+
+UPGRADE_IN_PROGRESS: Final = "UpgradeInProgress"
+ROLLBACK_IN_PROGRESS: Final = "RollbackInProgress"
+SUSPENDING: Final = "Suspending"
+SUSPENDED: Final = "Suspended"

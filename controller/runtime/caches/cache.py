@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from controller.kube.source import translate_errors
+from controller.runtime.errors import SyncTimeout
+from informers import ConnectionRefused, Failed, SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-    from informers import SharedInformer, SourceError, Undecodable
+    from informers import SharedInformer, Undecodable
 
 
 @dataclass(slots=True, eq=False)
@@ -42,3 +51,151 @@ class Cache:
         found = [odd for key, odd in present.items() if self.reported.get(key) != odd.reason]
         self.reported = {key: odd.reason for key, odd in present.items()}
         return found
+
+
+# Explains why caches are not complete, and what to do about it (CTL-5).
+#
+# Without it an operator whose caches stay empty would wait silently. One paragraph names the verb,
+# the resource, the scope, the server's message and the remedy.
+
+_CONVERSION: Final = "conversion webhook for "
+
+
+def failing(cache: Cache) -> str:
+    """Return one sentence about one cache, for the readiness endpoint."""
+    seen = cache.informer.statistics()
+    if cache.last_error is None:
+        return f"cannot list {seen.description} yet: no answer so far"
+    return f"cannot list {seen.description}: {cache.last_error}"
+
+
+def explain(missing: Sequence[Cache], seconds: float) -> str:
+    """Return a paragraph about all of them: what failed, why, and the remedy.
+
+    None is missing if the server did not say which of the optional ones there are to be.
+    """
+    if not missing:
+        return (
+            f"Gave up after {seconds:.0f} s because the API server did not say which resources it "
+            "has. The lines discovery.failed of the log quote it: check it and the proxies before "
+            "it."
+        )
+    sentences = [f"Gave up after {seconds:.0f} s because caches are not complete."]
+    sentences += [_sentence(failing(cache)) for cache in missing[:5]]
+    if len(missing) > 5:
+        sentences.append(f"The same is true of {len(missing) - 5} more.")
+    remedies = dict.fromkeys(_remedy(cache) for cache in missing)
+    return " ".join([*sentences, *remedies])
+
+
+def _sentence(text: str) -> str:
+    """Return the text with a capital and a full stop; the server's message stays unchanged."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _remedy(cache: Cache) -> str:
+    resource = cache.scope.resource
+    namespace = cache.scope.namespace
+    match cache.last_error:
+        case Failed(status=401):
+            return "The API server does not accept the credentials: renew them."
+        case Failed(status=403):
+            role = f"Role in namespace {namespace}" if namespace else "ClusterRole"
+            return (
+                f'Grant the verbs "list" and "watch" on {resource.plural} of API group '
+                f'"{resource.group}" to the operator\'s service account by a {role}.'
+            )
+        case Failed(status=404) if resource.group == "ray.io":
+            return "Install the definitions: manta crds | kubectl apply --server-side -f -"
+        case Failed(status=404):
+            return f"The API server does not serve {resource} in version {resource.version}."
+        case ConnectionRefused():
+            return "The API server cannot be reached: check the address and the network."
+        case _:
+            return _remedy_by_message(cache)
+
+
+def _remedy_by_message(cache: Cache) -> str:
+    if _CONVERSION not in str(cache.last_error):
+        return "See the log for each attempt."
+    return (
+        f"The conversion webhook of the definition of {cache.scope.resource} does not answer: "
+        "repair it, or remove spec.conversion from the definition."
+    )
+
+
+# Waits until every cache has seen what was there before (EXP-27).
+
+RETRY: Final = 2.0
+"""Seconds between two quorum reads of one cache."""
+
+_log = structlog.stdlib.get_logger("manta.caches")
+
+
+async def confirm(
+    caches: Sequence[Cache],
+    seconds: float,
+    *,
+    since: float,
+) -> None:
+    """Wait until every cache has seen what was there before `since`.
+
+    Raises:
+        SyncTimeout: this took longer than `seconds`; the message gives the cause.
+    """
+    try:
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            for cache in caches:
+                group.create_task(_confirm(cache, since))
+    except TimeoutError:
+        refused = [cache for cache in caches if cache.last_error is not None]
+        if refused:
+            raise SyncTimeout(explain(refused, seconds)) from None
+        raise SyncTimeout(
+            f"Gave up after {seconds:.0f} s: the caches did not reach the revision "
+            "that the API server had at the start, so acting on them would not be safe."
+        ) from None
+
+
+async def _confirm(cache: Cache, since: float) -> None:
+    while True:
+        cache.last_error = None
+        try:
+            with translate_errors():
+                return await cache.barrier.wait(since)
+        except SourceError as error:
+            cache.note_error(error)
+            _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
+            await asyncio.sleep(RETRY)
+
+
+# Explains why the caches are incomplete or stale.
+
+STALE = 900.0
+"""Seconds without data from the server after which a cache makes the process unready: three times
+the shortest duration of a watch."""
+
+OVERDUE = 300.0
+"""Seconds after which a write that no cache shows makes the process unready (EXP-39). A write of
+unknown outcome says nothing about the caches: a webhook may be down."""
+
+
+def unready(caches: Sequence[Cache], oldest_unseen: float, now: float) -> str | None:
+    """Return a sentence about why the caches are incomplete or stale, else None.
+
+    Args:
+        caches: all of them.
+        oldest_unseen: seconds for which they have not shown one of the process's writes, at most.
+        now: monotonic seconds.
+    """
+    missing = [cache for cache in caches if not cache.informer.has_synced]
+    if missing:
+        return "; ".join(failing(cache) for cache in missing)
+    for cache in caches:
+        seen = cache.informer.statistics()
+        if seen.last_byte is not None and now - seen.last_byte > STALE:
+            silence = f"nothing heard for {now - seen.last_byte:.0f} s"
+            return f"{seen.description}: {silence} {seen.last_error}".rstrip()
+    if oldest_unseen > OVERDUE:
+        return f"an own write has not been seen in the caches for {oldest_unseen:.0f} s"
+    return None

@@ -15,19 +15,18 @@ import structlog
 from controller.kube.discovery import is_served
 from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
-from controller.runtime.caches.cache import Cache
-from controller.runtime.caches.confirmation import confirm
-from controller.runtime.caches.diagnostics import explain, failing
-from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
-from controller.runtime.caches.optional import (
+from controller.runtime.caches.cache import Cache, confirm, explain, failing, unready
+from controller.runtime.caches.rewind import Rewind
+from controller.runtime.caches.watches import (
     ASK,
+    EnqueueHandler,
     is_available,
+    merge_watches,
+    own_key,
+    owner_keys,
     wait_until_known,
     warn_not_served,
 )
-from controller.runtime.caches.readiness import unready
-from controller.runtime.caches.rewind import Rewind
-from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import ObjectUnreadable

@@ -4,10 +4,9 @@
 package exports what other packages need to add a section or to read the page.
 """
 
-from controller.runtime.debug.cause import cause
-from controller.runtime.debug.listing import LIMIT, listing
 from controller.runtime.debug.sections import leader as leader_section
 from controller.runtime.debug.shape import (
+    LIMIT,
     BackingOffKey,
     BoundedList,
     ControllerEntry,
@@ -20,6 +19,8 @@ from controller.runtime.debug.shape import (
     ProbeEntry,
     RunEntry,
     TaskGroup,
+    cause,
+    listing,
 )
 
 __all__ = [

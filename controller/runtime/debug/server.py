@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import hdrs, web
 
-from controller.runtime.http_listener import HttpListener
+from controller.runtime.health import HttpListener
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controller.runtime.debug.page import DebugPage
+    from controller.runtime.debug.shape import DebugPage
 
 LOOPBACK: Final = "127.0.0.1"
 

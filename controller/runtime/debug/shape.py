@@ -1,13 +1,57 @@
-"""The shape of the debug page. Durations are in seconds; null means never, or that there is none.
-
-`python -m tests.docs.debug_page` writes docs/operations.md from these docstrings.
-"""
+"""The shape of what `manta debug` shows: causes and targets, no values."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import re
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import msgspec
+import structlog
 from msgspec import Struct
+
+from controller.apimachinery.redaction import fold
+from controller.runtime.errors import ManagerMisuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+# The cause of an error, without the values of users that its message may quote.
+
+_LONGEST: Final = 200
+"""Maximum characters of a cause. The log and the object's condition have the whole message."""
+
+_MOST_READ: Final = 4096
+"""Maximum characters of a message to examine: some messages quote a whole object."""
+
+_QUOTED: Final = re.compile(
+    r'"(?:[^"\\]|\\.)*(?:"|$)' r"|`[^`]*(?:`|$)" r"|(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)",
+    re.DOTALL,
+)
+_UNQUOTED: Final = re.compile(
+    r"(\bvalue: ?|=|\{|\bmap\[|\bdenied the request: |\bHTTP \d+: )(?!\s*\"\")\s*\S.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A value or structure without quotation marks, and free text of a webhook or a dashboard."""
+
+_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\xa0-\uffff]+")
+
+
+def cause(message: str) -> str:
+    """Return the message on one line, folded and cut, and without anything that it quotes.
+
+    API servers and exceptions quote what they refuse, which may be the value of a variable or an
+    annotation. The text ends before a value without quotation marks, whose end is unknown, and
+    before free text of a webhook or a dashboard.
+    """
+    text = _UNPRINTABLE.sub(" ", _QUOTED.sub('""', message[:_MOST_READ]))
+    text = fold(_UNQUOTED.sub(r"\1...", text))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+# The shape of the debug page. Durations are in seconds; null means never, or that there is none.
+#
+# `python -m tests.docs.debug_page` writes docs/operations.md from these docstrings.
 
 T = TypeVar("T", bound=Struct)
 
@@ -246,3 +290,78 @@ class PageContent(Struct, frozen=True, kw_only=True):
     probes: BoundedList[ProbeEntry] | None = None
     tasks: BoundedList[TaskGroup] | None = None
     unreadable: dict[str, str] = {}
+
+
+# Bounded lists of the debug page. An object that cannot be shown does not affect the others.
+
+S = TypeVar("S")
+
+LIMIT: Final = 100
+"""Maximum items of one list. The page has several lists and stays below 1 MB."""
+
+
+def listing(
+    objects: Iterable[S],
+    describe: Callable[[S], T],
+    *,
+    total: int | None = None,
+    rank: Callable[[T], Any] | None = None,
+) -> BoundedList[T]:
+    """Return the items that describe these objects, lowest rank first, at most `LIMIT`.
+
+    Args:
+        objects: in their order, unless there is a `rank`.
+        describe: makes an item of an object. If it raises, the object is counted and left out.
+        total: how many objects there are; None if `objects` holds all of them.
+        rank: rank of an item; anything that can be compared.
+    """
+    items: list[T] = []
+    unreadable = seen = 0
+    for each in objects:
+        seen += 1
+        try:
+            item = describe(each)
+            msgspec.json.encode(item)
+        except Exception:  # noqa: BLE001  whatever is odd about it, the others are shown
+            unreadable += 1
+        else:
+            items.append(item)
+    if rank is not None:
+        items.sort(key=rank)
+    return BoundedList(
+        total=seen if total is None else total, items=items[:LIMIT], unreadable=unreadable
+    )
+
+
+# Reads the debug page from all parts of the process, only when it is requested.
+
+_log = structlog.stdlib.get_logger("manta.debug")
+
+
+class DebugPage:
+    """The sections of the page, each read by a function without side effects."""
+
+    def __init__(self) -> None:
+        self._sections: dict[str, Callable[[], Any]] = {}
+
+    def add(self, name: str, read: Callable[[], Any]) -> None:
+        """Fill a field of the page with what `read` returns.
+
+        Raises:
+            ManagerMisuse: the page has no such field, or it is filled already.
+        """
+        if name not in PageContent.__struct_fields__ or name in self._sections:
+            raise ManagerMisuse(f"the debug page has no place for another section {name}")
+        self._sections[name] = read
+
+    def read(self) -> PageContent:
+        """Return the page as it is now; a section that raises is left out and named."""
+        found: dict[str, Any] = {}
+        unreadable: dict[str, str] = {}
+        for name, read in self._sections.items():
+            try:
+                found[name] = read()
+            except Exception as error:  # noqa: BLE001  the others are shown
+                _log.exception("debug.section_failed", section=name)
+                unreadable[name] = type(error).__name__
+        return PageContent(**found, unreadable=unreadable)

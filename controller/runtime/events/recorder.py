@@ -30,17 +30,16 @@ from controller.kube.errors import (
     TooManyRequests,
 )
 from controller.kube.resources import EVENTS
-from controller.runtime.events.object_turns import ObjectTurns
 from controller.runtime.events.series import (
     LONGEST_FIELD,
     LONGEST_NOTE,
     EventSeries,
+    ObjectTurns,
     SeriesKey,
+    SpamFilter,
     event_body,
 )
-from controller.runtime.events.spam_filter import SpamFilter
-from controller.runtime.leaderelection.election import AlwaysLeader
-from controller.runtime.leaderelection.fence import while_leading
+from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:

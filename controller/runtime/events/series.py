@@ -1,16 +1,25 @@
-"""One event object and how often its event has occurred."""
+"""What is told of equal events: series, turns, and no more than an API server bears."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from controller.kube.resources import EVENTS
+from workqueue import Backoff
 
 if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable, Iterator
+
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.plan import Event
+
+
+# One event object and how often its event has occurred.
 
 LONGEST_NOTE = 1024
 """Bytes, not characters (EVT-3)."""
@@ -124,3 +133,146 @@ def event_body(
             "resourceVersion": meta.resource_version,
         },
     }
+
+
+# Turns of the events about one object.
+
+TRIES = 6
+"""Failed attempts after which an event is dropped: five minutes."""
+
+RETRY = Backoff(base=10.0, cap=160.0)
+"""Seconds between attempts, with a jitter of a quarter."""
+
+REMEMBERED: Final = 2 * RETRY.cap
+"""Seconds for which failures are remembered when no event is left."""
+
+
+@dataclass(slots=True)
+class ObjectTurns:
+    """The turns of an object's series, from the first attempt until one succeeds (EVT-7).
+
+    A server that does not store one event about an object rarely stores another. So there is one
+    attempt at a time, and after a failure none before the back-off is over: an object with twenty
+    events costs no more requests than one with a single event.
+
+    Attributes:
+        failures: failed attempts.
+        retry_at: monotonic seconds before which nothing is sent.
+        busy: whether there is an attempt.
+        waiting: series that wait for their turn, with the one that is tried.
+    """
+
+    failures: int = 0
+    retry_at: float = -math.inf
+    busy: bool = False
+    waiting: dict[SeriesKey, EventSeries] = field(default_factory=dict["SeriesKey", "EventSeries"])
+
+    @property
+    def forgotten_at(self) -> float:
+        """Monotonic seconds until which a new event heeds the failures."""
+        return self.retry_at + REMEMBERED
+
+    def wait(self, key: SeriesKey, series: EventSeries) -> None:
+        """Let a series wait."""
+        if key not in self.waiting:
+            self.waiting[key] = series
+            series.waits_since = self.failures
+
+    def is_turn_of(self, series: EventSeries, now: float) -> bool:
+        """Return whether to try this series now; what failed least often goes first."""
+        if self.busy or now < self.retry_at:
+            return False
+        return all(series.tries <= each.tries for each in self.waiting.values())
+
+    def failed(self, now: float, rng: random.Random) -> list[SeriesKey]:
+        """Count a failed attempt; return the series that have waited for too many (EVT-1)."""
+        least = 0.75 if self.failures else 0.0
+        self.retry_at = now + RETRY.delay(self.failures) * rng.uniform(least, 1.25)
+        self.failures += 1
+        return [
+            key
+            for key, series in self.waiting.items()
+            if max(series.tries, self.failures - series.waits_since) >= TRIES
+        ]
+
+
+# Limits the events about one object, as upstream's older recorder does (EVT-1).
+
+BURST = 25
+"""Events about one object and of one type that pass at once."""
+
+RESERVED = 5
+"""Events out of `BURST` that are reserved for events which are not one of many."""
+
+REFILL = 300.0
+"""Seconds after which one more passes."""
+
+CAPACITY = 4096
+"""Buckets kept; the one that was used longest ago is discarded first."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Tokens left for one object and type."""
+
+    tokens: float
+    filled: float
+
+
+class SpamFilter:
+    """A token bucket for each object and event type, whatever the reason of the event."""
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
+
+    def passes(
+        self,
+        regarding: str,
+        type: str,  # noqa: A002  the field's name
+        now: float,
+        *,
+        one_of_many: bool = False,
+    ) -> bool:
+        """Take a token for an event about this object; False if none is left.
+
+        Args:
+            regarding: identifies the object.
+            type: type of the event.
+            now: monotonic seconds.
+            one_of_many: whether it is about one of many parts of the object.
+        """
+        name = (regarding, type)
+        bucket = self._buckets.setdefault(name, _Bucket(BURST, now))
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > CAPACITY:
+            self._buckets.popitem(last=False)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.filled) / REFILL)
+        bucket.filled = now
+        if bucket.tokens < 1 + RESERVED * one_of_many:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+# Replaces many similar events with one, so that their number does not grow with the pods.
+#
+# Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
+# one object at once: a thousand events about created pods would hide all others.
+
+MAX_JOINED = 4
+"""Maximum similar events of one reconcile whose notes are joined; more are only counted."""
+
+
+def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of one reconcile; similar ones become one, with all notes or a count."""
+    like: dict[Event, list[Event]] = {}
+    for event in events:
+        kind = replace(event, note="") if event.aggregate_note else event
+        like.setdefault(kind, []).append(event)
+    for kind, members in like.items():
+        if not kind.aggregate_note:
+            yield from members
+        elif len(members) > MAX_JOINED:
+            yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
+        else:
+            yield replace(kind, note="; ".join(each.note for each in members))

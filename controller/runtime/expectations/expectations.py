@@ -23,14 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.apimachinery.ownership import owner_uid, requested_owner
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.create_errors import CreateErrors
 from controller.runtime.expectations.expectation import ObjectReference, is_newer
 from controller.runtime.expectations.overlay import OverlayIndex
-from controller.runtime.expectations.owners import OwnerIndex
-from controller.runtime.expectations.questions import is_repetition, questions
-from controller.runtime.expectations.reader import OverlayReader
-from controller.runtime.expectations.snapshot import oldest
-from controller.runtime.expectations.statistics import LIVE_READ, collect
+from controller.runtime.expectations.owners import OwnerIndex, is_repetition, questions
+from controller.runtime.expectations.reader import CreateErrors, OverlayReader
+from controller.runtime.expectations.snapshot import LIVE_READ, collect, oldest
 from controller.runtime.expectations.tracker import ExpectationTracker
 from controller.runtime.plan import Create, Delete
 
@@ -40,10 +37,8 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import Expectation
-    from controller.runtime.expectations.owners import Owner
-    from controller.runtime.expectations.questions import Questions
-    from controller.runtime.expectations.snapshot import ExpectationSnapshot
-    from controller.runtime.expectations.statistics import ExpectationStatistics
+    from controller.runtime.expectations.owners import Owner, Questions
+    from controller.runtime.expectations.snapshot import ExpectationSnapshot, ExpectationStatistics
     from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable

@@ -15,7 +15,7 @@ import structlog
 
 from controller.kube.errors import Conflict, KubeError
 from controller.kube.http import ends_within
-from controller.runtime.leaderelection.lease import new_lease
+from controller.runtime.leaderelection.lock import new_lease
 
 if TYPE_CHECKING:
     import random
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from controller.runtime.leaderelection.lease import Lease
-    from controller.runtime.leaderelection.lock import LeaseLock
-    from controller.runtime.leaderelection.metrics import ElectionMetrics
-    from controller.runtime.leaderelection.timing import ElectionTiming
+    from controller.runtime.leaderelection.lock import (
+        ElectionMetrics,
+        ElectionTiming,
+        Lease,
+        LeaseLock,
+    )
 
 _log = structlog.stdlib.get_logger("manta.election")
 

@@ -20,12 +20,11 @@ from controller.apimachinery.custom_object import mapping
 from controller.runtime.errors import Terminal, leaves
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.kind import ObjectUnreadable, Observation
+from controller.runtime.logs import ReconcileLog
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import FAILED_READ
-from controller.runtime.reconcile.reconcile_log import ReconcileLog
-from controller.runtime.reconcile.status.held_children import held_children
+from controller.runtime.reconcile.status import error_status, held_children
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:

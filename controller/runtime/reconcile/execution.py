@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.runtime.plan import Event, subresource_of, verb_of
+from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
-    from controller.runtime.reconcile.status.held_children import HeldChild
+    from controller.runtime.plan import Failure, PhaseDuration, Plan, StatusPatch, Write
+    from controller.runtime.reconcile.failed_groups import FailedGroups
+    from controller.runtime.reconcile.status import HeldChild
 
 
 class Result(Enum):
@@ -83,3 +89,200 @@ class PlanExecution:
     overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
     first_write: Callable[[], None] = lambda: None
     measure: Callable[[PhaseDuration], None] = lambda _phase: None
+
+
+# Creates and deletes objects in growing steps: 1, 2, 4, ... at once (EXP-10).
+#
+# A quota or an admission webhook that refuses every create or delete then costs a few requests
+# instead of a thousand.
+
+MAX_WIDTH = 64
+"""Maximum writes of one group that are sent at once."""
+
+SlowStartGroup: TypeAlias = "tuple[str, Resource[Any], str]"
+"""Verb, resource and scope: writes that are alike, so that one failure predicts the others."""
+
+
+class SlowStart:
+    """The slow start of one plan, group by group.
+
+    Args:
+        widths: number of writes at once that each group reached in the plan's last batch.
+    """
+
+    def __init__(self, widths: Mapping[SlowStartGroup, int]) -> None:
+        self._widths = dict(widths)
+        self._failed: set[SlowStartGroup] = set()
+
+    @property
+    def widths(self) -> Mapping[SlowStartGroup, int]:
+        """Width that each group has reached, for the next batch."""
+        return self._widths
+
+    def record_failure(self, write: Write) -> None:
+        """Send no more writes in the group of this one."""
+        self._failed.add(_group_of(write))
+
+    async def run(
+        self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
+    ) -> None:
+        """Send all writes. The groups do not wait for each other.
+
+        Args:
+            writes: writes of any groups.
+            send: sends some writes at once, and calls `record_failure` for each that failed.
+        """
+        groups: dict[SlowStartGroup, list[Write]] = {}
+        for write in writes:
+            groups.setdefault(_group_of(write), []).append(write)
+        async with asyncio.TaskGroup() as tasks:
+            for group, members in groups.items():
+                tasks.create_task(self._run_group(group, members, send))
+
+    async def _run_group(
+        self,
+        group: SlowStartGroup,
+        writes: Sequence[Write],
+        send: Callable[[Sequence[Write]], Awaitable[None]],
+    ) -> None:
+        while writes and group not in self._failed:
+            width = self._widths.get(group, 1)
+            await send(writes[:width])
+            writes = writes[width:]
+            self._widths[group] = min(2 * width, MAX_WIDTH)
+
+
+def _group_of(write: Write) -> SlowStartGroup:
+    return verb_of(write), write.target.resource, write.target.scope
+
+
+# The results so far of one execution: writes, failures, and what follows for the key.
+
+
+class ExecutionState:
+    """The results so far of one execution."""
+
+    def __init__(
+        self, execution: PlanExecution, slow_start: SlowStart, failed_groups: FailedGroups
+    ) -> None:
+        self.execution = execution
+        self.slow_start = slow_start
+        self.failed_groups = failed_groups
+        self.primary = execution.primary
+        self.ended = False
+        self.has_committed_status = False
+        self.more = False
+        self.learned = False  # what an earlier write came to
+        self.count = 0
+        self.repairs_wait: float | None = None  # seconds
+        self.lacks_object = False  # that is not created yet because others keep deleting it
+        self.failures: list[Failure] = []
+        self.silent: dict[int, Failure] = {}  # writes without an answer so far, by their id
+        self.report_of_silence: asyncio.Task[float | None] | None = None
+        self.events: list[Event] = []  # of its writes
+        self._verbs: Counter[str] = Counter()
+        self._outcomes: set[WriteOutcome] = set()
+
+    @property
+    def stopped(self) -> bool:
+        """True if no further stage may begin."""
+        return self.lacks_object or bool(self._outcomes - {WriteOutcome.DONE})
+
+    @property
+    def failing(self) -> bool:
+        """True if the status reports a failure."""
+        return self.execution.failing or bool(self.failures_to_report)
+
+    @property
+    def names_failure(self) -> bool:
+        """True if the status names a failure, and not just one that may resolve in a moment."""
+        return self.execution.failing or any(
+            not failure.may_resolve for failure in self.failures_to_report
+        )
+
+    @property
+    def failures_to_report(self) -> tuple[Failure, ...]:
+        """The failures of this execution, and earlier ones whose outcome is still unknown."""
+        overdue = {failure.write.target: failure for failure in self.execution.overdue()}
+        own = tuple(
+            overdue.pop(failure.write.target, failure) if failure.unknown else failure
+            for failure in self.failures_in_order
+        )
+        return (*own, *overdue.values())
+
+    @property
+    def failures_in_order(self) -> tuple[Failure, ...]:
+        """The failures in the order of the plan, so that the first is the same each time."""
+        plan = self.execution.plan
+        planned = [*(write for stage in plan.stages for write in stage), *plan.independent]
+        order = {id(write): number for number, write in enumerate(planned)}
+        failures = [*self.failures, *self.silent.values()]
+        return tuple(sorted(failures, key=lambda failure: order.get(id(failure.write), -1)))
+
+    def write_started(self, write: Write) -> None:
+        """Count a write that is about to be sent."""
+        if not self.count:
+            self.execution.first_write()
+        self.count += 1
+        self._verbs[_verb(write)] += 1
+
+    def write_ended(self, result: WriteResult, now: float) -> None:
+        """Record the result of a write at `now`, clock time."""
+        self._outcomes.add(result.outcome)
+        self.silent.pop(id(result.write), None)
+        if result.outcome is not WriteOutcome.DONE:
+            self.slow_start.record_failure(result.write)
+        failure = result.failure
+        if failure is not None:
+            self.failures.append(failure)
+        if result.outcome is not WriteOutcome.UNKNOWN or failure is not None:
+            self.failed_groups.ended(result, now)
+        if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
+            self.primary = result.obj
+
+    def write_held(self, write: Write) -> Failure | None:
+        """Record a write that is not tried this time, because it has failed before."""
+        failure = self.failed_groups.last_failure(write)
+        self._outcomes.add(WriteOutcome.FAILED if failure else WriteOutcome.CONFLICT)
+        self.slow_start.record_failure(write)
+        if failure is not None and subresource_of(write) != "status":
+            self.failures.append(failure)
+        return failure
+
+    def write_undone(self, failure: Failure | None) -> None:
+        """Report a create that was carried out, and whose object others keep deleting."""
+        if failure is not None:
+            self.failures.append(failure)
+
+    def outcome(self, requeue_after: float | None, now: float) -> PlanOutcome:
+        """Return the outcome at `now`, clock time; `requeue_after` in seconds."""
+        groups = self.failed_groups
+        return PlanOutcome(
+            self._next(),
+            requeue_after,
+            (0.0 if self.learned else max(0.0, groups.due - now)) if groups.failures else None,
+            writes=dict(self._verbs),
+            failures=self.failures_in_order,
+        )
+
+    def _next(self) -> Result:
+        if WriteOutcome.FAILED in self._outcomes:
+            return Result.FAILED
+        if self._outcomes & {WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT}:
+            return Result.AGAIN
+        if WriteOutcome.UNKNOWN in self._outcomes:
+            return Result.WAIT
+        if WriteOutcome.NAMESPACE_TERMINATING in self._outcomes:
+            # An object that a deleted owner waits for will never exist.
+            return Result.AGAIN if self.execution.primary.metadata.terminating else Result.DONE
+        if self.more or self.learned:
+            return Result.MORE
+        return Result.WAIT if self.failed_groups.failures else Result.DONE
+
+
+def _verb(write: Write) -> str:
+    """Return the verb for metrics: updates are divided into those of the status and others."""
+    verb = verb_of(write)
+    if verb != "update":
+        return verb
+    return subresource_of(write) or "patch"

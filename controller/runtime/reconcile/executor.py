@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.patches import holds_list
-from controller.runtime.events.aggregation import aggregate_events
+from controller.runtime.events.series import aggregate_events
 from controller.runtime.plan import (
     Create,
     Event,
@@ -23,31 +23,39 @@ from controller.runtime.plan import (
     subresource_of,
     verb_of,
 )
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.execution_state import ExecutionState
+from controller.runtime.reconcile.execution import (
+    ExecutionState,
+    PlanExecution,
+    PlanOutcome,
+    Result,
+    SlowStart,
+)
+from controller.runtime.reconcile.failed_groups import (
+    FailedGroups,
+    WriteOutcome,
+    WriteResult,
+    group_of,
+)
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.repairs.contested import (
+from controller.runtime.reconcile.repairs import (
     CONTESTED_FIELDS,
     CONTESTED_REASON,
+    FORGOTTEN_AFTER,
+    Repair,
+    Repairs,
     sentences_of,
     with_contested,
 )
-from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
-from controller.runtime.reconcile.status.changes import (
+from controller.runtime.reconcile.status import (
+    StatusDecisions,
     conditions_in,
-    stored_status,
-)
-from controller.runtime.reconcile.status.decision import StatusDecisions
-from controller.runtime.reconcile.status.held_children import (
     event_of_held_children,
     named_children,
+    stored_status,
     with_held_children,
 )
 from controller.runtime.reconcile.unknown import UnknownWrites
-from controller.runtime.reconcile.writes.failed_groups import FailedGroups, group_of
-from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
-from controller.runtime.reconcile.writes.slow_start import SlowStart
-from controller.runtime.reconcile.writes.unwritable import UnwritableObjects
+from controller.runtime.reconcile.writer import UnwritableObjects
 
 if TYPE_CHECKING:
     import random
@@ -56,8 +64,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.plan import Failure, Write
-    from controller.runtime.reconcile.writes.slow_start import SlowStartGroup
-    from controller.runtime.reconcile.writes.writer import Writer
+    from controller.runtime.reconcile.execution import SlowStartGroup
+    from controller.runtime.reconcile.writer import Writer
 
 BATCH = 64
 """Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""

@@ -14,9 +14,8 @@ from controller.kube.resources import EVENTS, PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import FailedCreates, LiveList, LogTail, Lookup, Target
-from controller.runtime.reconcile.repairs.field_managers import SOMEBODY, other_writer
-from controller.runtime.reconcile.repairs.repairs import WHOLE
-from controller.runtime.refused_pods import last_refusal
+from controller.runtime.reconcile.repairs import SOMEBODY, WHOLE, other_writer
+from controller.runtime.refusals import last_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.owners import Owner
-    from controller.runtime.expectations.questions import Questions
+    from controller.runtime.expectations.owners import Owner, Questions
     from controller.runtime.plan import AnyLookup
-    from controller.runtime.reconcile.repairs.repairs import Path
+    from controller.runtime.reconcile.repairs import Path
 
 _log = structlog.stdlib.get_logger("manta.expectations")
 

@@ -13,18 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.slow_start import SlowStart
+from controller.runtime.reconcile.execution import SlowStart
+from controller.runtime.reconcile.failed_groups import WriteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from controller.runtime.expectations.questions import Questions
+    from controller.runtime.expectations.owners import Questions
     from controller.runtime.plan import Failure, Write
-    from controller.runtime.reconcile.execution_state import ExecutionState
+    from controller.runtime.reconcile.execution import ExecutionState
+    from controller.runtime.reconcile.failed_groups import Group
     from controller.runtime.reconcile.lookups import LookupReader
-    from controller.runtime.reconcile.writes.failed_groups import Group
-    from controller.runtime.reconcile.writes.writer import Writer
+    from controller.runtime.reconcile.writer import Writer
 
 
 class UnknownWrites:

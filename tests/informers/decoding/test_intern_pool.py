@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from informers import Codec
-from informers.decoding.intern_pool import InternPool
+from informers.codec import InternPool
 from tests.informers.doubles import Thing, added, page, thing
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers.decoding.json_scanner import Unbalanced, split_json
+from informers.decoding import Unbalanced, split_json
 
 TEXT = st.text('{}[]",:\\\né ', max_size=5)
 SCALAR = st.sampled_from([None, True, 1, -2.5]) | TEXT

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers import Codec, Malformed, ReflectorSettings
-from informers.decoding.lines import LineSplitter
+from informers.decoding import LineSplitter
 from tests.informers.doubles import (
     Hang,
     ScriptedSource,

@@ -21,12 +21,9 @@ from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.pools import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
-from controller.kube.objects import ObjectMeta
-from controller.runtime.kind import Unreadable
 from controller.runtime.plan import Delete, MergePatch
 from tests.kaito.support import inference, raw_workspace, tuning
 from tests.kaito.workspace.given import Given, claim, own, server, writes
-from tests.kaito.workspace.given_pool import NAME as POOL_NAME
 from tests.kaito.workspace.given_pool import GivenPool, pool
 
 if TYPE_CHECKING:
@@ -425,12 +422,11 @@ MARK = {"annotations": {labels.NODE_TEMPLATE: "Standard_NC24ads_A100_v4 apps=phi
 
 def test_if_it_is_unknown_what_there_was_no_pool_goes():
     marked, committed = edited_pool(commit=False), edited_pool()
-    pending, odd = edited_pool(), edited_pool()
+    pending = edited_pool()
     marked.reads.add(NODE_POOLS, pool(metadata=MARK))
     committed.reads.add(NODE_POOLS, pool())
     pending.reads.pending = frozenset({POOL_SCOPE})
-    odd.reads.odd = {NODE_POOLS: {POOL_NAME: Unreadable(ObjectMeta(name=POOL_NAME), "odd")}}
-    for found in (marked, committed, pending, odd):
+    for found in (marked, committed, pending):
         assert "no ControllerRevision of the workspace can be read" in refusal(found)
         assert not has_consequences(found.plan())
 

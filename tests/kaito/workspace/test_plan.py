@@ -28,7 +28,7 @@ from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.kind import Unreadable
+from controller.runtime.kind import ObjectUnreadable, Unreadable
 from controller.runtime.plan import Create, Delete
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import (
@@ -383,18 +383,16 @@ def test_a_server_that_cannot_be_read_is_said_and_not_created_again():
     given = Given().with_nodes().with_revision()
     odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.replicas: not an integer")
     given.reads.odd[STATEFUL_SETS] = {"phi": odd}
-    assert given.creates(given.plan(), "StatefulSet") == []
-    assert given.condition("InferenceReady")[2] == (
-        "StatefulSet phi cannot be read: spec.replicas: not an integer"
-    )
+    with pytest.raises(ObjectUnreadable, match="cannot be decoded: spec.replicas: not an integer"):
+        given.plan()
 
 
 def test_a_service_that_cannot_be_read_is_not_created_again():
     given = Given().with_nodes().with_revision().with_server(server())
     odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.ports: not a list")
     given.reads.odd[SERVICES] = {"phi": odd}
-    created = given.creates(given.plan(), "Service")
-    assert [each.target.name for each in created] == ["phi-headless"]
+    with pytest.raises(ObjectUnreadable, match="cannot be decoded: spec.ports: not a list"):
+        given.plan()
 
 
 # the Deployments of Kaito before 0.8
@@ -621,9 +619,8 @@ def test_a_committed_claim_that_cannot_be_read_holds_the_finalizer_without_a_loo
     given = Given(deleted(annotations={labels.NODE_CLAIMS: text}))
     odd = Unreadable(ObjectMeta(name="wsbbbbbbbbb", uid="x"), "status: not an object")
     given.reads.odd[NODE_CLAIMS] = {"wsbbbbbbbbb": odd}
-    plan = given.plan()
-    assert (plan.lookups, plan.commit) == ((), None)
-    assert plan.requeue_after is not None
+    with pytest.raises(ObjectUnreadable, match="cannot be decoded: status: not an object"):
+        given.plan()
 
 
 def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed():

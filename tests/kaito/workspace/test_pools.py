@@ -15,7 +15,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
 from controller.kaito.workspace.watches import POOL_CLAIMS
-from controller.runtime.kind import Unreadable
+from controller.runtime.kind import ObjectUnreadable, Unreadable
 from controller.runtime.plan import Create, Delete, Failure, MergePatch
 from tests.kaito.support import workspace
 from tests.kaito.workspace.given import INSTANCE, NOW, claim, kinds, node, server, writes
@@ -280,24 +280,20 @@ def test_KAI9_a_name_that_a_create_has_found_taken_is_said():
     assert given.condition("NodeClaimReady")[:2] == ("False", "NodePoolNameTaken")
 
 
-def test_a_pool_that_cannot_be_decoded_is_neither_created_nor_taken_for_absent():
-    given = GivenPool().with_revision()
+@pytest.mark.parametrize("given", [GivenPool().with_revision(), GivenPool(deleted())])
+def test_nothing_is_planned_beside_a_pool_that_cannot_be_decoded(given: GivenPool):
     given.reads.odd[NODE_POOLS] = {NAME: Unreadable(pool().metadata, "spec: odd")}
-    assert writes(given.plan()) == []
-    assert given.condition("NodeClaimReady")[:2] == ("False", "NodePoolUnreadable")
-    given = GivenPool(deleted())
-    given.reads.odd[NODE_POOLS] = {NAME: Unreadable(pool().metadata, "spec: odd")}
-    plan = given.plan()
-    assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
+    with pytest.raises(ObjectUnreadable, match=f"NodePool {NAME} cannot be decoded: spec: odd"):
+        given.plan()
 
 
-def test_a_node_that_cannot_be_decoded_counts_as_before():
+def test_nothing_is_planned_beside_a_node_that_cannot_be_decoded():
     first = GivenPool(three_nodes())
     first.reads.add(first.nodes, own_node())
     given = GivenPool(three_nodes(annotations=stored(first))).with_pool(replicas=2)
     given.reads.odd[given.nodes] = {"n9": Unreadable(own_node().metadata, "status: odd")}
-    assert given.plan().lookups == ()
-    assert [each for each in writes(given.plan()) if each.target.resource == NODE_POOLS] == []
+    with pytest.raises(ObjectUnreadable, match="Node n9 cannot be decoded: status: odd"):
+        given.plan()
 
 
 # node classes
@@ -364,8 +360,8 @@ def test_a_node_class_that_cannot_be_decoded_is_not_created():
     given = GivenPool().with_revision()
     given.reads.objects.pop((NODE_CLASSES.plural, UBUNTU))
     given.reads.odd[NODE_CLASSES] = {UBUNTU: Unreadable(node_class().metadata, "odd")}
-    assert writes(given.plan()) == []
-    assert "cannot be decoded" in given.condition("NodeClaimReady")[2]
+    with pytest.raises(ObjectUnreadable, match="cannot be decoded"):
+        given.plan()
 
 
 # what is missing, and what fails

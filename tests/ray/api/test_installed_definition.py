@@ -17,21 +17,21 @@ from controller.command.manifests import load
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
-from controller.ray.api.definitions.relied_on import CLUSTER_FIELDS, job_fields
+from controller.ray.api.definitions.crds import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.cluster.doubts.definition import (
+from controller.ray.cluster.held_deletions import (
     RELIED_ON,
     ROLLING_FIELDS,
     explains,
     explains_rolling,
 )
-from controller.ray.cluster.doubts.definition import definition_reader as of_clusters
-from controller.ray.cluster.observed.pod_to_delete import DeletionCause
-from controller.ray.cronjob.definition import definitions_reader as of_cron_jobs
-from controller.ray.job.definition import definition_reader as of_jobs
-from controller.ray.service.definition import RELIED_ON as BY_SERVICES
-from controller.ray.service.definition import RELIED_ON_IN_CLUSTERS
-from controller.ray.service.definition import definitions_reader as of_services
+from controller.ray.cluster.held_deletions import definition_reader as of_clusters
+from controller.ray.cluster.rollout_memory import DeletionCause
+from controller.ray.cronjob.kind import definitions_reader as of_cron_jobs
+from controller.ray.job.observation import definition_reader as of_jobs
+from controller.ray.service.observation import RELIED_ON as BY_SERVICES
+from controller.ray.service.observation import RELIED_ON_IN_CLUSTERS
+from controller.ray.service.observation import definitions_reader as of_services
 from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions import InstalledDefinition
 
 KUBERAY_CRDS = Path(
     os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")

@@ -10,8 +10,8 @@ from controller.apimachinery.names import (
     is_label_value,
     is_qualified_name,
 )
-from controller.ray.api.fields.version import is_at_least, parse_ray_version
 from controller.ray.api.names import checked_label, checked_name, checked_route_name
+from controller.ray.api.ray_options import is_at_least, parse_ray_version
 
 
 def test_a_checked_name_keeps_the_tail_and_never_begins_with_a_digit_or_punctuation():

@@ -12,7 +12,7 @@ import pytest
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.kube.objects import View
 from controller.ray.api.definitions.raycluster import cluster_spec
-from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.raycluster import (
     LARGEST_INT32,
     ClusterSpec,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import SERVICES
-from controller.ray.children.child import Child, OwnerConflict
-from controller.ray.children.drift import ChildState, observe_child
+from controller.ray.children.child import Child, ChildState, OwnerConflict, observe_child
 from tests.ray.cluster.support import UID, cache, meta, owner
 
 BODY: dict[str, Any] = {

@@ -14,7 +14,7 @@ from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUN
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.plan import BLOCKED_RETRY
-from controller.ray.cluster.workers.missing_pods import find_missing_pods
+from controller.ray.cluster.workers import find_missing_pods
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.cluster.support import (
     NOW,

@@ -10,7 +10,7 @@ import yaml
 
 from controller.ray.api.definitions.crds import raycronjob_definition
 from controller.ray.api.validation.cronjob import INVALID
-from controller.ray.cronjob import ready_condition
+from controller.ray.cronjob import status
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "raycronjob.md").read_text()
@@ -18,7 +18,7 @@ REASON = re.compile(r'ReadyCondition\(\s*"\w+",\s*"(\w+)"')
 
 
 def test_the_manual_names_every_reason_and_no_other():
-    source = Path(ready_condition.__file__).read_text()
+    source = Path(status.__file__).read_text()
     reasons = {INVALID, *REASON.findall(source)}
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     told = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ray.api.fields.crontab import Crontab, InvalidSchedule
-from controller.ray.api.fields.schedule import Every, parse_schedule
+from controller.ray.api.schedule import Crontab, Every, InvalidSchedule, parse_schedule
 
 MINUTE = timedelta(minutes=1)
 NEW_YORK = "America/New_York"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.transport import DashboardResponse
 
 FOLDER = Path(__file__).parent / "answers"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -15,10 +15,10 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.dashboard import JobStatus, ServeProxy
-from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.client.submission import PURPOSE
-from controller.ray.dashboard.errors import NoResponse, Unreachable
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.closing import PURPOSE
+from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.values import NoResponse, Unreachable
 from tests.ray.dashboard.recorded import recorded, recorded_text
 from tests.ray.dashboard.simulated_nodes import NodePod, SimulatedNodes, drained_by
 from tests.ray.dashboard.simulated_serve import SimulatedServe
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.ray.dashboard import Head
-    from controller.ray.dashboard.transport.transport import DashboardRequest
+    from controller.ray.dashboard.transport import DashboardRequest
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same as that of tests/integration/harness.py
 NEVER = float("inf")

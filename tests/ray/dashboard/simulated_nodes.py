@@ -13,9 +13,8 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard.client.draining import REASON_MESSAGE
-from controller.ray.dashboard.client.submission import PURPOSE
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.closing import PURPOSE, REASON_MESSAGE
+from controller.ray.dashboard.transport import DashboardResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

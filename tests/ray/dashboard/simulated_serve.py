@@ -11,7 +11,7 @@ from tests.ray.dashboard.recorded import recorded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.ray.dashboard.transport.transport import DashboardResponse
+    from controller.ray.dashboard.transport import DashboardResponse
 
 STARTING = 3.0
 """Seconds until a new replica runs, as real Ray took."""

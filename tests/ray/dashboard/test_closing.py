@@ -19,7 +19,7 @@ from controller.ray.dashboard import (
     HeadCommand,
     ServeProbe,
 )
-from controller.ray.dashboard.client.closing import closing_submission
+from controller.ray.dashboard.closing import closing_submission
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 

@@ -27,11 +27,11 @@ from controller.ray.dashboard import (
     RayNode,
     RayNodes,
 )
-from controller.ray.dashboard.client.draining import drain_submission
-from controller.ray.dashboard.client.nodes import MAX_NODES, nodes
-from controller.ray.dashboard.client.responses import MAX_MESSAGE
-from controller.ray.dashboard.errors import NoResponse, UnusableResponse
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.client import MAX_NODES, nodes
+from controller.ray.dashboard.closing import drain_submission
+from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.values import NoResponse, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation

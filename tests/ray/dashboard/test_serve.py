@@ -18,9 +18,9 @@ from controller.ray.dashboard import (
     ServeProbe,
     ServeProxy,
 )
-from controller.ray.dashboard.client.serve import proxy_health, serve_config_accepted, serve_state
-from controller.ray.dashboard.errors import RefusedByRay, UnusableResponse
-from controller.ray.dashboard.transport.transport import DashboardResponse
+from controller.ray.dashboard.serve import proxy_health, serve_config_accepted, serve_state
+from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.values import RefusedByRay, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import Fault

@@ -15,7 +15,7 @@ from controller.ray.dashboard import (
     NoSuchJob,
     Submitted,
 )
-from controller.ray.dashboard.errors import NoResponse, Unreachable, UnusableResponse
+from controller.ray.dashboard.values import NoResponse, Unreachable, UnusableResponse
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")

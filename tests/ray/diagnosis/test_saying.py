@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.ray.diagnosis.pod_diagnosis import saying
+from controller.ray.diagnosis.pod import saying
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.fleet.definition import RELIED_ON, RELIED_ON_IN_CLUSTERS
+from controller.ray.fleet.kind import RELIED_ON, RELIED_ON_IN_CLUSTERS
 from tests.ray.api.test_installed_definition import without
 from tests.ray.fleet.support import NEW, OLD, fleet, member, plan, told, writes
 

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.fleet.template import index_of
+from controller.ray.fleet.observe import index_of
 from controller.ray.permissions import granted
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import NOTHING, Create, JsonPatch, MergePatch

@@ -10,11 +10,10 @@ import msgspec
 from controller.ray.api import RayCluster, RayJob, SubmissionMode
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.head.stable_service import stable_head_service
-from controller.ray.job.attempt.cluster import cluster_body
+from controller.ray.head.service import stable_head_service
+from controller.ray.job.attempt import cluster_body
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
-from controller.ray.job.submitter.submission import submission
+from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
 from tests.ray.job.rayjobs import valid
 from tests.ray.pods.golden_pods import DEFAULTED
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.job.states import State
+from controller.ray.job.facts import State
 from controller.runtime.plan import Failure
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import JOB_ID, Scene

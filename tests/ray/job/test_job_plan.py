@@ -22,7 +22,7 @@ from controller.ray.dashboard import (
     SubmitJob,
     Submitted,
 )
-from controller.ray.job.attempt.cluster_changes import digest_of
+from controller.ray.job.attempt import digest_of
 from controller.runtime.kind import CreateError, LogText
 from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes

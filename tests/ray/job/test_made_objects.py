@@ -13,15 +13,10 @@ from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.raycluster import ClusterSpec, parse_spec
 from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.children.child_cluster import child_cluster_name
-from controller.ray.head.stable_service import stable_head_service_name
-from controller.ray.job.attempt.cluster import cluster_body
-from controller.ray.job.names import (
-    generated_submission_id,
-    submitter_name,
-)
-from controller.ray.job.settings import JobSettings
-from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
-from controller.ray.job.submitter.submission import submission
+from controller.ray.head.service import stable_head_service_name
+from controller.ray.job.attempt import cluster_body
+from controller.ray.job.settings import JobSettings, generated_submission_id, submitter_name
+from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
 from tests.ray.cluster.support import with_meta
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid
 

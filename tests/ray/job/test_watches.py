@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.job.watches import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
+from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
 from tests.ray.cluster.support import pod
 from tests.ray.job.rayjobs import job_manifest, rayjob
 from tests.ray.job.scenes import CLUSTER, cluster, head_pod

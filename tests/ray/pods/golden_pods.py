@@ -11,7 +11,7 @@ import msgspec
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.pods.replica_position import ReplicaPosition
+from controller.ray.pods.builder import ReplicaPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import yaml
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.pods.replica_position import ReplicaPosition
+from controller.ray.pods.builder import ReplicaPosition
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"

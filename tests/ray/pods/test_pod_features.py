@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.api.raycluster import AuthOptions
-from controller.ray.api.token import needs_token_secret, token_secret_name
+from controller.ray.api.raycluster import AuthOptions, needs_token_secret, token_secret_name
 from tests.ray.cluster.support import manifest
 from tests.ray.pods.golden_pods import built_pods
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.pods.start_command import (
+from controller.ray.pods.environment import (
     container_command,
     is_gpu,
     render_start_command,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
 
-from controller.ray.api.fields.replica_budget import ReplicaBudget
+from controller.ray.api.upgrade_strategy import ReplicaBudget
 from controller.ray.rolling import Permission, Unit, UnitGroup, take_turns
 from tests.ray.rolling.walk import RULES, after_progress, reachable, steps_to_the_end
 from tests.ray.rolling.world import Rules, units_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from controller.ray.api.fields.replica_budget import ReplicaBudget
+from controller.ray.api.upgrade_strategy import ReplicaBudget
 from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
 
 if TYPE_CHECKING:

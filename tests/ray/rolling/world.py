@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.ray.api.fields.replica_budget import ReplicaBudget
+from controller.ray.api.upgrade_strategy import ReplicaBudget
 from controller.ray.rolling import Budget, Moves, Permission, Unit, UnitGroup, next_moves
 
 if TYPE_CHECKING:

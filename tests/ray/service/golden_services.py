@@ -14,13 +14,12 @@ from controller.ray.api import RAYCLUSTERS, RayCluster, RayService
 from controller.ray.api import labels as keys
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.service.cluster.body import cluster_body
-from controller.ray.service.goal import read_goal
+from controller.ray.service.clusters import cluster_body
+from controller.ray.service.identity import load
 from controller.ray.service.kind import RayServiceKind
-from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.observation import ACTIVE, PENDING, read_goal
+from controller.ray.service.services import stable_services
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.stored_config import load
-from controller.ray.service.traffic.services import stable_services
 from tests.fakes.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods
 

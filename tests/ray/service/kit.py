@@ -23,11 +23,10 @@ from controller.ray.dashboard import (
     ServeDeployment,
     ServeState,
 )
-from controller.ray.head.incarnation import HeadIncarnation
-from controller.ray.service.goal import read_goal
-from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster
+from controller.ray.head.endpoint import HeadIncarnation
+from controller.ray.service.identity import load
+from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster, read_goal
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.stored_config import load
 from tests.integration.rayservices import serve_config, service_manifest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,12 +22,11 @@ from controller.ray.dashboard import (
     ServeDeployment,
     ServeState,
 )
-from controller.ray.service.cluster.body import cluster_body
-from controller.ray.service.goal import read_goal
+from controller.ray.service.clusters import cluster_body
+from controller.ray.service.identity import load
 from controller.ray.service.kind import RayServiceKind
-from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.observation import ACTIVE, PENDING, read_goal
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.stored_config import load
 from tests.fakes.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.ray.cluster.support import NOW, head

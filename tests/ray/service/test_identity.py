@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.service.cluster_identity import Origin, SpecChange, SpecIdentity
+from controller.ray.service.identity import Origin, SpecChange, SpecIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.ray.service.initializing import seconds_to_timeout
+from controller.ray.service.clusters import seconds_to_timeout
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import OLD, Scene, edition
 

@@ -10,27 +10,26 @@ import pytest
 
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.children.in_place import in_place_operations
+from controller.ray.children.child import in_place_operations
 from controller.ray.dashboard import ServeState
-from controller.ray.service.cluster.body import cluster_body
-from controller.ray.service.rollout.facts import (
+from controller.ray.service.clusters import cluster_body
+from controller.ray.service.facts import collect_facts
+from controller.ray.service.rollout import next_step
+from controller.ray.service.rollout_facts import (
+    FULL,
+    Change,
     ClusterFacts,
     GoalCluster,
     Options,
     RolloutFacts,
-    SelectedCluster,
-)
-from controller.ray.service.rollout.shares import FULL, Shares
-from controller.ray.service.rollout.steps import (
-    Change,
     RolloutWait,
+    SelectedCluster,
     SetPendingCapacity,
     SetPendingWeight,
+    Shares,
 )
-from controller.ray.service.rollout.transitions import next_step
-from controller.ray.service.serving.commands import put_configs
-from controller.ray.service.status.facts import collect_facts
-from controller.ray.service.status.transition import transition_patch
+from controller.ray.service.serve import put_configs
+from controller.ray.service.status import transition_patch
 from tests.integration.rayservices import serve_config
 from tests.ray.cluster.support import NOW
 from tests.ray.service.rollout.world import Cluster, Rules, World, calm_successor
@@ -48,7 +47,7 @@ from tests.ray.service.scenes import (
 )
 
 if TYPE_CHECKING:
-    from controller.ray.service.rollout.steps import RolloutStep
+    from controller.ray.service.rollout_facts import RolloutStep
 
 OLD_CONFIG = serve_config("old", replicas=2)
 NEW_CONFIG = serve_config("new", replicas=4) + "    ray_actor_options: {num_cpus: 0.5}\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import RayService
-from controller.ray.service.goal import read_goal
+from controller.ray.service.observation import read_goal
 from tests.integration.rayservices import service_manifest
 from tests.ray.job.rayjobs import changed
 from tests.ray.service.scenes import (

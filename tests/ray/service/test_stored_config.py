@@ -12,14 +12,18 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout.edits import keeps_outdated_cluster
-from controller.ray.service.rollout.facts import ClusterFacts, GoalCluster, RolloutFacts
-from controller.ray.service.stored_config import (
+from controller.ray.service.identity import (
     MOST_BYTES,
     ConfigTooLarge,
     UnreadableConfig,
     load,
     store,
+)
+from controller.ray.service.rollout_facts import (
+    ClusterFacts,
+    GoalCluster,
+    RolloutFacts,
+    keeps_outdated_cluster,
 )
 from controller.runtime.plan import MergePatch
 from tests.integration.rayservices import serve_config

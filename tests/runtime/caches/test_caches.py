@@ -14,12 +14,12 @@ from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
 from controller.runtime.caches.caches import Caches
-from controller.runtime.caches.optional import ASK, is_available
+from controller.runtime.caches.watches import ASK, is_available
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import Owned, References
 from controller.runtime.plan import Create, Delete, Target
-from informers.events import Replaced
+from informers.objects import Replaced
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition

@@ -7,7 +7,7 @@ import pytest
 
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS
-from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
+from controller.runtime.caches.watches import EnqueueHandler, own_key, owner_keys
 from controller.runtime.kind import Owned
 from informers import Tombstone
 from tests.runtime.kit import child

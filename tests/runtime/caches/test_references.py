@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, SECRETS
-from controller.runtime.caches.enqueue import owner_keys
+from controller.runtime.caches.watches import owner_keys
 from controller.runtime.kind import Owned, References
 
 

@@ -24,8 +24,8 @@ from controller.runtime.debug import (
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.snapshot import ExpectationSnapshot
 from controller.runtime.leaderelection.election import ElectionSnapshot
-from controller.runtime.metrics.loop_monitor import LoopLag
-from workqueue.snapshot import FailingKey, RunningKey
+from controller.runtime.metrics.metrics import LoopLag
+from workqueue.metrics import FailingKey, RunningKey
 
 HUGE = "x" * 1_000_000
 VALUE = 'not "hunter"'

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.runtime.debug import LIMIT, EventLoop, PageContent
-from controller.runtime.debug.page import DebugPage
 from controller.runtime.debug.server import LOOPBACK, DebugServer
+from controller.runtime.debug.shape import DebugPage
 from controller.runtime.errors import ManagerMisuse
 from tests.fakes.monitoring import serving
 

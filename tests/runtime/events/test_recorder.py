@@ -17,7 +17,6 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime.events import recorder as module
-from controller.runtime.events.object_turns import TRIES
 from controller.runtime.events.recorder import (
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
@@ -26,8 +25,7 @@ from controller.runtime.events.recorder import (
     Recorder,
     shorten,
 )
-from controller.runtime.events.series import REFRESH, SILENCE, SeriesKey
-from controller.runtime.events.spam_filter import BURST, RESERVED
+from controller.runtime.events.series import BURST, REFRESH, RESERVED, SILENCE, TRIES, SeriesKey
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.runtime.events import spam_filter
-from controller.runtime.events.spam_filter import BURST, REFILL, RESERVED, SpamFilter
+from controller.runtime.events import series
+from controller.runtime.events.series import BURST, REFILL, RESERVED, SpamFilter
 
 
 def passed(spam: SpamFilter, count: int, now: float, regarding: str = "a") -> int:
@@ -33,7 +33,7 @@ def test_T291_a_long_silence_fills_no_more_than_a_burst():
 
 
 def test_the_bucket_used_longest_ago_is_discarded(monkeypatch):
-    monkeypatch.setattr(spam_filter, "CAPACITY", 2)
+    monkeypatch.setattr(series, "CAPACITY", 2)
     spam = SpamFilter()
     for regarding in ("a", "b", "a", "c"):
         passed(spam, BURST, 0.0, regarding)

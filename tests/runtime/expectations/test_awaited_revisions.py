@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.kube.resources import PODS, SERVICES
-from controller.runtime.expectations.awaited_revisions import AwaitedRevisions
+from controller.runtime.expectations.tracker import AwaitedRevisions
 
 
 def test_keys_are_returned_once_when_their_revision_is_reached():

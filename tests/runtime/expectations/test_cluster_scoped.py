@@ -20,8 +20,8 @@ from controller.kube.resources import Resource
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.plan import Create, Target
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.failed_groups import WriteOutcome
+from controller.runtime.reconcile.writer import Writer
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, child, status_error
 from tests.runtime.recording import RecordingClient, RecordingExpectations

@@ -17,7 +17,7 @@ from controller.runtime.leaderelection import (
     Elector,
     awake_or_not,
 )
-from controller.runtime.leaderelection.lease import Lease
+from controller.runtime.leaderelection.lock import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable

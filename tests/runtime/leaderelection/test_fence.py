@@ -15,11 +15,10 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.kube.transport import Request
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.leaderelection import FencedTransport
-from controller.runtime.leaderelection.election import AlwaysLeader
-from controller.runtime.leaderelection.fence import while_leading
+from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.failed_groups import WriteOutcome
+from controller.runtime.reconcile.writer import Writer
 from tests.fakes.worlds import embedded_server
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create

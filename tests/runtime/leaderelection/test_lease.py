@@ -15,7 +15,7 @@ from controller.runtime.leaderelection import (
     LeaseLock,
     election_client,
 )
-from controller.runtime.leaderelection.lease import Lease, new_lease
+from controller.runtime.leaderelection.lock import Lease, new_lease
 from tests.fakes.worlds import World, embedded_server, virtual_wall
 from tests.faults.faulty_transport import DelayedRequest, FaultyTransport, Rule
 

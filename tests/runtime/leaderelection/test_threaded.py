@@ -16,21 +16,21 @@ from controller.runtime.leaderelection import (
     Elector,
     ThreadedElection,
     awake_or_not,
-    threaded,
+    election,
 )
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from controller.runtime.leaderelection.lease import Lease
+    from controller.runtime.leaderelection.lock import Lease
 
 pytestmark = pytest.mark.real_time
 
 TIMING = ElectionTiming(lease_seconds=2, renew_seconds=1.0, retry_seconds=0.1)
 
 
-def election(lock: SharedLock, identity: str = "a") -> ThreadedElection:
+def candidacy(lock: SharedLock, identity: str = "a") -> ThreadedElection:
     @asynccontextmanager
     async def candidate() -> AsyncIterator[Elector]:
         yield elector(lock, identity, TIMING, wall=lambda: datetime.now(UTC))
@@ -46,7 +46,7 @@ async def without_a_token() -> AsyncIterator[Elector]:
 
 async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
     lock = SharedLock()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
     time.sleep(2.5)  # noqa: ASYNC251  the loop is blocked for longer than the lease lasts
     assert made.is_leader()
@@ -60,7 +60,7 @@ async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
 
 async def test_M26_LE14_without_renewals_nothing_may_be_written_although_nobody_was_told():
     lock = SharedLock()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
     lock.delay = 60.0
     time.sleep(1.5)  # noqa: ASYNC251  as above
@@ -71,10 +71,10 @@ async def test_M26_LE14_without_renewals_nothing_may_be_written_although_nobody_
 
 
 async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(threaded, "_TOLERANCE", 0.3)
-    monkeypatch.setattr(threaded, "_JOIN", 0.1)
+    monkeypatch.setattr(election, "_TOLERANCE", 0.3)
+    monkeypatch.setattr(election, "_JOIN", 0.1)
     lock, hang = SharedLock(), threading.Event()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
 
     async def replace(body: dict[str, Any]) -> Lease:
@@ -93,7 +93,7 @@ async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.Monk
 
 async def test_LE8_a_release_waits_for_the_servers_answers():
     lock = SharedLock()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
     lock.delay = 0.1
     await made.release()
@@ -113,7 +113,7 @@ async def test_what_ends_the_thread_before_it_leads_is_raised():
 async def test_what_ends_the_candidate_before_it_leads_is_raised():
     lock = SharedLock()
     lock.failure = RuntimeError("a fault of ours")
-    made = election(lock)
+    made = candidacy(lock)
     with pytest.raises(RuntimeError, match="a fault of ours"):
         await made.acquire()
     await made.aclose()
@@ -125,7 +125,7 @@ async def test_a_thread_that_ended_a_moment_ago_can_be_stopped(
 ):
     lock = SharedLock()
     lock.failure = RuntimeError("a fault of ours")
-    made = election(lock)
+    made = candidacy(lock)
     others = set(threading.enumerate())
     acquiring = asyncio.create_task(made.acquire())
     await asyncio.sleep(0)
@@ -138,7 +138,7 @@ async def test_a_thread_that_ended_a_moment_ago_can_be_stopped(
 
 async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     lock = SharedLock()
-    leader, standby, third = (election(lock, name) for name in "abc")
+    leader, standby, third = (candidacy(lock, name) for name in "abc")
     await leader.acquire()
     waiting = asyncio.create_task(standby.acquire())
     ending = asyncio.create_task(third.acquire())
@@ -156,7 +156,7 @@ async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
 
 
 async def test_the_thread_has_a_name_and_keeps_no_process_alive():
-    made, others = election(SharedLock()), set(threading.enumerate())
+    made, others = candidacy(SharedLock()), set(threading.enumerate())
     await made.acquire()
     await made.acquire()
     (thread,) = set(threading.enumerate()) - others
@@ -168,16 +168,16 @@ async def test_the_thread_has_a_name_and_keeps_no_process_alive():
 
 async def test_LE8_an_election_that_is_only_ended_keeps_the_lease():
     lock = SharedLock()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
     await made.aclose()
     assert lock.holder == "a"
 
 
 async def test_what_ends_the_thread_while_it_leads_is_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(threaded, "_TOLERANCE", 60.0)
+    monkeypatch.setattr(election, "_TOLERANCE", 60.0)
     lock = SharedLock()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
     lock.failure = RuntimeError("a fault of ours")
     await asyncio.wait_for(made.lost(), 20)
@@ -186,9 +186,9 @@ async def test_what_ends_the_thread_while_it_leads_is_told(monkeypatch: pytest.M
 
 
 async def test_a_thread_that_hangs_does_not_hold_up_a_release(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(threaded, "_RELEASE", 0.1)
+    monkeypatch.setattr(election, "_RELEASE", 0.1)
     lock, hang = SharedLock(), threading.Event()
-    made = election(lock)
+    made = candidacy(lock)
     await made.acquire()
 
     async def read() -> None:

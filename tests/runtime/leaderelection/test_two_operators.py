@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lease import LEASES, new_lease
+from controller.runtime.leaderelection.lock import LEASES, new_lease
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world

@@ -12,8 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.runtime.metrics.collectors import ObjectCollector
-from controller.runtime.metrics.exposition import write_metrics
+from controller.runtime.metrics.collectors import ObjectCollector, write_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

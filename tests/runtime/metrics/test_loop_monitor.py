@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from controller.runtime.metrics.loop_monitor import LoopLag, Monitor
+from controller.runtime.metrics.metrics import LoopLag, Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

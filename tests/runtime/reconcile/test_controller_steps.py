@@ -21,12 +21,12 @@ from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.external import ExternalCommand, Subscription
 from controller.runtime.kind import Owned
+from controller.runtime.logs import ReconcileLog
 from controller.runtime.metrics.metrics import RuntimeMetrics
 from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.execution import PlanOutcome, Result
-from controller.runtime.reconcile.reconcile_log import ReconcileLog
 from tests.runtime.kit import NOW, child, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY

@@ -29,9 +29,9 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import Executor
+from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.writer import Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import (
     OWNER,

@@ -16,7 +16,7 @@ from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.expectations.questions import Questions
+from controller.runtime.expectations.owners import Questions
 from controller.runtime.plan import (
     NOTHING,
     Event,
@@ -31,13 +31,10 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
-from controller.runtime.reconcile.repairs.contested import CONTESTED_FIELDS
-from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
-from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL
-from controller.runtime.reconcile.status.held_children import HeldChild
-from controller.runtime.reconcile.writes.failed_groups import FailedGroups
-from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
-from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
+from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
+from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
+from controller.runtime.reconcile.writer import FAILED_UPDATE
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 

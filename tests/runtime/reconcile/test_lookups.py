@@ -14,7 +14,7 @@ from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.repairs.repairs import WHOLE
+from controller.runtime.reconcile.repairs import WHOLE
 from tests.runtime.kit import OWNER, child, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
 

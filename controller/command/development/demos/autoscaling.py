@@ -24,7 +24,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
-from controller.ray.api.ports import DASHBOARD_PORT
+from controller.ray.api.names import DASHBOARD_PORT
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:

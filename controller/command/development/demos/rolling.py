@@ -34,7 +34,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import KubeError
 from controller.kube.resources import CONFIG_MAPS, SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
-from controller.ray.api.ports import DASHBOARD_PORT
+from controller.ray.api.names import DASHBOARD_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,14 +12,14 @@ import msgspec
 from controller.command.manifests import load_one
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
+from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
     from pathlib import Path
 
-    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
+    from controller.ray.api.upgrade_strategy import RollingUpdate
 
 
 # The RayCluster that a demo upgrades, and the edits that it makes.

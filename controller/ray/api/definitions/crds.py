@@ -6,20 +6,56 @@ clients; the operator does not use it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.schemas.schema import definition, printed, served_version
-from controller.ray.api.definitions.custom_resource import custom_resource
+from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.schemas.object_schema import UnknownField, unknown_fields
+from controller.apimachinery.schemas.schema import (
+    definition,
+    printed,
+    served_version,
+    string,
+    struct,
+)
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
-from controller.ray.api.definitions.rayclusterfleet import fleet_spec, fleet_status
-from controller.ray.api.definitions.raycronjob import cron_job_spec, cron_job_status
-from controller.ray.api.definitions.rayjob import job_spec, job_status
-from controller.ray.api.definitions.rayservice import service_spec, service_status
+from controller.ray.api.definitions.rayjob import (
+    cron_job_spec,
+    cron_job_status,
+    job_spec,
+    job_status,
+)
+from controller.ray.api.definitions.rayservice import (
+    fleet_spec,
+    fleet_status,
+    service_spec,
+    service_status,
+)
+from controller.runtime.reconcile.definitions import UnknownFieldFinder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.apimachinery.schemas.schema import Column, Definition, Schema
+    from controller.ray.api.names import RayObject
+
+
+# The outermost level of the schema of every kind.
+
+
+def custom_resource(kind: str, description: str, spec: Schema, status: Schema) -> Schema:
+    """Return the `openAPIV3Schema` of `kind`."""
+    return struct(
+        description,
+        {
+            "apiVersion": string("Version of the schema of this object."),
+            "kind": string(f"{kind}."),
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": status,
+        },
+    )
+
 
 _AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
 _READY_REASON: Final = ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)
@@ -165,3 +201,83 @@ def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
         },
         "subresources": {"status": {}},
     }
+
+
+# The fields of RayClusters and RayJobs on which planners rely, wherever a kind embeds them.
+
+CLUSTER_FIELDS: Final = (
+    "workerGroupSpecs",
+    "workerGroupSpecs.replicas",
+    "workerGroupSpecs.minReplicas",
+    "workerGroupSpecs.numOfHosts",
+    "enableInTreeAutoscaling",
+)
+"""Fields of a cluster's specification that decide how many workers it has."""
+
+_JOB_FIELDS: Final = (
+    "suspend",
+    "managedBy",
+    "submissionMode",
+    "clusterSelector",
+    "backoffLimit",
+    "shutdownAfterJobFinishes",
+    "ttlSecondsAfterFinished",
+    "rayClusterSpec",
+    *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
+)
+"""Fields of a job's specification that decide whether, how often and where it runs.
+
+Those that decide what is deleted after it are among them.
+"""
+
+_RULES: Final = "deletionStrategy.deletionRules"
+
+
+def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
+    """Yield the fields of a job's specification at `path` on which the planner relies.
+
+    An older definition without deletion rules is harmless: it deletes nothing. Rules without their
+    delays would delete at once.
+    """
+    yield from (f"{path}.{field}" for field in _JOB_FIELDS)
+    if not schema.lacks(f"{path}.{_RULES}"):
+        yield f"{path}.{_RULES}.condition.ttlSeconds"
+
+
+# The pod templates in the specifications of Ray's kinds, and their unknown fields.
+
+
+def unknown_field_finder() -> UnknownFieldFinder:
+    """Return a function that finds the unknown fields in all pod templates of an object."""
+
+    def find(obj: RayObject, pod: ObjectSchema) -> Iterator[UnknownField]:
+        return template_fields(obj.spec, pod)
+
+    return UnknownFieldFinder(find)
+
+
+def template_fields(spec: Any, pod: ObjectSchema, path: str = "spec") -> Iterator[UnknownField]:
+    """Yield the unknown fields of all pod templates in the specification of any kind.
+
+    Args:
+        spec: plain data.
+        pod: the schema of pods.
+        path: path of `spec`.
+    """
+    schema = pod.part("metadata", "spec")
+    for where, template in pod_templates(mapping(spec), path):
+        yield from unknown_fields(template, schema, where)
+
+
+def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the pod templates of a specification, each with its path."""
+    yield f"{path}.headGroupSpec.template", dig(spec, "headGroupSpec", "template")
+    groups = spec.get("workerGroupSpecs")
+    for position, group in enumerate(cast("list[Any]", groups) if isinstance(groups, list) else ()):
+        yield f"{path}.workerGroupSpecs[{position}].template", mapping(group).get("template")
+    yield f"{path}.submitterPodTemplate", spec.get("submitterPodTemplate")
+    for name in ("rayClusterSpec", "rayClusterConfig", "jobTemplate"):
+        if name in spec:
+            yield from pod_templates(mapping(spec[name]), f"{path}.{name}")
+    if "template" in spec:
+        yield from pod_templates(mapping(dig(spec, "template", "spec")), f"{path}.template.spec")

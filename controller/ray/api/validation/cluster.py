@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,22 +23,25 @@ from controller.apimachinery.template import (
     service_problem,
 )
 from controller.ray.api import labels
-from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
-from controller.ray.api.fields.upgrade_strategy import strategy_in_force
-from controller.ray.api.fields.version import GROUP_PRIORITY_SINCE, is_at_least
-from controller.ray.api.names import MAX_CLUSTER_NAME
-from controller.ray.api.raycluster import parse_spec
-from controller.ray.api.validation.cluster_options import option_problems
-from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
-from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
-from controller.ray.api.validation.upgrade_strategy import strategy_problems
+from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
+from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
+from controller.ray.api.raycluster import ClusterMeta, RayCluster, parse_spec
+from controller.ray.api.upgrade_strategy import strategy_in_force
+from controller.ray.api.validation.context import (
+    AUTOSCALER_V2,
+    NameRule,
+    ValidationContext,
+    read_spec,
+    valid_or_problem,
+)
+from controller.ray.api.validation.options import option_problems, strategy_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
+    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, WorkerGroup
+
 
 _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
@@ -237,3 +240,32 @@ def _contradicting_status(context: ValidationContext) -> Iterator[Problem]:
 
 def _group(position: int) -> str:
     return f"spec.workerGroupSpecs[{position}]"
+
+
+# Checks a cluster's specification that is embedded in an object of another kind.
+
+
+def embedded_cluster_problem(
+    spec: Mapping[str, Any],
+    origin: str,
+    annotations: Mapping[str, str] | None,
+    gates: FeatureGates,
+) -> Problem | None:
+    """Return the problem of the cluster to be created; its field begins with `spec`.
+
+    Args:
+        spec: the cluster's specification.
+        origin: kind of the object.
+        annotations: annotations of the object, which the cluster inherits.
+        gates: the enabled features.
+    """
+    imagined = RayCluster(
+        metadata=ClusterMeta(
+            name="cluster",
+            labels={labels.ORIGIN_KIND: origin},
+            annotations=dict(annotations) if annotations is not None else None,
+        ),
+        spec=dict(spec),
+    )
+    result = validate_cluster(imagined, gates)
+    return result if isinstance(result, Problem) else None

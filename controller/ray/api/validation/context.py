@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from controller.apimachinery.custom_object import CustomObject
+from controller.apimachinery.names import is_dns_1035_label
+from controller.apimachinery.problem import Problem, together
+from controller.apimachinery.template import malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from controller.apimachinery.template import (
-        TemplateShape,
-    )
+    from controller.apimachinery.template import TemplateShape
     from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
@@ -48,3 +53,86 @@ class ValidationContext:
         variable = self.head.ray.variable(AUTOSCALER_V2)
         by_variable = variable is not None and variable.value in {"1", "true"}
         return by_variable or (options is not None and options.version == "v2")
+
+
+# Checks that an object's name is a valid prefix for the names of its children.
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """The rule for the names of a kind's objects.
+
+    Attributes:
+        limit: maximum characters.
+        noun: the object to create again under another name: `the cluster`.
+        reason: reason of the problem.
+        children: the objects whose names need the room that `limit` leaves.
+        named_after: children whose names begin with this one and may not begin with a digit.
+    """
+
+    limit: int
+    noun: str
+    reason: str
+    children: str = "clusters"
+    named_after: str = "services"
+
+    def problem(self, name: str) -> Problem | None:
+        """Return the problem of an object's name; None if it is valid."""
+        if len(name) > self.limit:
+            message = (
+                f"has {len(name)} characters; at most {self.limit} leave room for the names of its "
+                f"{self.children}: create {self.noun} under a shorter name"
+            )
+        elif not is_dns_1035_label(name):
+            message = (
+                "must consist of lower-case letters, digits and dashes and begin with a letter, "
+                f"because {self.named_after} are named after it: create {self.noun} under another "
+                "name"
+            )
+        else:
+            return None
+        return Problem("metadata.name", message, self.reason)
+
+
+# Reads the specification of an object, and checks it after its name.
+
+T = TypeVar("T", bound=CustomObject)
+Spec = TypeVar("Spec")
+
+
+def read_spec(obj: T, parse: Callable[[T], Spec]) -> Spec | Problem:
+    """Return the typed specification, or the problem of a field's type, which has no reason yet.
+
+    Args:
+        obj: the object.
+        parse: returns the typed specification or raises `msgspec.ValidationError`.
+    """
+    try:
+        return parse(obj)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec")
+
+
+def valid_or_problem(
+    obj: CustomObject,
+    name_rule: NameRule,
+    spec: Spec | Problem,
+    problems: Callable[[Spec], Iterable[Problem]],
+    reason: str,
+) -> Spec | Problem:
+    """Return the specification if the object is valid, else all of its problems as one.
+
+    Args:
+        obj: the object.
+        name_rule: the rule for its name.
+        spec: the result of `read_spec`.
+        problems: finds all problems of a specification, most basic first.
+        reason: of problems without one.
+    """
+    found = (spec,) if isinstance(spec, Problem) else problems(spec)
+    name = name_rule.problem(obj.metadata.name)
+    problem = together((*(() if name is None else (name,)), *found))
+    if problem is not None:
+        return problem.or_reason(reason)
+    assert not isinstance(spec, Problem)
+    return spec

@@ -8,22 +8,20 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
-from controller.ray.api.fields.crontab import InvalidSchedule
-from controller.ray.api.fields.schedule import parse_schedule
 from controller.ray.api.names import MAX_CRON_JOB_NAME
 from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
+from controller.ray.api.schedule import InvalidSchedule, parse_schedule
+from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 from controller.ray.api.validation.job import validate_job
-from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
     from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.fields.schedule import Schedule
     from controller.ray.api.raycronjob import CronJobSpec, RayCronJob
+    from controller.ray.api.schedule import Schedule
 
 INVALID: Final = "InvalidRayCronJobSpec"
 _NAME_RULE: Final = NameRule(

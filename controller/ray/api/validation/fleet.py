@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.fields.replica_budget import budget_problems
 from controller.ray.api.names import MAX_FLEET_NAME
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, parse_fleet_spec
-from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
-from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
+from controller.ray.api.upgrade_strategy import budget_problems
+from controller.ray.api.validation.cluster import embedded_cluster_problem
+from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

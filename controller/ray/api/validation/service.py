@@ -15,13 +15,12 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import service_problem
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
-from controller.ray.api.fields.initializing_timeout import InvalidTimeout, initializing_timeout
-from controller.ray.api.fields.serve_config import InvalidServeConfig, read_serve_config
 from controller.ray.api.names import MAX_SERVICE_NAME
+from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
 from controller.ray.api.rayservice import RayServiceSpec, UpgradeType, parse_service_spec
-from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
-from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
+from controller.ray.api.schedule import InvalidTimeout, initializing_timeout
+from controller.ray.api.validation.cluster import embedded_cluster_problem
+from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from controller.command.planning.text import duration, rolling_lines
 from controller.command.planning.upgrades import Rolling, RollingRecorder, rolling_update
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.api.fields.upgrade_strategy import RollingUpdate
+from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.runtime.plan import Create, Delete, MergePatch, Target
 
 PROVISO = "if they take as long as the present ones did"

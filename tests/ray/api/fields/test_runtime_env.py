@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apimachinery.user_yaml import InvalidYaml
-from controller.ray.api.fields.runtime_env import MOST_BYTES, read_runtime_env
+from controller.ray.api.ray_options import MOST_RUNTIME_ENV_BYTES, read_runtime_env
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n"
@@ -76,7 +76,7 @@ def test_text_without_a_value_is_an_empty_environment(text: str):
         (f"a: [{', '.join(['&a {? ' + 'x' * 60_000 + ' : 1}'] + ['*a'] * 9000)}]", "bytes"),
         ("a: {<<: 7}", "only mappings can be merged"),
         ("a: [" + "1," * 30_000 + "]", "more than 20000 values"),
-        ("a: " + "x" * MOST_BYTES, "bytes"),
+        ("a: " + "x" * MOST_RUNTIME_ENV_BYTES, "bytes"),
     ],
     ids=lambda value: value[:20].replace("\x00", "NUL").encode("ascii", "replace").decode(),
 )

@@ -7,7 +7,7 @@ import pytest
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import ClusterSpec, labels, validate_cluster
-from controller.ray.api.fields.upgrade_strategy import (
+from controller.ray.api.upgrade_strategy import (
     RayClusterUpgradeStrategy,
     RollingUpdate,
     strategy_in_force,

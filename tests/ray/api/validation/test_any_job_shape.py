@@ -13,7 +13,7 @@ import yaml
 from controller.apimachinery.problem import Problem
 from controller.ray.api import JobSpec, RayCluster
 from controller.ray.api.validation.job import validate_job
-from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.head.endpoint import read_cluster_spec
 from tests.ray.cluster.test_any_shape import ODD, paths, with_value
 from tests.ray.job.golden_jobs import made_for, stored
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import FeatureGates, JobSpec, RayJob, SubmissionMode
-from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from tests.ray.job.rayjobs import changed, job_manifest, rayjob, sample_jobs, valid
 from tests.samples import SAMPLES

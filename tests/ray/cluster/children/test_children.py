@@ -12,10 +12,10 @@ import yaml
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, ROUTES, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.children.writes import child_events
-from controller.ray.cluster.observed.children import Note
+from controller.ray.cluster.child_table import child_events
+from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.plan import BLOCKED_RETRY
-from controller.ray.cluster.status.conditions import ClusterConditions
+from controller.ray.cluster.rollout_memory import Note
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     NOW,

@@ -15,7 +15,7 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api.pod_state import is_head
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
+from controller.ray.cluster.deletion import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from tests.ray.cluster.deletion import redis

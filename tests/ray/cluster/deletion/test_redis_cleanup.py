@@ -16,8 +16,8 @@ import pytest
 
 from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
-from controller.ray.head.watches import OUR_JOBS
+from controller.ray.cluster.redis_cleanup import cleanup_job_name
+from controller.ray.head.endpoint import OUR_JOBS
 from controller.runtime.plan import Create
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import redis_cluster

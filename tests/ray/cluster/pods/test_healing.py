@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.cluster.pods.healing import Healer, healer, unhealthy_reason
+from controller.ray.cluster.pods import Healer, healer, unhealthy_reason
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import cluster, head, plan, pod, workers
 from tests.ray.cluster.test_plan import settled, verbs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.ray.cluster.pods.roles import sort_by_role
+from controller.ray.cluster.pods import sort_by_role
 from tests.ray.cluster.support import pod
 
 GROUPS = ("small", "Large")

@@ -11,7 +11,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
+from controller.ray.diagnosis.pod import SLOW_AFTER
 from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.plan import Create, Failure, StatusPatch, Target
 from tests.ray.cluster.support import (

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import labels
-from controller.ray.cluster.observed.ray_view import RayView
-from controller.ray.cluster.observed.rollout import Verdict
-from controller.ray.cluster.status.conditions import ClusterConditions
-from controller.ray.cluster.status.rolling_report import (
-    set_upgrading,
-    upgrade_events,
-    upgrade_status,
-)
+from controller.ray.cluster.conditions import ClusterConditions
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
+from controller.ray.cluster.rollout_memory import Verdict
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

@@ -15,7 +15,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.observed.children import Note
+from controller.ray.cluster.rollout_memory import Note
 from controller.runtime.plan import (
     Create,
     Delete,

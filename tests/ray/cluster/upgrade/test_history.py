@@ -12,8 +12,8 @@ from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS, PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.upgrade.history import KEPT, LARGEST, history_notes
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.cluster.revision_history import KEPT, LARGEST, history_notes
+from controller.ray.pods.hashes import template_digest
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete, Failure, Replace
 from tests.ray.cluster.support import (

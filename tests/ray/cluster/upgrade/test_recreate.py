@@ -10,7 +10,7 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.pods.hashes.template_hash import recreate_digest
+from controller.ray.pods.hashes import recreate_digest
 from controller.runtime.plan import Create, Delete, LiveList, MergePatch
 from tests.ray.cluster.support import cluster, head, manifest, plan, workers, writes
 from tests.ray.cluster.test_plan import conditions, settled, suspension, verbs, with_status

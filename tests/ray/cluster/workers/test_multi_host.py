@@ -12,10 +12,9 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.observed.multi_host_replicas import are_multi_host, read_replicas
-from controller.ray.cluster.workers.multi_host import missing_hosts, pods_to_delete
-from controller.ray.cluster.workers.scale_down import ScaleDownRules
-from controller.ray.cluster.workers.writes import ABREAST
+from controller.ray.cluster.observation import are_multi_host, read_replicas
+from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, replica_pods_to_delete
+from controller.ray.cluster.workers import ABREAST
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     cluster,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.ray.pods.replica_position import ReplicaPosition
+    from controller.ray.pods.builder import ReplicaPosition
     from controller.runtime.plan import Plan
     from tests.fakes.reads import FakeReads
 
@@ -227,7 +226,7 @@ def test_a_slice_is_as_bad_as_its_worst_host():
     pending = host("b", 1, phase="Pending", ready=False)
     newest = whole("c", created="2026-08-20T09:30:00Z")
     pods = [*whole("a"), host("b", 0), pending, host("b", 2), *newest]
-    order = pods_to_delete(spec, read_replicas(pods), {}, SHRINK)
+    order = replica_pods_to_delete(spec, read_replicas(pods), {}, SHRINK)
     assert [v.pod.metadata.name for v in order] == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
 
 
@@ -243,7 +242,7 @@ def test_the_order_of_the_cache_decides_nothing(
 
     def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition]]:
         slices = read_replicas(present)
-        chosen = pods_to_delete(spec, slices, {}, SHRINK)
+        chosen = replica_pods_to_delete(spec, slices, {}, SHRINK)
         places = missing_hosts(spec, slices, {}, owner_uid="u", revision="1", batch=64)
         return [v.pod.metadata.name for v in chosen], places
 
@@ -268,7 +267,7 @@ def test_slices_never_overshoot_and_never_stay_halves(
         for n, i, s in drawn
     ]
     spec, slices = group(replicas, numOfHosts=3), read_replicas(pods)
-    doomed = {v.pod.metadata.name for v in pods_to_delete(spec, slices, begun, SHRINK)}
+    doomed = {v.pod.metadata.name for v in replica_pods_to_delete(spec, slices, begun, SHRINK)}
     places = missing_hosts(spec, slices, begun, owner_uid="u", revision="1", batch=64)
     kept = [each for each in slices if not {p.metadata.name for p in each.pods} & doomed]
     completed = {place.replica_name for place in places}

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
-from controller.ray.cluster.pods.healing import unhealthy_reason
-from controller.ray.cluster.workers.scale_down import (
+from controller.ray.cluster.pods import unhealthy_reason
+from controller.ray.cluster.scale_down import (
     ScaleDownRules,
     deletion_order,
     free_indices,
     pods_to_delete,
 )
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import pod, workers
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from controller.apimachinery.conditions import rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
-from controller.ray.cluster.observed.rollout import DRAINED
 from controller.ray.cluster.plan import plan_cluster
+from controller.ray.cluster.rollout_memory import DRAINED
 from controller.ray.dashboard import DrainNodes, RayNode
 from controller.runtime.plan import Delete, MergePatch
 from tests.ray.cluster.support import NOW
@@ -26,7 +26,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observed.ray_view import RayView
+    from controller.ray.cluster.ray_view import RayView
     from controller.runtime.plan import Plan, Write
 
 SERVES, SERVES_NOT = {labels.SERVE: "true"}, {labels.SERVE: "false"}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.dashboard.client import nodes, serve
-from controller.ray.dashboard.client import responses as answers
+from controller.ray.dashboard import client, serve
+from controller.ray.dashboard import responses as answers
 from tests.ray.dashboard.recorded import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.ray.dashboard.transport.transport import DashboardResponse
+    from controller.ray.dashboard.transport import DashboardResponse
 
 JOB = "demo-long"
 """The job that is asked about."""
@@ -23,7 +23,7 @@ READS: dict[str, Callable[[DashboardResponse], object]] = {
     "deletion": lambda answer: answers.deletion(answer, JOB),
     "version": answers.version,
     "gcs_health": answers.gcs_health,
-    "nodes": nodes.nodes,
+    "nodes": client.nodes,
     "serve_state": serve.serve_state,
     "serve_config_accepted": serve.serve_config_accepted,
 }

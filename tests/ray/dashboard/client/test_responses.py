@@ -19,16 +19,16 @@ from controller.ray.dashboard import (
     RayVersion,
     Submitted,
 )
-from controller.ray.dashboard.client import responses as answers
-from controller.ray.dashboard.client.responses import MAX_MESSAGE
-from controller.ray.dashboard.errors import (
+from controller.ray.dashboard import responses as answers
+from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.values import (
     DashboardError,
     NotAuthorized,
     Redirected,
     RefusedByRay,
     UnusableResponse,
 )
-from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import NAMES, recorded
 

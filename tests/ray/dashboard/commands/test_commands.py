@@ -19,7 +19,7 @@ from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
 if TYPE_CHECKING:
     from controller.ray.dashboard import DashboardClient
-    from controller.ray.dashboard.client.values import CommandValue
+    from controller.ray.dashboard.probes import CommandValue
 
 
 @dataclass(frozen=True, slots=True)

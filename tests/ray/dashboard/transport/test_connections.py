@@ -25,9 +25,9 @@ from controller.ray.dashboard import (
     ServeProxy,
     Submitted,
 )
-from controller.ray.dashboard.client.client import MAX_RESPONSE
-from controller.ray.dashboard.connector import TOKEN_KEY, Connector
-from controller.ray.dashboard.errors import (
+from controller.ray.dashboard.client import MAX_RESPONSE, TOKEN_KEY, Connector
+from controller.ray.dashboard.transport import DirectTransports, ProxiedTransport
+from controller.ray.dashboard.values import (
     DashboardError,
     NoResponse,
     Redirected,
@@ -35,9 +35,7 @@ from controller.ray.dashboard.errors import (
     Unreachable,
     UnusableResponse,
 )
-from controller.ray.dashboard.transport.direct import DirectTransports
-from controller.ray.dashboard.transport.proxied import ProxiedTransport
-from controller.ray.pods.features import authentication
+from controller.ray.pods import features
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
 
@@ -302,4 +300,4 @@ async def test_without_its_token_a_head_cannot_be_reached(step, words: str):
 
 
 def test_the_key_of_the_token_is_that_of_the_clusters():
-    assert TOKEN_KEY == authentication.TOKEN_KEY
+    assert TOKEN_KEY == features.TOKEN_KEY

@@ -11,7 +11,7 @@ import pytest
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.rayjob import DeletionPolicy
 from controller.ray.api.validation.deletion_strategy import deletion_holes
-from controller.ray.job.cleanup.deletion_rules import (
+from controller.ray.job.cleanup import (
     DueDeletion,
     FinishedJob,
     RemainingCluster,

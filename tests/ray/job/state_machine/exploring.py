@@ -11,7 +11,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.job.state_machine.facts import JobFacts
+from controller.ray.job.facts import JobFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.ray.job.state_machine.facts import (
+from controller.ray.job.facts import (
     ClusterFact,
+    FailureReason,
     HeadFact,
     JobFacts,
     OutageLength,
     RayFact,
+    State,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.transitions import DueTransition, next_step
-from controller.ray.job.states import State
+from controller.ray.job.table import DueTransition, next_step
 from tests.ray.job.state_machine.exploring import explore
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}

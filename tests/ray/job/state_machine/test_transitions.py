@@ -8,22 +8,17 @@ from typing import Any
 
 import pytest
 
-from controller.ray.job.state_machine.facts import (
+from controller.ray.job.facts import (
     ClusterFact,
+    FailureReason,
     HeadFact,
     JobFacts,
     OutageLength,
     RayFact,
+    State,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.transitions import (
-    TABLE,
-    DueTransition,
-    after_failure,
-    next_step,
-)
-from controller.ray.job.states import State
+from controller.ray.job.table import TABLE, DueTransition, after_failure, next_step
 from tests.ray.job.state_machine.exploring import explore, values
 
 RUNNING: dict[str, Any] = {

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.apimachinery.redaction import last_error
-from controller.ray.api.validation.submission import open_quotes
-from controller.ray.job.submitter.script import Dashboard, submission_script
+from controller.ray.api.validation.job import open_quotes
+from controller.ray.job.submitter import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid
 
 if TYPE_CHECKING:

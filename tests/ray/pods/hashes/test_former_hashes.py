@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from controller.ray.pods.hashes.field_digests import changed_fields, field_digests
-from controller.ray.pods.hashes.template_hash import (
+from controller.ray.pods.hashes import (
     FORMER,
+    changed_fields,
     digest,
+    field_digests,
     is_comparable,
     is_outdated,
     recreate_digest,

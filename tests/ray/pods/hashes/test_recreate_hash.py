@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ray.pods.hashes.template_hash import recreate_digest
+from controller.ray.pods.hashes import recreate_digest
 from tests.ray.api.definitions.test_definitions import kuberay, schema
 
 if TYPE_CHECKING:

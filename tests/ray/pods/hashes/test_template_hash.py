@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.pods.hashes.template_hash import (
-    digest,
-    is_outdated,
-    recreate_digest,
-    template_digest,
-)
+from controller.ray.pods.hashes import digest, is_outdated, recreate_digest, template_digest
 from tests.ray.cluster.support import manifest
 
 if TYPE_CHECKING:

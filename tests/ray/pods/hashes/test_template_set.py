@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from controller.ray.pods.hashes.template_set import groups_only_in, templates_of, with_templates
+from controller.ray.pods.hashes import groups_only_in, templates_of, with_templates
 
 POD = {"spec": {"containers": [{"name": "ray", "image": "ray:1"}]}}
 NEW_POD = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}

@@ -11,9 +11,9 @@ import pytest
 from controller.apimachinery.problem import Problem
 from controller.ray.api import RayCluster
 from controller.ray.api.rayservice import RayService
-from controller.ray.children.in_place import in_place_operations
-from controller.ray.service.cluster.body import cluster_body
-from controller.ray.service.goal import read_goal
+from controller.ray.children.child import in_place_operations
+from controller.ray.service.clusters import cluster_body
+from controller.ray.service.observation import read_goal
 from tests.integration.rayservices import service_manifest
 from tests.ray.service.kit import SETTINGS
 

@@ -9,10 +9,10 @@ import pytest
 
 from controller.kube.objects import OwnerReference
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.rollout.facts import GoalCluster
-from controller.ray.service.status.facts import collect_facts
-from controller.ray.service.status.readiness import first_cause
+from controller.ray.service.readiness import first_cause
+from controller.ray.service.rollout_facts import GoalCluster
 from controller.runtime.plan import Create
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import NEW, OLD, SETTINGS, Scene, edition

@@ -7,8 +7,13 @@ from dataclasses import replace
 import pytest
 
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout.edits import keeps_outdated_cluster
-from controller.ray.service.rollout.facts import NO_CLUSTER, ClusterFacts, GoalCluster, RolloutFacts
+from controller.ray.service.rollout_facts import (
+    NO_CLUSTER,
+    ClusterFacts,
+    GoalCluster,
+    RolloutFacts,
+    keeps_outdated_cluster,
+)
 
 RUNS = ClusterFacts(recorded=True, exists=True)
 KEPT = RolloutFacts(strategy=UpgradeType.NONE, goal=GoalCluster.OTHER, active=RUNS)

@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout.edits import edited_cluster
-from controller.ray.service.rollout.facts import GoalCluster, Options, SelectedCluster
-from controller.ray.service.rollout.shares import FULL, safe_weight
-from controller.ray.service.rollout.steps import (
+from controller.ray.service.rollout import next_step
+from controller.ray.service.rollout_facts import (
+    FULL,
     Change,
+    GoalCluster,
+    Options,
     RolloutWait,
+    SelectedCluster,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
+    edited_cluster,
+    safe_weight,
 )
-from controller.ray.service.rollout.transitions import next_step
 from tests.ray.service.rollout.world import (
     Rules,
     Sight,
@@ -43,7 +46,7 @@ from tests.ray.service.rollout.world import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.ray.service.rollout.facts import RolloutFacts
+    from controller.ray.service.rollout_facts import RolloutFacts
 
 NEW, STEPWISE, NONE = UpgradeType.NEW_CLUSTER, UpgradeType.INCREMENTAL, UpgradeType.NONE
 QUICK = [

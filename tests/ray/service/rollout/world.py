@@ -13,24 +13,22 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout.facts import (
+from controller.ray.service.rollout import next_step, wanted_selection
+from controller.ray.service.rollout_facts import (
+    FULL,
+    Change,
     ClusterFacts,
     GoalCluster,
     Options,
     RolloutFacts,
-    SelectedCluster,
-)
-from controller.ray.service.rollout.selection import wanted_selection
-from controller.ray.service.rollout.shares import FULL, Shares
-from controller.ray.service.rollout.steps import (
-    Change,
     RolloutStep,
     RolloutWait,
+    SelectedCluster,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
+    Shares,
 )
-from controller.ray.service.rollout.transitions import next_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,14 +9,14 @@ import pytest
 
 from controller.ray.api.labels import DRAINING_SINCE
 from controller.ray.dashboard import ProbeObservation, ProxyHealth, ServeState
-from controller.ray.service.serving.commands import put_configs
-from controller.ray.service.serving.proxies import (
+from controller.ray.service.proxies import (
     accepts_requests,
     gated_pods,
+    label_pods,
     proxy_on,
     serve_state,
 )
-from controller.ray.service.serving.serve_label import label_pods
+from controller.ray.service.serve import put_configs
 from controller.ray.service.settings import ServiceSettings
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
-from controller.ray.dashboard.client.serve import serve_state
-from controller.ray.service.serving.readiness import Readiness, is_deployed, judge
-from controller.ray.service.stored_config import StoredConfig
+from controller.ray.dashboard.serve import serve_state
+from controller.ray.service.identity import StoredConfig
+from controller.ray.service.serve import Readiness, is_deployed, judge
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated_serve import scaled
 

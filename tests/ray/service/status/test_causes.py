@@ -19,16 +19,15 @@ from controller.ray.dashboard import (
     ServeApplication,
     ServeState,
 )
-from controller.ray.service.cluster.writes import stamp_reported
-from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
+from controller.ray.service.clusters import stamp_reported
+from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
 from controller.ray.service.plan import plan_service
-from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
-from controller.ray.service.serving.serve_label import label_pods
-from controller.ray.service.status.current_status import RECORDED_WITHIN, current_status
-from controller.ray.service.status.facts import collect_facts
-from controller.ray.service.status.readiness import first_cause
-from controller.ray.service.status.transition import transition_patch
+from controller.ray.service.proxies import label_pods
+from controller.ray.service.readiness import first_cause
+from controller.ray.service.rollout_facts import Change, SetActiveCapacity, SetPendingCapacity
+from controller.ray.service.settings import ROLLBACK_IN_PROGRESS
+from controller.ray.service.status import RECORDED_WITHIN, current_status, transition_patch
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Failure, MergePatch, Target
 from tests.integration.rayservices import condition

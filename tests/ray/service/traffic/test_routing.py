@@ -13,11 +13,11 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
-from controller.ray.service.rollout.steps import RolloutWait
-from controller.ray.service.rollout.transitions import next_step
-from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
-from controller.ray.service.traffic.gateway import backend, route
-from controller.ray.service.traffic.routing import (
+from controller.ray.service.facts import collect_facts, seconds_to_next_shift
+from controller.ray.service.rollout import next_step
+from controller.ray.service.rollout_facts import RolloutWait
+from controller.ray.service.services import backend, route
+from controller.ray.service.traffic import (
     NOT_INSTALLED,
     routed_clusters,
     routing_problem,

@@ -7,15 +7,13 @@ from dataclasses import replace
 import pytest
 
 from controller.runtime.plan import Plan
-from controller.runtime.reconcile.definitions.definition_guard import (
-    is_left_as_it_is,
-    leave_as_it_is,
-    remember,
-)
-from controller.runtime.reconcile.definitions.installed_definition import (
+from controller.runtime.reconcile.definitions import (
     EVENT_INTERVAL,
     InstalledDefinition,
     ReadGeneration,
+    is_left_as_it_is,
+    leave_as_it_is,
+    remember,
 )
 from tests.runtime.kit import child
 

@@ -15,7 +15,7 @@ from controller.apimachinery.schemas.object_schema import ObjectSchema, SchemaNo
 from controller.kube.resources import Resource
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.definitions.installed_definition import (
+from controller.runtime.reconcile.definitions import (
     DEFINITION_COMPLETE,
     REMEDY,
     DefinitionReader,

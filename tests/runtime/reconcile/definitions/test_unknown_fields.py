@@ -14,7 +14,7 @@ from controller.apimachinery.schemas.object_schema import ObjectSchema, SchemaNo
 from controller.kube.resources import PODS
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.definitions.unknown_fields import (
+from controller.runtime.reconcile.definitions import (
     UnknownFieldFinder,
     describe,
     set_fields_known,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from controller.runtime.reconcile.repairs.contested import with_contested
-from controller.runtime.reconcile.repairs.repairs import Repair
+from controller.runtime.reconcile.repairs import Repair, with_contested
 from tests.runtime.kit import NOW, target
 
 READY = {"type": "Ready", "status": "True"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.reconcile.repairs.field_managers import other_writer
+from controller.runtime.reconcile.repairs import other_writer
 
 TYPE = {"f:spec": {"f:type": {}}}
 LABEL = {"f:metadata": {"f:labels": {"f:a": {}}}}

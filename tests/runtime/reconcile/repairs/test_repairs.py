@@ -17,7 +17,7 @@ from controller.runtime.plan import (
     Replace,
     Target,
 )
-from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, LASTS, Repair, Repairs
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, LASTS, Repair, Repairs
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from controller.kube.objects import KubeObject, ObjectMeta, View
-from controller.runtime.reconcile.error_condition import error_status
-from controller.runtime.reconcile.status.changes import (
+from controller.runtime.reconcile.status import (
     changes_only_messages,
     conditions_in,
+    error_status,
     keep_messages,
     stored_status,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Event, MergePatch
-from controller.runtime.reconcile.status.commit import status_commit
+from controller.runtime.reconcile.status import status_commit
 from tests.runtime.kit import child, target
 
 

@@ -6,11 +6,7 @@ from typing import Any
 
 from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import StatusPatch
-from controller.runtime.reconcile.status.decision import (
-    MESSAGE_INTERVAL,
-    StatusDecision,
-    StatusDecisions,
-)
+from controller.runtime.reconcile.status import MESSAGE_INTERVAL, StatusDecision, StatusDecisions
 from tests.runtime.widgets import Widget, WidgetStatus
 
 META = ObjectMeta(name="f", namespace="default", uid="u")

@@ -11,8 +11,13 @@ import pytest
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.plan import Failure, Plan, Target
-from controller.runtime.reconcile.writes.failed_groups import WAITS, FailedGroups, group_of
-from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
+from controller.runtime.reconcile.failed_groups import (
+    WAITS,
+    FailedGroups,
+    WriteOutcome,
+    WriteResult,
+    group_of,
+)
 from tests.runtime.kit import create, delete, patch, status_error, target
 
 if TYPE_CHECKING:

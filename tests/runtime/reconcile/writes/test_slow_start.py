@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.resources import SECRETS
-from controller.runtime.reconcile.writes.slow_start import SlowStart
+from controller.runtime.reconcile.execution import SlowStart
 from tests.runtime.kit import create, delete, target
 
 if TYPE_CHECKING:

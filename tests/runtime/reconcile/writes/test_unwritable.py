@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.runtime.plan import Event, Failure, JsonPatch
-from controller.runtime.reconcile.writes.unwritable import UnwritableObjects
+from controller.runtime.reconcile.writer import UnwritableObjects
 from tests.runtime.kit import patch, target
 
 METADATA = patch()

@@ -14,8 +14,8 @@ from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown,
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace
-from controller.runtime.reconcile.writes.result import LONGEST_QUOTE, WriteOutcome, WriteResult
-from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.reconcile.failed_groups import LONGEST_QUOTE, WriteOutcome, WriteResult
+from controller.runtime.reconcile.writer import Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations

@@ -12,17 +12,17 @@ from controller.apimachinery.conditions import ConditionSet, rfc3339
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.observed.ray_view import ASSUMED, RayView
-from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
-from controller.ray.cluster.upgrade.rolling.turns import set_turns
+from controller.ray.cluster.ray_view import ASSUMED, RayView
+from controller.ray.cluster.rolling import decide, with_rollout
+from controller.ray.cluster.rolling_units import set_turns
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.observed.rollout import Rollout
+    from controller.ray.cluster.rollout_memory import Rollout
 
 IMAGE = "rayproject/ray:2.60.0"
 OLD = "1-OF-AN-OLDER-TEMPLATE"

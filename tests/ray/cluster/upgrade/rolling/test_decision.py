@@ -11,15 +11,13 @@ import pytest
 
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
-from controller.ray.cluster.doubts.confirmation import confirmation_of
-from controller.ray.cluster.held_deletions import held_deletions
-from controller.ray.cluster.observed.ray_view import RayView
-from controller.ray.cluster.observed.revision_history import RevisionHistory
-from controller.ray.cluster.observed.rollout import Rollout, Verdict
+from controller.ray.cluster.held_deletions import confirmation_of, held_deletions
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout_memory import RevisionHistory, Rollout, Verdict
 from controller.ray.dashboard import RayNode
-from controller.ray.pods.hashes.template_hash import template_digest
+from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,

@@ -11,12 +11,11 @@ import pytest
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.observed.drain_memory import DrainMemory
-from controller.ray.cluster.observed.pod_history import PodHistory
-from controller.ray.cluster.observed.ray_view import RayView
-from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
+from controller.ray.cluster.observation import DrainMemory, PodHistory
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
-from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controller.ray.api import labels
-from controller.ray.cluster.doubts.confirmation import confirmation_of
-from controller.ray.cluster.upgrade.rolling.explanation import is_explained
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+from controller.ray.cluster.held_deletions import confirmation_of
+from controller.ray.cluster.rolling import is_explained
+from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import with_meta
 from tests.ray.cluster.upgrade.rolling.scenes import (
     observed_object,

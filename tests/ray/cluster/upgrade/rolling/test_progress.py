@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from controller.kube.objects import Condition
-from controller.ray.cluster.observed.pod_history import Losses, PodHistory
+from controller.ray.cluster.observation import Losses, PodHistory
 from controller.ray.dashboard import CommandExpired, CommandRefused
-from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import labels
-from controller.ray.cluster.upgrade.rolling.stamps import (
-    hides_an_edit,
-    stamp_writes,
-    unstamped_pods,
-)
-from controller.ray.head.identity import worker_scope
-from controller.ray.pods.hashes.template_hash import UNKNOWN
+from controller.ray.cluster.rolling_units import hides_an_edit, stamp_writes, unstamped_pods
+from controller.ray.head.endpoint import worker_scope
+from controller.ray.pods.hashes import UNKNOWN
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import pod
 from tests.ray.cluster.upgrade.rolling.scenes import (

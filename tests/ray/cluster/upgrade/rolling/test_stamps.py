@@ -8,7 +8,7 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.pods.hashes.template_hash import UNKNOWN, template_digest
+from controller.ray.pods.hashes import UNKNOWN, template_digest
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import cluster, head, manifest, plan, workers
 from tests.ray.cluster.test_plan import settled

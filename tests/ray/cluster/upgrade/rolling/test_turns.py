@@ -8,7 +8,7 @@ import pytest
 
 from controller.apimachinery.conditions import ConditionSet, find_condition
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.upgrade.rolling.turns import recorded_turns, set_turns
+from controller.ray.cluster.rolling_units import recorded_turns, set_turns
 from controller.ray.settings import ClusterSettings
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import NOW, cluster, with_status

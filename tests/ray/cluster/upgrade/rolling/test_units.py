@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import labels
-from controller.ray.cluster.observed.drain_memory import DrainMemory
-from controller.ray.cluster.observed.pod_history import PodHistory
-from controller.ray.cluster.observed.ray_view import ASSUMED, RayView, observe_ray
-from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.cluster.observation import DrainMemory, PodHistory
+from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
 from tests.ray.cluster.support import pod, reads
 from tests.ray.cluster.upgrade.rolling.scenes import (
@@ -34,7 +33,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.observed.rollout import PodUnits
+    from controller.ray.cluster.rollout_memory import PodUnits
     from controller.ray.rolling import Unit
 
 STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.ray.cluster.upgrade.rolling.versions import (
-    Compatibility,
-    ImageVersion,
-    RunningRay,
-)
+from controller.ray.cluster.rolling_units import Compatibility, ImageVersion, RunningRay
 
 SAME, DIFFERENT, UNKNOWN = Compatibility.SAME, Compatibility.DIFFERENT, Compatibility.UNKNOWN
 

@@ -1,1 +1,0 @@
-"""Parses values of single fields and annotations that users write."""

@@ -1,0 +1,296 @@
+"""Validation of the options of a cluster: fault tolerance, protection, upgrades and others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import plain_path
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import EMBEDDED_STORAGE
+from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
+from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.apimachinery.template import ContainerShape
+    from controller.ray.api.raycluster import GcsFaultToleranceOptions
+    from controller.ray.api.validation.context import ValidationContext
+
+
+# Checks that GCS fault tolerance is configured once and without contradictions.
+
+_OPTIONS: Final = "spec.gcsFaultToleranceOptions"
+_PARAMETERS: Final = "spec.headGroupSpec.rayStartParams"
+_HEAD_POD: Final = "spec.headGroupSpec.template.spec"
+_HEAD_ENV: Final = f"{_HEAD_POD}.containers[0].env"
+_STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
+
+
+def fault_tolerance_problems(context: ValidationContext) -> Iterator[Problem]:
+    """Yield all problems of fault tolerance."""
+    options = context.spec.gcs_fault_tolerance_options
+    if options is None:
+        yield from _address_without_options(context)
+    else:
+        yield from _said_twice(context)
+        yield from _backend(context, options)
+    yield from _redis_username(context)
+
+
+def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
+    legacy = context.annotations.get(labels.FT_ENABLED, "").lower() == "true"
+    if not legacy and context.head.ray.variable("RAY_REDIS_ADDRESS"):
+        yield Problem(
+            f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]",
+            f"has no effect without fault tolerance; use {_OPTIONS}.redisAddress",
+        )
+
+
+def _said_twice(context: ValidationContext) -> Iterator[Problem]:
+    """Yield settings that both options and older annotations contain (behaviour 19)."""
+    if context.annotations.get(labels.FT_ENABLED):
+        yield Problem(
+            f"metadata.annotations[{labels.FT_ENABLED}]",
+            f"says the same as {_OPTIONS}; remove the annotation",
+        )
+    if (context.spec.head_group_spec.ray_start_params or {}).get("redis-password"):
+        yield Problem(f"{_PARAMETERS}[redis-password]", f"use {_OPTIONS}.redisPassword")
+    for name, instead in (
+        ("REDIS_PASSWORD", "redisPassword"),
+        ("RAY_REDIS_ADDRESS", "redisAddress"),
+    ):
+        if context.head.ray.variable(name):
+            yield Problem(f"{_HEAD_ENV}[{name}]", f"use {_OPTIONS}.{instead} instead")
+    if context.annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE):
+        yield Problem(
+            f"metadata.annotations[{labels.EXTERNAL_STORAGE_NAMESPACE}]",
+            f"use {_OPTIONS}.externalStorageNamespace instead",
+        )
+
+
+def _backend(context: ValidationContext, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
+    if options.embedded:
+        if not context.gates.enabled(EMBEDDED_STORAGE):
+            yield Problem(
+                f"{_OPTIONS}.backend", f"rocksdb needs the feature gate {EMBEDDED_STORAGE}"
+            )
+        yield from _embedded_storage(options)
+        yield from _operators_own(context)
+    elif options.storage is not None:
+        yield Problem(f"{_OPTIONS}.storage", "is for backend rocksdb; Redis keeps its own storage")
+
+
+def _embedded_storage(options: GcsFaultToleranceOptions) -> Iterator[Problem]:
+    redis_only = {
+        "redisAddress": bool(options.redis_address),
+        "redisUsername": options.redis_username is not None,
+        "redisPassword": options.redis_password is not None,
+        "externalStorageNamespace": bool(options.external_storage_namespace),
+    }
+    for field, is_set in redis_only.items():
+        if is_set:
+            yield Problem(f"{_OPTIONS}.{field}", "is for backend redis; remove it")
+    storage = options.storage
+    if storage is None or not storage.claim_name:
+        return
+    if storage.size is not None or storage.storage_class_name is not None or storage.access_modes:
+        yield Problem(
+            f"{_OPTIONS}.storage.claimName",
+            "names an existing claim; size, storageClassName and accessModes are for a new one",
+        )
+
+
+def _operators_own(context: ValidationContext) -> Iterator[Problem]:
+    """Yield variables and volumes of the head that the operator sets for embedded storage."""
+    for name in _STORAGE_VARIABLES:
+        if context.head.ray.variable(name):
+            yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")
+    for mount in context.head.ray.volume_mounts:
+        if mount.name == "gcs-storage" or plain_path(mount.mount_path) == "/data/gcs":
+            yield Problem(
+                f"{_HEAD_POD}.containers[0].volumeMounts[{mount.name}]",
+                "is mounted by the operator for backend rocksdb",
+            )
+    if any(volume.name == "gcs-storage" for volume in context.head.spec.volumes):
+        yield Problem(
+            f"{_HEAD_POD}.volumes[gcs-storage]", "is added by the operator for backend rocksdb"
+        )
+
+
+def _redis_username(context: ValidationContext) -> Iterator[Problem]:
+    if (context.spec.head_group_spec.ray_start_params or {}).get("redis-username"):
+        yield Problem(f"{_PARAMETERS}[redis-username]", f"use {_OPTIONS}.redisUsername")
+    if context.head.ray.variable("REDIS_USERNAME"):
+        yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", f"use {_OPTIONS}.redisUsername instead")
+
+
+# Refuses protection that a RayCluster asks for and this version does not implement.
+#
+# Such a cluster would run and look ready but be unprotected. No feature gate changes that. Other
+# fields without effect are accepted and named in a condition, because safety does not depend on
+# them.
+
+_AUTH_MODES: Final = frozenset({"", "token", "disabled"})
+
+
+def unbuilt_protection(context: ValidationContext) -> Iterator[Problem]:
+    """Yield a problem for each field that asks for protection the cluster would not have."""
+    spec = context.spec
+    if spec.network_policy is not None:
+        yield Problem(
+            "spec.networkPolicy",
+            "is not supported yet, and the cluster would be open to every pod; remove it, and "
+            "apply a NetworkPolicy of your own that selects the pods by their label ray.io/cluster",
+        )
+    if spec.tls_options is not None and spec.tls_options.wanted:
+        yield Problem(
+            "spec.tlsOptions",
+            "is not supported yet, and Ray would send everything in clear text; remove it, and "
+            "mount certificates of your own in the pod templates, with RAY_USE_TLS=1, "
+            "RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT",
+        )
+    auth = spec.auth_options
+    if auth is not None and auth.mode not in _AUTH_MODES:
+        yield Problem(
+            "spec.authOptions.mode",
+            f"{auth.mode!r} is not supported, and Ray would need no authentication; it must be "
+            "token or disabled",
+        )
+
+
+# Checks of a RayCluster's optional features: protection, auth, history server.
+
+_HISTORY: Final = "spec.historyServerOptions.collectorOptions"
+_COLLECTOR: Final = "ray-history-collector"
+_COLLECTOR_OWN_ENV: Final = frozenset({
+    "POD_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_ROLE",
+    "OWNER_KIND", "OWNER_NAME", "EVENTS_PORT",
+})  # fmt: skip
+_BACKEND_NEEDS: Final = {
+    "gcs": ("GCS_BUCKET",),
+    "s3": ("S3_REGION",),
+    "aliyunoss": ("OSS_BUCKET", "OSS_ENDPOINT", "OSS_REGION"),
+}
+
+
+def option_problems(context: ValidationContext) -> Iterator[Problem]:
+    """Yield all problems of the optional features."""
+    yield from unbuilt_protection(context)
+    yield from fault_tolerance_problems(context)
+    yield from _history_server(context)
+    yield from _auth(context)
+
+
+def _history_server(context: ValidationContext) -> Iterator[Problem]:
+    options = context.spec.history_server_options
+    if options is None:
+        return
+    collector = options.collector_options
+    if collector is None:
+        yield Problem(_HISTORY, "must be set")
+        return
+    if not collector.image:
+        yield Problem(f"{_HISTORY}.image", "must be set")
+    env = {str(entry.get("name")): entry for entry in collector.env}
+    for name in env:
+        if name in _COLLECTOR_OWN_ENV:
+            yield Problem(f"{_HISTORY}.env[{name}]", "is set by the operator; remove it")
+    yield from _storage_backend(env)
+    for path, container in _all_containers(context):
+        if container.name == _COLLECTOR:
+            yield Problem(path, f"{_COLLECTOR!r} is the name of the operator's own container")
+
+
+def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+    where = f"{_HISTORY}.env[STORAGE_BACKEND]"
+    given = str(env.get("STORAGE_BACKEND", {}).get("value") or "")
+    if not given:
+        yield Problem(where, "must be set, to a literal value")
+        return
+    backend = given.lower()
+    alternatives = _azure_needs(env) if backend == "azureblob" else ()
+    if alternatives and not any(_has_value(env, name) for name in alternatives):
+        yield Problem(where, f"{given} needs {' or '.join(alternatives)} to be set too")
+    for name in _BACKEND_NEEDS.get(backend, ()):
+        if not _has_value(env, name):
+            yield Problem(where, f"{given} needs {name} to be set too")
+
+
+def _azure_needs(env: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the variables of which one must be set; either suffices without a known mode."""
+    by_string, by_url = "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"
+    mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value") or "").strip().lower()
+    match mode:
+        case "connection_string":
+            return (by_string,)
+        case "workload_identity" | "default":
+            return (by_url,)
+        case _:
+            return by_string, by_url
+
+
+def _has_value(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    entry = env.get(name, {})
+    return bool(entry.get("value") or entry.get("valueFrom"))
+
+
+def _auth(context: ValidationContext) -> Iterator[Problem]:
+    auth, version = context.spec.auth_options, context.spec.ray_version
+    if auth is None:
+        return
+    if not auth.by_token:
+        if auth.enable_k8s_token_auth:
+            yield Problem("spec.authOptions.enableK8sTokenAuth", "needs mode token")
+        return
+    if not is_at_least(version, TOKEN_AUTH_SINCE):
+        yield Problem(
+            "spec.authOptions.mode", "token needs spec.rayVersion to be set to 2.52.0 or later"
+        )
+    if auth.enable_k8s_token_auth:
+        if not is_at_least(version, KUBERNETES_AUTH_SINCE):
+            yield Problem(
+                "spec.authOptions.enableK8sTokenAuth",
+                "needs spec.rayVersion to be set to 2.55.0 or later",
+            )
+        if auth.secret_name:
+            yield Problem(
+                "spec.authOptions.secretName", "is not used with enableK8sTokenAuth; remove it"
+            )
+
+
+def _all_containers(context: ValidationContext) -> Iterator[tuple[str, ContainerShape]]:
+    shapes = [("spec.headGroupSpec", context.head)]
+    shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(context.workers)]
+    for path, shape in shapes:
+        for position, container in enumerate(shape.spec.containers):
+            yield f"{path}.template.spec.containers[{position}].name", container
+
+
+# Checks a RayCluster's upgrade strategy, whether a field or an annotation sets it.
+
+_REPLACED_BY_THEIR_OWNERS: Final = frozenset({"RayClusterFleet", "RayJob", "RayService"})
+"""Kinds that replace their clusters as a whole."""
+
+
+def strategy_problems(context: ValidationContext) -> Iterator[Problem]:
+    """Yield all problems of the strategy in force."""
+    strategy = context.spec.upgrade_strategy
+    given = dig(context.cluster.spec, "upgradeStrategy", "type")
+    path = FIELD if given or not strategy.type else ANNOTATION
+    origin = (context.cluster.metadata.labels or {}).get(labels.ORIGIN_KIND)
+    if strategy.type is not None and origin in _REPLACED_BY_THEIR_OWNERS:
+        yield Problem(path, f"cannot be set on a cluster of a {origin}")
+    if strategy.type not in {None, "Recreate", "None", ROLLING_UPDATE}:
+        yield Problem(
+            f"{path}.type", f"{strategy.type!r} is none of RollingUpdate, Recreate and None"
+        )
+    if strategy.rolling is not None:
+        yield from budget_problems(strategy.rolling, f"{path}.rollingUpdate")
+    elif strategy.rolling_update is not None:
+        yield Problem(
+            f"{path}.rollingUpdate",
+            f"is for type RollingUpdate; set {path}.type to it, or remove {path}.rollingUpdate",
+        )

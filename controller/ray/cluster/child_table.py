@@ -1,0 +1,386 @@
+"""Which objects a cluster has besides pods, which of them are there, and the writes for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import find_condition, tells
+from controller.apimachinery.ownership import ownership_text
+from controller.kube.resources import (
+    CLAIMS,
+    INGRESSES,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from controller.ray.api import labels
+from controller.ray.api.names import CHILDREN_AS_SPECIFIED, event_noun
+from controller.ray.api.raycluster import needs_token_secret, token_secret_name
+from controller.ray.children.child import (
+    Child,
+    ChildState,
+    Drift,
+    OwnerConflict,
+    child_scope,
+    create_child,
+    delete_child,
+    observe_child,
+    repair_child,
+    seconds_until_recreation,
+    with_owned_fields,
+)
+from controller.ray.children.service_fields import desired_service_fields
+from controller.ray.cluster.children import (
+    desired_claim_fields,
+    headless_service,
+    ingress,
+    is_serve_service,
+    needs_headless_service,
+    role,
+    role_binding,
+    route,
+    serve_service,
+    service_account,
+    storage_claim,
+    token_data,
+    token_secret,
+)
+from controller.ray.cluster.rollout_memory import Note, ObservedChildren
+from controller.ray.head.endpoint import head_endpoint
+from controller.ray.head.service import head_service
+from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
+from controller.runtime.kind import owned_by
+from controller.runtime.plan import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject, Pod, Service
+    from controller.kube.resources import Resource
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.children.child import ObservedChild
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.head.endpoint import HeadEndpoint, Identity
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Write
+
+
+# The table of a cluster's children.
+#
+# It follows from the RayCluster object, the settings, and whether the API server serves OpenShift's
+# routes.
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredObject:
+    """An object that the specification names and that users create.
+
+    Attributes:
+        resource: its resource.
+        name: its name, in the cluster's namespace.
+        named_by: path of the field that names it.
+        event: reason of the event when it does not exist.
+        for_head: whether the head requires it.
+    """
+
+    resource: Resource[Any]
+    name: str
+    named_by: str
+    event: str
+    for_head: bool
+
+    def __str__(self) -> str:
+        """Return the message for a missing object."""
+        return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
+
+
+def desired_children(
+    cluster: RayCluster,
+    desired: DesiredCluster,
+    endpoint: HeadEndpoint,
+    settings: ClusterSettings,
+    *,
+    routes: bool,
+) -> Iterator[Child]:
+    """Yield all children of the cluster.
+
+    Args:
+        cluster: the object.
+        desired: its desired state.
+        endpoint: the head to which they lead.
+        settings: settings of the RayCluster controller.
+        routes: whether the API server serves routes.
+    """
+    spec, identity = desired.spec, desired.identity
+    annotations = cluster.metadata.annotations or {}
+    head = head_service(spec, identity, endpoint, cluster_ip=settings.head_cluster_ip_service)
+    yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
+    if needs_headless_service(spec):
+        yield Child(SERVICES, headless_service(identity), desired_fields=desired_service_fields)
+    if wants_serve_service(cluster, endpoint):
+        serve = with_owned_fields(serve_service(spec, identity, endpoint))
+        yield Child(
+            SERVICES,
+            serve,
+            OwnerConflict.IGNORE,
+            independent=True,
+            desired_fields=desired_service_fields,
+        )
+    if spec.head_group_spec.enable_ingress:
+        options = spec.head_group_spec.ingress_options or {}
+        tls = bool(options.get("tls"))  # a route would leave it out; an ingress becomes one with it
+        if routes and not settings.use_ingress_on_openshift and not tls:
+            resource, body = ROUTES, route(identity, endpoint, annotations)
+        else:
+            resource = INGRESSES
+            body = ingress(spec, identity, endpoint, annotations)
+        yield Child(resource, with_owned_fields(body), OwnerConflict.IGNORE, independent=True)
+    yield from _secret_and_claim(cluster, desired, settings)
+    if spec.autoscaling:
+        yield from _access(desired, endpoint)
+
+
+def _secret_and_claim(
+    cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings
+) -> Iterator[Child]:
+    spec, identity = desired.spec, desired.identity
+    auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
+    if auth is not None and needs_token_secret(auth):
+        secret = token_secret(identity, token_secret_name(identity.name, auth))
+        yield Child(SECRETS, secret, secret=partial(token_data, settings.new_token))
+    state, storage = state_storage(cluster, spec), options and options.storage
+    if isinstance(state, EmbeddedStorage) and not (storage and storage.claim_name):
+        claim = storage_claim(identity, state.claim, storage)
+        yield Child(
+            CLAIMS, claim, OwnerConflict.ADOPT, desired_fields=desired_claim_fields(identity.uid)
+        )
+
+
+def _access(desired: DesiredCluster, endpoint: HeadEndpoint) -> Iterator[Child]:
+    identity = desired.identity
+    if not _own_service_account(desired.spec):
+        yield Child(SERVICE_ACCOUNTS, service_account(identity), OwnerConflict.REUSE)
+    yield Child(ROLES, role(identity), OwnerConflict.REUSE)
+    binding = role_binding(identity, endpoint.service_accounts)
+    yield Child(ROLE_BINDINGS, binding, OwnerConflict.REUSE)
+
+
+def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
+    """Yield the objects that users create."""
+    spec, identity = desired.spec, desired.identity
+    if spec.autoscaling and _own_service_account(spec):
+        yield RequiredObject(
+            SERVICE_ACCOUNTS,
+            identity.service_account,
+            "spec.headGroupSpec.template.spec.serviceAccountName",
+            "AutoscalerServiceAccountNotFound",
+            for_head=True,
+        )
+    options = spec.gcs_fault_tolerance_options
+    storage = options.storage if options is not None and options.embedded else None
+    if storage is not None and storage.claim_name:
+        path = "spec.gcsFaultToleranceOptions.storage.claimName"
+        yield RequiredObject(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
+
+
+def enables_serve_service(cluster: RayCluster) -> bool:
+    """Return whether the annotation enables the service for Serve."""
+    return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
+
+
+def wants_serve_service(cluster: RayCluster, endpoint: HeadEndpoint) -> bool:
+    """Return whether it is enabled and the head has a port for it."""
+    return enables_serve_service(cluster) and bool(endpoint.serve_ports)
+
+
+def _own_service_account(spec: ClusterSpec) -> bool:
+    return bool(spec.head_group_spec.template["spec"].get("serviceAccountName"))
+
+
+# Observes a cluster's children: which are missing, differ, or have a name conflict.
+
+_REMEDY: Final = "delete that object, or rename the cluster"
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Results about one child after the other."""
+
+    absent: list[Child] = field(default_factory=list[Child])
+    drifted: list[Drift] = field(default_factory=list[Drift])
+    blocked: list[str] = field(default_factory=list[str])
+    notes: list[Note] = field(default_factory=list[Note])
+
+
+def observe_children(
+    cluster: RayCluster,
+    desired: DesiredCluster,
+    reads: CacheReader,
+    settings: ClusterSettings,
+    heads: Sequence[Pod],
+) -> ObservedChildren:
+    """Observe all children. If there is a head, what only a new head needs blocks nothing."""
+    identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(heads)
+    endpoint = head_endpoint(desired.spec, identity, heads)
+    children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
+    collected = _Collected()
+    for child in children:
+        observed = observe_child(child, identity.namespace, identity.uid, reads)
+        _collect(child, observed, collected, has_head=has_head)
+    if enables_serve_service(cluster) and not wants_serve_service(cluster, endpoint):
+        message = (
+            f"annotation {labels.ENABLE_SERVE_SERVICE} asks for a service, but the Ray container "
+            "of the head has no port named `serve` or `serve-...`"
+        )
+        collected.notes.append(Note("FailedToCreateService", message))
+    missing_required: list[str] = []
+    for required in required_objects(desired):
+        if reads.get(required.resource, f"{identity.namespace}/{required.name}") is None:
+            collected.notes.append(Note(required.event, str(required)))
+            if required.for_head and not has_head:
+                missing_required.append(str(required))
+    return ObservedChildren(
+        head_service=_own_head_service(identity, reads),
+        absent=tuple(collected.absent),
+        drifted=tuple(collected.drifted),
+        surplus=tuple(_surplus(children, identity, reads, routes=routes)),
+        blocked=tuple(collected.blocked),
+        missing_required=tuple(missing_required),
+        notes=tuple(collected.notes),
+    )
+
+
+def _collect(
+    child: Child, observed: ObservedChild, collected: _Collected, *, has_head: bool
+) -> None:
+    match observed.state:
+        case ChildState.MISSING:
+            collected.absent.append(child)
+        case ChildState.OWNER_CONFLICT:
+            meta = observed.present.metadata if observed.present is not None else None
+            message = f"{child} exists and {ownership_text(meta)}"
+            _collect_conflict(child, message, collected, has_head=has_head)
+        case ChildState.TERMINATING:
+            if child.on_conflict is OwnerConflict.ADOPT and not has_head:  # a pod would keep it
+                collected.blocked.append(
+                    f"{child} is being deleted; it is recreated when no pod uses it and it has no "
+                    "finalizers"
+                )
+        case ChildState.PRESENT:
+            if observed.drift is not None:
+                collected.drifted.append(observed.drift)
+            reason = f"FailedToUpdate{event_noun(child.resource)}"
+            if child.resource is CLAIMS:
+                reason = "FailedToCreatePVC"
+            collected.notes += [
+                Note(reason, f"{child}: {sentence}") for sentence in observed.immutable_fields
+            ]
+
+
+def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_head: bool) -> None:
+    match child.on_conflict:
+        case OwnerConflict.BLOCK:
+            collected.blocked.append(f"{message}; {_REMEDY}")
+        case OwnerConflict.ADOPT:
+            if not has_head:
+                collected.blocked.append(f"{message}; {_REMEDY}")
+        case OwnerConflict.IGNORE:
+            reason = f"FailedToCreate{event_noun(child.resource)}"
+            collected.notes.append(Note(reason, f"{message}; it is left as it is"))
+        case OwnerConflict.REUSE:
+            pass
+
+
+def _surplus(
+    children: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
+) -> Iterator[tuple[Resource[Any], KubeObject]]:
+    """Yield services of Serve, ingresses and routes that are no longer specified."""
+    desired = {(child.resource, child.name) for child in children}
+    resources: list[Resource[Any]] = [SERVICES, INGRESSES]
+    for resource in [*resources, ROUTES] if routes else resources:
+        for obj in owned_by(reads, resource, identity):
+            meta = obj.metadata
+            optional = resource is not SERVICES or is_serve_service(identity, meta)
+            if optional and not meta.terminating and (resource, meta.name) not in desired:
+                yield resource, obj
+
+
+def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
+    """Return the service in front of the head, under its present or its earlier name."""
+    services_of_head = [
+        service
+        for service in owned_by(reads, SERVICES, identity)
+        if (service.metadata.labels or {}).get(labels.NODE_TYPE) == labels.HEAD
+        or service.metadata.name == identity.head_service
+    ]
+    return min(
+        services_of_head,
+        key=lambda service: (service.metadata.name != identity.head_service, service.metadata.name),
+        default=None,
+    )
+
+
+# Writes that bring a cluster's children to their desired state.
+#
+# Children that pods depend on are created before the pods. Other children and all repairs are
+# independent of the pods: neither waits for the other.
+
+
+def create_children(
+    seen: ClusterObservation, desired: DesiredCluster
+) -> tuple[list[Write], list[Write]]:
+    """Create what pods depend on, in two stages, because a role binding requires its role."""
+    first: list[Write] = []
+    bindings: list[Write] = []
+    for child in seen.children.absent:
+        if not child.independent and child.scope not in seen.pending_scopes:
+            stage = bindings if child.resource is ROLE_BINDINGS else first
+            stage.append(create_child(desired.identity.namespace, child))
+    return first, [] if has_unconfirmed_children(seen) else bindings
+
+
+def has_unconfirmed_children(seen: ClusterObservation) -> bool:
+    """Return whether a child that pods depend on may or may not exist."""
+    absent = (child for child in seen.children.absent if not child.independent)
+    return any(child.scope in seen.pending_scopes for child in absent)
+
+
+def repair_children(
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> Iterator[Write]:
+    """Create independent children, repair those that differ, delete those not desired."""
+    namespace = desired.identity.namespace
+    for child in seen.children.absent:
+        if child.independent and child.scope not in seen.pending_scopes:
+            yield create_child(namespace, child)
+    for drift in seen.children.drifted:
+        if drift.child.scope not in seen.pending_scopes:
+            write = repair_child(namespace, drift, now)
+            if write is not None:
+                yield write
+    for resource, obj in seen.children.surplus:
+        if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
+            yield delete_child(namespace, resource, obj)
+
+
+def child_events(seen: ClusterObservation) -> Iterator[Event]:
+    """Yield events about children that only a person can repair, if no condition names them yet."""
+    condition = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    if tells(condition, seen.children.notes_in_words):
+        return
+    for note in seen.children.notes:
+        if not tells(condition, note.message):
+            yield Event("Warning", note.event, "Reconcile", note.message)
+
+
+def seconds_until_repair(seen: ClusterObservation, now: datetime) -> float | None:
+    """Return the seconds until a child may be recreated; None if no repair waits for that."""
+    waits = (seconds_until_recreation(drift, now) for drift in seen.children.drifted)
+    return min((seconds for seconds in waits if seconds is not None), default=None)

@@ -1,0 +1,311 @@
+"""The objects of a cluster besides pods: services, ingress, access, storage, secrets."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.ray.api import labels
+from controller.ray.api.names import checked_name, checked_route_name
+from controller.ray.api.raycluster import TOKEN_KEY, GcsStorage
+from controller.ray.children.child import DesiredFields
+from controller.ray.children.child_cluster import inherited_annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.children.child import Body, OwnedKeys
+    from controller.ray.head.endpoint import HeadEndpoint, Identity
+
+
+# The service account, role and role binding of Ray's autoscaler.
+
+_RULES: Final = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
+    {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+)
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def service_account(identity: Identity) -> Body:
+    """Return the ServiceAccount of the head pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": _metadata(identity, identity.service_account),
+    }
+
+
+def role(identity: Identity) -> Body:
+    """Return the Role with the autoscaler's permissions in its namespace."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "Role",
+        "metadata": _metadata(identity, checked_name(identity.name)),
+        "rules": copy.deepcopy(list(_RULES)),
+    }
+
+
+def role_binding(identity: Identity, accounts: Iterable[str]) -> Body:
+    """Return the RoleBinding of the role to the service accounts of the head."""
+    name = checked_name(identity.name)
+    subjects = [
+        {"kind": "ServiceAccount", "name": account, "namespace": identity.namespace}
+        for account in accounts
+    ]
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": _metadata(identity, name),
+        "subjects": subjects,
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+    }
+
+
+def _metadata(identity: Identity, name: str) -> Body:
+    return {
+        "name": name,
+        "namespace": identity.namespace,
+        "labels": {
+            labels.CLUSTER: identity.name,
+            labels.APP_NAME: labels.APP_NAME_VALUE,
+            labels.CREATED_BY: labels.CREATED_BY_VALUE,
+        },
+        "ownerReferences": [identity.owner],
+    }
+
+
+# The Ingress of the dashboard, or its Route on OpenShift.
+
+
+def ingress(
+    spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint, annotations: Mapping[str, str]
+) -> Body:
+    """Return the Ingress; the cluster's `annotations` give its class and settings."""
+    options: Mapping[str, Any] = spec.head_group_spec.ingress_options or {}
+    backend = {"name": identity.head_service, "port": {"number": endpoint.dashboard_port}}
+    path = {
+        "path": options.get("path", "/"),
+        "pathType": options.get("pathType", "Prefix"),
+        "backend": {"service": backend},
+    }
+    rule: Body = {"http": {"paths": [path]}}
+    if options.get("host"):
+        rule["host"] = options["host"]
+    ingress_spec: Body = {"rules": [rule]}
+    if options.get("tls"):
+        ingress_spec["tls"] = copy.deepcopy(options["tls"])
+    if annotations.get(labels.INGRESS_CLASS):
+        ingress_spec["ingressClassName"] = annotations[labels.INGRESS_CLASS]
+    name = checked_name(f"{identity.name}-head-ingress")
+    copied = {key: annotations[key] for key in annotations if key != labels.INGRESS_CLASS}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": _ingress_metadata(identity, name, copied),
+        "spec": ingress_spec,
+    }
+
+
+def route(identity: Identity, endpoint: HeadEndpoint, annotations: Mapping[str, str]) -> Body:
+    """Return the Route; the server chooses its host."""
+    name = checked_route_name(f"{identity.name}-head-route", identity.namespace)
+    return {
+        "apiVersion": "route.openshift.io/v1",
+        "kind": "Route",
+        "metadata": _ingress_metadata(identity, name, annotations),
+        "spec": {
+            "to": {"kind": "Service", "name": identity.head_service, "weight": 100},
+            "port": {"targetPort": endpoint.dashboard_port},
+            "wildcardPolicy": "None",
+        },
+    }
+
+
+def _ingress_metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> Body:
+    defaults = identity.pod_labels(labels.HEAD, labels.HEAD_GROUP)
+    return {
+        "name": name,
+        "namespace": identity.namespace,
+        "labels": {
+            key: defaults[key]
+            for key in (labels.CLUSTER, labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
+        },
+        "annotations": inherited_annotations(annotations),
+        "ownerReferences": [identity.owner],
+    }
+
+
+# The services of a RayCluster for multi-host workers and for Ray Serve.
+
+
+def headless_service_name(identity: Identity) -> str:
+    """Return the name of the service of multi-host workers."""
+    return f"{identity.name}-headless"
+
+
+def needs_headless_service(spec: ClusterSpec) -> bool:
+    """Return whether a group has replicas of several hosts."""
+    return any(group.hosts > 1 for group in spec.worker_group_specs)
+
+
+def headless_service(identity: Identity) -> Body:
+    """Return the service that gives workers DNS names."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": headless_service_name(identity),
+            "namespace": identity.namespace,
+            "labels": {labels.HEADLESS_SERVICE: identity.name},
+            "ownerReferences": [identity.owner],
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.WORKER},
+        },
+    }
+
+
+def serve_service_name(identity: Identity) -> str:
+    """Return the name of the service for Ray Serve."""
+    return f"{identity.name}-serve-svc"
+
+
+def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
+    """Return whether the cluster created it; a RayService's may have the same name and owner."""
+    is_ours = (meta.labels or {}).get(labels.ORIGIN_KIND) == "RayCluster"
+    return is_ours and meta.name == serve_service_name(identity)
+
+
+def serve_service(spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint) -> Body:
+    """Return the service for Ray Serve of a cluster without a RayService."""
+    ports = sorted(endpoint.serve_ports.items())
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": serve_service_name(identity),
+            "namespace": identity.namespace,
+            "labels": {
+                labels.ORIGIN_NAME: identity.name,
+                labels.ORIGIN_KIND: "RayCluster",
+                labels.SERVE: f"{identity.name}-serve",
+            },
+            "ownerReferences": [identity.owner],
+        },
+        "spec": {
+            "type": spec.head_group_spec.service_type or "ClusterIP",
+            "selector": {labels.CLUSTER: identity.name},
+            "ports": [{"name": name, "port": number} for name, number in ports],
+        },
+    }
+
+
+# The claim for the volume of an embedded GCS store (backend rocksdb).
+
+_DEFAULT_SIZE: Final = "1Gi"
+_DEFAULT_MODES: Final = ("ReadWriteOnce",)
+
+
+def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> Body:
+    """Return the claim; `Retain` leaves out its owner, so that it is not garbage-collected."""
+    storage = storage or GcsStorage()
+    metadata: Body = {
+        "name": name,
+        "namespace": identity.namespace,
+        "labels": {labels.CLUSTER: identity.name},
+    }
+    if storage.deletion_policy != "Retain":
+        metadata["ownerReferences"] = [identity.owner]
+    spec: Body = {
+        "accessModes": list(storage.access_modes or _DEFAULT_MODES),
+        "resources": {"requests": {"storage": str(storage.size or _DEFAULT_SIZE)}},
+    }
+    if storage.storage_class_name is not None:
+        spec["storageClassName"] = storage.storage_class_name
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def desired_claim_fields(owner_uid: str) -> Any:
+    """Return the desired fields of an existing claim: only its owner can be changed."""
+
+    def desired_fields(
+        body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys
+    ) -> DesiredFields:
+        del formerly
+        wanted: list[Body] = body["metadata"].get("ownerReferences", [])
+        fields: Body = {}
+        if bool(wanted) is not is_owned_by(present.metadata, owner_uid):
+            others = [
+                {key: value for key, value in reference.items() if value is not None}
+                for reference in msgspec.to_builtins(present.metadata.owner_references)
+                if reference["uid"] != owner_uid
+            ]
+            fields = {"metadata": {"ownerReferences": [*others, *wanted]}}
+        drift = "; ".join(_drift(body["spec"], present))
+        if not drift:
+            return DesiredFields(fields)
+        message = f"{drift}: a claim is immutable; delete it so that it is created again"
+        return DesiredFields(fields, (message,))
+
+    return desired_fields
+
+
+def _drift(wanted: Mapping[str, Any], present: PersistentVolumeClaim) -> Iterator[str]:
+    now = present.spec
+    asked: str = wanted["resources"]["requests"]["storage"]
+    given = (now.resources.requests or {}).get("storage", 0)
+    if not _same_size(asked, given):
+        yield f"size {asked} is wanted and {given} was claimed"
+    storage_class = wanted.get("storageClassName")
+    if storage_class is not None and storage_class != now.storage_class_name:
+        given_class = now.storage_class_name or "none"
+        yield f"storageClassName {storage_class} is wanted and it is {given_class}"
+    if sorted(wanted["accessModes"]) != sorted(now.access_modes):
+        modes = ", ".join(now.access_modes)
+        yield f"accessModes {', '.join(wanted['accessModes'])} are wanted and they are {modes}"
+
+
+def _same_size(asked: object, given: object) -> bool:
+    try:
+        return parse_quantity(str(asked)).nanos == parse_quantity(str(given)).nanos
+    except InvalidQuantity:
+        return asked == given
+
+
+# The Secret with the token of requests to a cluster's Ray; never rotated, as in KubeRay.
+
+
+def token_secret(identity: Identity, name: str) -> Body:
+    """Return the Secret without its token, so that plans, comparisons and logs never hold it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": identity.namespace,
+            "labels": {labels.CLUSTER: identity.name},
+            "ownerReferences": [identity.owner],
+        },
+        "type": "Opaque",
+    }
+
+
+def token_data(make: Callable[[], str]) -> Mapping[str, Mapping[str, str]]:
+    """Return the Secret's data: a new token."""
+    return {"stringData": {TOKEN_KEY: make()}}

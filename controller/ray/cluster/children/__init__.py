@@ -1,1 +1,0 @@
-"""A cluster's children besides its pods: services, ingress, access, secret and claim."""

@@ -1,0 +1,248 @@
+"""The conditions of a cluster, its phase and its resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    ConditionStatus,
+    is_true,
+    time_of,
+)
+from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.quantity import ZERO, Quantity
+from controller.ray.api.names import (
+    CHILDREN_AS_SPECIFIED,
+    DELETION_HELD,
+    HEAD_POD_NOT_FOUND,
+    HEAD_POD_READY,
+    OPTIONS_IN_EFFECT,
+    PODS_UP_TO_DATE,
+    PROVISIONED,
+    RECREATING,
+    REPLICA_FAILURE,
+    SUSPENDED,
+    SUSPENDING,
+)
+from controller.ray.api.pod_state import condition, is_ready, ray_status
+from controller.ray.diagnosis.pod import saying
+from controller.ray.diagnosis.writes import failure_message, failure_reason
+from controller.ray.pods.environment import is_gpu, quantities
+from controller.runtime.plan import PhaseDuration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.held_deletions import HeldDeletions
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.upgrade import UpgradeStrategy
+    from controller.ray.diagnosis.reasons import Cause
+    from controller.runtime.plan import Failure
+
+
+# The conditions of a RayCluster, each with the rule by which it changes.
+#
+# `HeadPodReady`, `RayClusterProvisioned`, `ReplicaFailure` and the two about suspension are
+# KubeRay's. `Ready` describes the present and names the first cause. The others are present only
+# while they have something to report.
+
+
+class ClusterConditions(ConditionSet):
+    """The conditions of a RayCluster, each set by its own rule."""
+
+    def set_replica_failure(self, failure: Failure | None) -> None:
+        """Report pods that could not be created or deleted, with KubeRay's reason."""
+        if failure is None:
+            self.remove(REPLICA_FAILURE)
+        else:
+            self.set(
+                REPLICA_FAILURE, "True", failure_reason(failure.write), failure_message(failure)
+            )
+
+    def set_head_ready(self, head: Pod | None) -> None:
+        """Copy the head pod's Ready condition, with the container's reason if it has one."""
+        if head is None:
+            self.set(HEAD_POD_READY, "False", HEAD_POD_NOT_FOUND, "Head Pod not found")
+            return
+        ready = condition(head, "Ready")
+        if ready is None:
+            self.set(HEAD_POD_READY, "False", "Unknown", "the head pod reports nothing yet")
+            return
+        status: ConditionStatus = "True" if ready.status == "True" else "False"
+        if ready.status == "Unknown":
+            status = "Unknown"
+        reason = ready.reason or ("HeadPodRunningAndReady" if status == "True" else "Unknown")
+        message = ready.message
+        if reason == "ContainersNotReady":
+            reason, message = _container_reason(head, message)
+        self.set(HEAD_POD_READY, status, reason, message)
+
+    def set_suspension(self, suspend: bool | None, *, pods_left: bool) -> None:
+        """Carry a stored Suspending through; resume only after an explicit false."""
+        if self.is_true(SUSPENDING):
+            if not pods_left:
+                reason = "RayClusterPodsProvisioning"
+                self.set(PROVISIONED, "False", reason, "RayCluster has been suspended")
+                self.set(SUSPENDING, "False", SUSPENDING, "")
+                self.set(SUSPENDED, "True", SUSPENDED, "")
+        elif self.is_true(SUSPENDED):
+            if suspend is False:
+                self.set(SUSPENDED, "False", SUSPENDED, "")
+        else:
+            self.set(SUSPENDED, "False", SUSPENDED, "")
+            self.set(SUSPENDING, "True" if suspend else "False", SUSPENDING, "")
+
+    def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
+        """Set True once all existing pods were ready, until a suspension (behaviour 7)."""
+        if self.is_true(PROVISIONED) or self.is_true(SUSPENDED):
+            return
+        if pods and all(map(is_ready, pods)):
+            reason = "AllPodRunningAndReadyFirstTime"
+            self.set(PROVISIONED, "True", reason, "All Ray Pods are ready for the first time")
+        else:
+            message = cause.message if cause else "RayCluster Pods are being provisioned"
+            self.set(PROVISIONED, "False", "RayClusterPodsProvisioning", message)
+
+    def set_ready(self, cause: Cause | None, surplus: str = "") -> None:
+        """Set `Ready`: True if everything exists and is ready now, else the first cause.
+
+        `surplus` explains workers beyond the specification.
+        """
+        if cause is None:
+            message = "the head and all workers are ready"
+            self.set(READY, "True", "AllPodsReady", "; ".join(filter(None, (message, surplus))))
+        else:
+            self.set(READY, "False", cause.reason.name, cause.message)
+
+    def set_consistency(self, warnings: tuple[str, ...]) -> None:
+        """Set the condition about disagreements of the cache and the API server."""
+        self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
+
+    def set_children(self, notes: str) -> None:
+        """Report services, claims and other children that only a person can repair."""
+        self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", notes)
+
+    def set_deletion_held(self, held: HeldDeletions | None) -> None:
+        """Report pods that would be deleted without an explanation."""
+        self.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
+
+    def set_recreating(self) -> None:
+        """Report that all pods are being replaced because of an edit."""
+        message = "the specification was edited, so that all pods are being replaced"
+        self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
+
+    def set_options_in_effect(self, pods: Sequence[str], fields: Sequence[str]) -> None:
+        """Set the condition about options of the cluster that running pods were made without."""
+        message = ""
+        if pods:
+            count = f"{len(pods)} pods were" if len(pods) > 1 else f"pod {pods[0]} was"
+            names = f", first {pods[0]}" if len(pods) > 1 else ""
+            message = (
+                f"{count} made before {' and '.join(fields)} changed{names}; the change reaches "
+                "new pods only. Set spec.suspend to true, and to false when no pod is left, so "
+                "that all pods are created anew; upgradeStrategy Recreate does that by itself"
+            )
+        self.set_if(OPTIONS_IN_EFFECT, "False", "FormerOptions", message)
+
+    def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
+        """Set the condition about pods with an outdated template."""
+        message = ""
+        if outdated:
+            first, count = outdated[0], len(outdated)
+            pods = f"{count} pods were" if count > 1 else f"pod {first} was"
+            names = f", first {first}" if count > 1 else ""
+            message = f"{pods} created from an older template{names}; {strategy.outlook}"
+        self.set_if(PODS_UP_TO_DATE, "False", strategy.reason, message)
+
+
+def _container_reason(head: Pod, message: str) -> tuple[str, str]:
+    """Return KubeRay's wording, followed by how the container last ended (bug 66).
+
+    Ray's own container comes first: an injected one often waits for the same cause.
+    """
+    ray = ray_status(head)
+    for container in sorted(head.status.container_statuses, key=lambda each: each is not ray):
+        state = container.state.waiting or container.state.terminated
+        if state is None:
+            continue
+        words = [message, saying(container.name, state.message or state.reason)]
+        last = container.last_state.terminated
+        if last is not None:
+            words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
+        return state.reason or "ContainersNotReady", "; ".join(filter(None, words))
+    return "ContainersNotReady", message
+
+
+# The times until a RayCluster had its pods and until they were ready: two SLIs.
+
+PODS_CREATED: Final = "pods_created"
+"""Phase from the creation of the cluster to that of its last pod."""
+
+PODS_READY: Final = "pods_ready"
+"""Phase from the creation of the last pod until all pods were first ready."""
+
+
+def provisioning_phases(
+    seen: ClusterObservation, wanted: Sequence[dict[str, Any]], now: datetime
+) -> tuple[PhaseDuration, ...]:
+    """Return the phases that end when `RayClusterProvisioned` becomes True.
+
+    The repeated provisioning of a suspended cluster is not measured.
+    """
+    if is_true(seen.conditions, PROVISIONED) or not is_true(wanted, PROVISIONED):
+        return ()
+    if "suspended" in mapping(status_of(seen.cluster).get("stateTransitionTimes")):
+        return ()
+    created = time_of(seen.cluster.metadata.creation_timestamp)
+    pods = [time_of(pod.metadata.creation_timestamp) for pod in seen.all_pods]
+    if created is None or None in pods:
+        return ()
+    last = max(filter(None, pods))
+    return (
+        PhaseDuration(PODS_CREATED, _seconds(created, last)),
+        PhaseDuration(PODS_READY, _seconds(last, now)),
+    )
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
+
+
+# The sums of the resources that a RayCluster's pods request: `status.desiredCPU` and the like.
+
+_TPU = "google.com/tpu"
+
+
+def desired_resources(spec: ClusterSpec) -> dict[str, str]:
+    """Return the four `desired...` fields as canonical quantities, `"0"` when zero.
+
+    The sums include the head and the replicas of every group that is not suspended, as specified
+    and not clamped (behaviour 9). Containers that the operator adds do not count.
+    """
+    total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
+    _add(total, spec.head_group_spec.template, times=1)
+    for group in spec.worker_group_specs:
+        if not group.suspend:
+            _add(total, group.template, times=(group.replicas or 0) * group.hosts)
+    return {
+        "desiredCPU": str(total["cpu"]),
+        "desiredMemory": str(total["memory"]),
+        "desiredGPU": str(total["gpu"]),
+        "desiredTPU": str(total["tpu"]),
+    }
+
+
+def _add(total: dict[str, Quantity], template: Mapping[str, Any], *, times: int) -> None:
+    for container in template["spec"]["containers"]:
+        resources = container.get("resources", {})
+        asked = quantities(resources.get("limits", {})) | quantities(resources.get("requests", {}))
+        for name in sorted(asked):
+            key = "gpu" if is_gpu(name) else "tpu" if name == _TPU else name
+            if key in total:
+                total[key] += asked[name] * times

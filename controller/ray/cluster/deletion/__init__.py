@@ -1,1 +1,0 @@
-"""The deletion of a cluster whose state is in Redis."""

@@ -1,1 +1,0 @@
-"""Doubts about deletions of pods: how they are explained, and how a user confirms them."""

@@ -1,0 +1,369 @@
+"""The first cause why a cluster is not ready: what a person should look at first.
+
+Causes that block the head come before those that block workers. Causes that need a person's help
+come before those that may pass by themselves, and those that only take time come last
+(`Cause.urgency`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.kubectl import overwrite_command
+from controller.kube.resources import JOBS
+from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED
+from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.deletion import waiting_for
+from controller.ray.cluster.head import live_head
+from controller.ray.cluster.observation import PodHistory
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.authors import lost_pod_cause, suspension_of
+from controller.ray.diagnosis.pod import (
+    HEAD,
+    SLOW_AFTER,
+    component_of_pod,
+    diagnose_pod,
+    termination_deadline,
+)
+from controller.ray.diagnosis.reasons import (
+    DELETION_HELD,
+    REASONS,
+    REQUIRED_OBJECT_MISSING,
+    Cause,
+    Severity,
+    component_of,
+)
+from controller.ray.diagnosis.writes import (
+    component_of_target,
+    failure_cause,
+    is_inconclusive,
+    names_a_webhook,
+)
+from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.runtime.plan import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.held_deletions import HeldDeletions
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.runtime.plan import Failure
+
+
+_NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
+
+PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
+"""The unhealthy pods, each with its cause."""
+
+
+def first_cause(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    failures: tuple[Failure, ...],
+    pod_causes: PodCauses,
+    held: HeldDeletions | None,
+    *,
+    now: datetime,
+) -> Cause | None:
+    """Return the first cause, or None if the cluster is as specified."""
+    if seen.cluster.metadata.terminating:
+        return _deletion(seen, failures)
+    hindrances = _hindrances(seen, failures, held)
+    suspension = _suspension(seen, desired)
+    if suspension is not None:
+        return min(hindrances, key=_urgency, default=suspension)
+    missing = [*_children_missing(seen), *_pods_missing(seen, desired)]
+    troubled = _troubled(seen, pod_causes, missing, now)
+    found = [
+        *hindrances,
+        *_head_not_selected(seen, failures),
+        *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
+        *troubled,
+        *missing,
+    ]
+    if found:
+        found += _changed_by_admission(seen)
+    first = min(found, key=_urgency, default=None)
+    return None if first is None else _counted(first, troubled)
+
+
+def _hindrances(
+    seen: ClusterObservation, failures: tuple[Failure, ...], held: HeldDeletions | None
+) -> list[Cause]:
+    """Return the causes that hold up even a suspended cluster: writes, names, held deletions."""
+    kept = list(_kept_refusal(seen, failures))
+    said = {cause.component for cause in kept}
+    failed = (
+        cause
+        for cause in _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
+        if cause.reason is not reasons.WRITE_UNCONFIRMED or cause.component not in said
+    )
+    deletions = [Cause(reasons.DELETION_HELD, "cluster", held.message)] if held is not None else []
+    return [*failed, *kept, *_blocked(seen), *deletions]
+
+
+def _troubled(
+    seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause], now: datetime
+) -> list[Cause]:
+    """Return the causes of the pods; of a component that loses pods repeatedly, the loss."""
+    short = {cause.component for cause in missing}
+    affected = short | {cause.component for cause in _that_matter(pod_causes, short=short)}
+    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen, now)}
+    others = [(pod, cause) for pod, cause in pod_causes if pod.metadata.uid not in repeated]
+    losses = (cause for cause in repeated.values() if cause.component in affected)
+    return [*_that_matter(others, short=short), *losses]
+
+
+def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
+    """Return the cause for which a deleted cluster waits, or the failed write that blocks it."""
+    failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
+    waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
+    return min(failed, key=_urgency, default=waiting)
+
+
+def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Iterator[Cause]:
+    return (failure_cause(failure, has_head=bool(seen.heads), nouns=_NOUNS) for failure in failures)
+
+
+def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
+    """Diagnose each existing pod."""
+    head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
+    found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
+    return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
+
+
+def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[Cause]:
+    """Yield the causes; those of pods that should be gone count only if a pod is missing."""
+    for pod, cause in pod_causes:
+        if not pod.metadata.terminating or component_of_pod(pod) in short:
+            yield cause
+
+
+def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCauses:
+    """Leave out draining pods, and new ones that start while enough others are available."""
+    if seen.rollout is None:
+        return pod_causes
+    draining, new = seen.rollout.leaving_pods, seen.rollout.spare_pods
+    return [
+        (pod, cause)
+        for pod, cause in pod_causes
+        if pod.metadata.uid not in draining
+        and (pod.metadata.uid not in new or cause.reason.severity is not Severity.IN_PROGRESS)
+    ]
+
+
+def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
+    """Yield the last of the pods that a component has lost again and again, with the cause."""
+    for each in seen.repeated_losses.values():
+        yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
+
+
+def seconds_until_slow(
+    seen: ClusterObservation, pod_causes: PodCauses, now: datetime
+) -> float | None:
+    """Return the seconds until a step has taken too long, None if no step is under way."""
+    deadlines = [
+        cause.since + SLOW_AFTER
+        for cause in _that_matter(pod_causes, short=())
+        if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
+    ]
+    deadlines += filter(None, map(termination_deadline, seen.all_pods))
+    waits = [(deadline - now).total_seconds() for deadline in deadlines]
+    return min((seconds for seconds in waits if seconds > 0), default=None)
+
+
+def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
+    return cause.urgency
+
+
+def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
+    """Return the cause with the number of further pods of its component that it concerns."""
+    if first.reason.severity is Severity.IN_PROGRESS:
+        return first
+    alike = Counter((cause.reason.name, cause.component) for cause in troubled)
+    more = alike[first.reason.name, first.component] - 1
+    if more < 1:
+        return first
+    return replace(first, detail=f"{first.detail} (and {more} more of {first.component} likewise)")
+
+
+def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+    """Yield the last rejected write while it could not be repeated."""
+    ready = find_condition(seen.conditions, READY) or {}
+    reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
+    if reason is None or ready.get("status") != "False":
+        return
+    message = str(ready.get("message", ""))
+    part = component_of(message)
+    silent = {_part_of_scope(scope) for scope in seen.pending_scopes}
+    silent |= {component_of_target(f.write.target) for f in failures if is_inconclusive(f)}
+    named = (f for f in failures if f.overdue and names_a_webhook(f))
+    silent -= {component_of_target(f.write.target) for f in named}
+    if part in silent:
+        words = message.removeprefix(f"{part}: ")
+        yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
+
+
+def _part_of_scope(scope: str) -> str:
+    if scope == HEAD_SCOPE:
+        return HEAD
+    if scope.startswith(worker_scope("")):
+        return f"group {scope.split('/')[1]}"
+    return scope
+
+
+def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
+    """Yield causes about objects that should not exist, or not in this shape."""
+    for sentence in seen.unreadable:
+        words = f"{sentence}; no pod is created until it is deleted"
+        yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
+    for sentence in seen.children.blocked:
+        yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
+    for sentence in seen.children.missing_required:
+        words = f"{sentence}; the head is not created before it exists"
+        yield Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True)
+    if not seen.heads:
+        for sentence in seen.foreign_heads:
+            words = f"{sentence}; the head is not created before that pod is gone"
+            yield Cause(reasons.FOREIGN_HEAD, HEAD, words, blocks_head=True)
+
+
+def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
+    """Yield causes about objects that admission has changed, from the consistency warnings."""
+    for sentence in seen.consistency_warnings:
+        if sentence.startswith("admission changed "):
+            yield Cause(reasons.ADMISSION_CHANGED, "cluster", sentence, blocks_head=not seen.heads)
+
+
+def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:
+    if desired.spec.suspend:
+        author = suspension_of(seen.cluster)
+        words = "spec.suspend is true, so that there are no pods"
+        words = f"{words}; {author}".removesuffix("; ")
+    elif desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+        words = "was suspended; set spec.suspend to false to resume it"
+    else:
+        return None
+    return Cause(reasons.SUSPENDED, "cluster", words)
+
+
+def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+    """Yield the cause of a ready head that its service does not lead to.
+
+    If the service cannot be corrected, the failed write is the cause.
+    """
+    service, head = seen.children.head_service, live_head(seen)
+    if service is None or head is None or not is_ready(head):
+        return
+    if any(each.write.target.name == service.metadata.name for each in failures):
+        return
+    found, selector = head.metadata.labels or {}, service.spec.selector or {}
+    lacking = {key: value for key, value in selector.items() if found.get(key) != value}
+    if not lacking:
+        return
+    what = ", ".join(f"{key}={value}" for key, value in lacking.items())
+    name = service.metadata.name
+    words = f"pod {head.metadata.name} is ready, but Service {name} selects {what}, so that "
+    words += "workers, clients and the dashboard do not reach it; "
+    if any(drift.present is service for drift in seen.children.drifted):
+        words += "the operator corrects the service"
+    else:
+        words += f"put the labels back: {overwrite_command('label', 'pod', head.metadata, lacking)}"
+    yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
+
+
+def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:
+    for child in seen.children.absent:
+        first = not (child.independent or seen.heads)
+        yield Cause(reasons.CHILD_MISSING, str(child), "does not exist yet", blocks_head=first)
+
+
+def _pods_missing(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Cause]:
+    wanted = [(HEAD, 1, seen.heads)]
+    for group in desired.spec.worker_group_specs:
+        name = group.group_name
+        wanted.append((f"group {name}", group.desired_pods, seen.workers.get(name, ())))
+    for part, count, pods in wanted:
+        terminating = sum(pod.metadata.terminating for pod in pods)
+        present = len(pods) - terminating
+        if present < count:
+            wait = f"; {terminating} are still being deleted" if terminating else ""
+            words = f"{present} of {count} pods exist{wait}"
+            last = "~"  # whatever else is known of the part says more
+            yield Cause(reasons.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)
+
+
+# The events about a cluster's readiness: one for each new first cause, and one for its end.
+#
+# The stored condition `Ready` shows what was reported before, so a restart repeats nothing. Where
+# the first cause goes to and fro, each is told of once until the cluster is ready or edited. A
+# cluster that comes up without trouble needs no event: its conditions tell that it is ready.
+
+BECAME_READY: Final = "RayClusterReady"
+_IN_PROGRESS: Final = frozenset(
+    reason.name for reason in REASONS if reason.severity is Severity.IN_PROGRESS
+)
+
+
+def with_trouble(
+    history: PodHistory, conditions: Sequence[Mapping[str, Any]], generation: int
+) -> PodHistory:
+    """Return the history, which remembers the trouble that the stored conditions name.
+
+    That of earlier generations is forgotten: it is told of again.
+    """
+    ready = find_condition(conditions, READY) or {}
+    if ready.get("status") == "True":
+        return replace(history, told=frozenset())
+    if ready.get("status") != "False" or ready.get("reason") in _IN_PROGRESS:
+        return history
+    told = frozenset(each for each in history.told if each[0] == generation)
+    if ready.get("observedGeneration") == generation:
+        told |= {(generation, *_told_in(ready))}
+    return replace(history, troubled=True, told=told)
+
+
+def readiness_events(
+    conditions: Sequence[Mapping[str, Any]],
+    cause: Cause | None,
+    history: PodHistory | None,
+    generation: int,
+) -> tuple[Event, ...]:
+    """Return the events for the change from the stored conditions to this first cause.
+
+    A cause that only takes time has none; missing objects of users are reported with the children,
+    held deletions with their own condition.
+    """
+    history = history or PodHistory()
+    ready = find_condition(conditions, READY) or {}
+    if cause is None:
+        comes_up = not is_true(conditions, PROVISIONED) and not history.troubled
+        if ready.get("status") == "True" or comes_up:
+            return ()
+        return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
+    what = (cause.reason.name, cause.component)
+    stored = ready.get("status") == "False" and _told_in(ready) == what
+    reported = stored or (generation, *what) in history.told
+    if (
+        reported
+        or cause.reason in {REQUIRED_OBJECT_MISSING, DELETION_HELD}
+        or cause.reason.severity is Severity.IN_PROGRESS
+    ):
+        return ()
+    reason = cause.event or cause.reason.name
+    return (Event("Warning", reason, "Reconcile", _note(cause, reason)),)
+
+
+def _told_in(ready: Mapping[str, Any]) -> tuple[str, str]:
+    """Return reason and component of the cause that the condition names."""
+    return str(ready.get("reason")), component_of(str(ready.get("message")))
+
+
+def _note(cause: Cause, reason: str) -> str:
+    """Return the condition's sentence, with its reason if the event has another one."""
+    return cause.message if reason == cause.reason.name else f"{cause.reason.name}: {cause.message}"

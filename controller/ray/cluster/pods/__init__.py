@@ -1,1 +1,0 @@
-"""The pods of a cluster: their roles, broken and lost ones, creates and deletes."""

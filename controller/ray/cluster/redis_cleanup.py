@@ -1,0 +1,186 @@
+"""The Job that removes a cluster's state from Redis, with image and credentials of the head."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.ownership import is_owned_by
+from controller.kube.resources import JOBS
+from controller.ray.api import labels
+from controller.ray.api.names import checked_label
+from controller.ray.pods.derived import derived_annotations, derived_labels, derived_pod
+from controller.ray.pods.environment import shell
+from controller.runtime.refusals import RefusalReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.kube.objects import Job, KubeObject, Pod
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observation import DesiredCluster
+    from controller.ray.settings import ClusterSettings
+
+
+Body = dict[str, Any]
+
+DEADLINE_SECONDS: Final = 300
+"""Maximum seconds for which the Job runs."""
+
+SECONDS_KEPT: Final = 600
+"""Seconds for which a Job without owner is kept after its end before Kubernetes deletes it."""
+
+_RESOURCES: Final = {"cpu": "200m", "memory": "256Mi"}
+_HEAD: Final = "spec.headGroupSpec.template"
+_ANEW: Final = "and delete this Job, which is then created anew"
+REFUSED_POD_REMEDIES: Final = {
+    RefusalReason.QUOTA_NEEDS_RESOURCES: "give the namespace a LimitRange with defaults for them",
+    RefusalReason.LIMIT_RANGE_VIOLATED: (
+        f"ask for another LimitRange: this Job always has {_RESOURCES['cpu']} of CPU and "
+        f"{_RESOURCES['memory']} of memory"
+    ),
+    RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext in {_HEAD}, {_ANEW}",
+    RefusalReason.ADMISSION_DENIED: (
+        f"ask for another policy, or change {_HEAD} accordingly, {_ANEW}"
+    ),
+    RefusalReason.OBJECT_INVALID: f"correct this field in {_HEAD}, {_ANEW}",
+}
+"""What a user can do about a pod of the Job that is refused."""
+
+_PATIENCE: Final = {
+    "RAY_redis_db_connect_retries": "120",
+    "RAY_redis_db_connect_wait_milliseconds": "500",
+}
+_CREDENTIALS: Final = re.compile("://.*@")
+_PROGRAM: Final = """\
+import os, sys; \
+from urllib.parse import urlsplit; \
+from ray._private.gcs_utils import cleanup_redis_storage; \
+first = os.environ['RAY_REDIS_ADDRESS'].split(',')[0].strip(); \
+redis = urlsplit(first if '://' in first else 'redis://' + first); \
+sys.exit(0 if cleanup_redis_storage({arguments}) else 1)"""
+_ARGUMENTS: Final = {
+    "host": "redis.hostname",
+    "port": "redis.port or 6379",
+    "username": "os.environ['REDIS_USERNAME']",
+    "password": "os.environ.get('REDIS_PASSWORD', redis.password or '')",
+    "use_ssl": "redis.scheme == 'rediss'",
+    "storage_namespace": "os.environ['RAY_external_storage_namespace']",
+}
+
+
+def cleanup_job_name(cluster: str) -> str:
+    """Return the name of a cluster's cleanup Job."""
+    return checked_label(f"{cluster}-redis-cleanup")
+
+
+def knows_redis(desired: DesiredCluster) -> bool:
+    """Return whether the head, and so the Job, has the address of Redis."""
+    ray: Body = desired.builder.head("")["spec"]["containers"][0]
+    return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
+
+
+def state_in_redis(cluster: RayCluster, heads: Iterable[Pod]) -> str:
+    """Return where the state of a cluster is, for a person who must remove it.
+
+    The specification may be of any shape, and no longer say it.
+    """
+    options = mapping(dig(cluster.spec, "gcsFaultToleranceOptions"))
+    env = dig(cluster.spec, "headGroupSpec", "template", "spec", "containers", 0, "env")
+    entries = map(mapping, cast("list[Any]", env) if isinstance(env, list) else ())
+    variables = {str(entry.get("name")): entry for entry in entries}
+    annotated = [_annotated(cluster), *map(_annotated, heads)]
+    namespaces = (
+        _said(variables.get("RAY_external_storage_namespace")),
+        options.get("externalStorageNamespace"),
+        *annotated,
+        cluster.metadata.uid,
+    )
+    address = options.get("redisAddress") or _said(variables.get("RAY_REDIS_ADDRESS"))
+    where = f" at {_CREDENTIALS.sub('://', str(address))}" if address else ""
+    namespace = next((each for each in namespaces if each), "")
+    return f"external storage namespace {namespace} in Redis{where}"
+
+
+def _annotated(obj: KubeObject) -> str:
+    return (obj.metadata.annotations or {}).get(labels.EXTERNAL_STORAGE_NAMESPACE, "")
+
+
+def _said(variable: Mapping[str, Any] | None) -> str:
+    """Return the value of a variable, or where the kubelet takes it from; empty without one."""
+    if not variable:
+        return ""
+    for kind, of in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+        if found := mapping(dig(variable, "valueFrom", kind)):
+            return f"(key {found.get('key')} of {of} {found.get('name')})"
+    return str(variable.get("value") or "")
+
+
+def is_cleanup_job_of(job: Job, uid: str) -> bool:
+    """Return whether the Job belongs to the cluster with this uid, by its owner or its label."""
+    annotations = job.metadata.annotations or {}
+    return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
+
+
+def cleanup_job(desired: DesiredCluster, settings: ClusterSettings, *, owned: bool) -> Body:
+    """Return the Job for the desired cluster.
+
+    `owned` is False for a deletion in the foreground, where the garbage collector deletes
+    everything that has an owner. Kubernetes deletes such a Job some time after its end.
+    """
+    identity, head = desired.identity, desired.builder.head("")
+    env: list[Body] = head["spec"]["containers"][0]["env"]
+    given: dict[str, str] = head["metadata"]["annotations"]
+    metadata: Body = {
+        "labels": derived_labels(head["metadata"]["labels"])
+        | {labels.NODE_TYPE: labels.REDIS_CLEANUP},
+        "annotations": {
+            **settings.pod_annotations,
+            **derived_annotations(given, env),
+            labels.EXTERNAL_STORAGE_NAMESPACE: given[labels.EXTERNAL_STORAGE_NAMESPACE],
+            labels.CLUSTER_UID: identity.uid,
+        },
+    }
+    pod = derived_pod(desired.spec.head_group_spec.template["spec"], env)
+    _clean(pod["containers"][0], login_shell=settings.login_shell)
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {
+            "name": cleanup_job_name(identity.name),
+            "namespace": identity.namespace,
+            "ownerReferences": [identity.owner] if owned else [],
+            **copy.deepcopy(metadata),
+            "labels": metadata["labels"] | {labels.CREATED_BY: labels.CREATED_BY_VALUE},
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": DEADLINE_SECONDS,
+            **({} if owned else {"ttlSecondsAfterFinished": SECONDS_KEPT}),
+            "template": {"metadata": metadata, "spec": pod},
+        },
+    }
+
+
+def _clean(ray: Body, *, login_shell: bool) -> None:
+    """Give the container its command, few resources and patience with Redis."""
+    ray["command"] = shell(login=login_shell)
+    ray["args"] = [_command_line(_variables(ray))]
+    ray["resources"] = {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)}
+    ray["env"] += [{"name": name, "value": value} for name, value in _PATIENCE.items()]
+
+
+def _command_line(variables: Mapping[str, Any]) -> str:
+    """Return `python -c "..."`, with a user name only if needed: older Rays do not accept it."""
+    arguments = ", ".join(
+        f"{name}={value}"
+        for name, value in _ARGUMENTS.items()
+        if name != "username" or "REDIS_USERNAME" in variables
+    )
+    return f'python -c "{_PROGRAM.format(arguments=arguments)}"'
+
+
+def _variables(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {entry.get("name", ""): entry for entry in container.get("env", ())}

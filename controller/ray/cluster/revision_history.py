@@ -1,0 +1,182 @@
+"""Stores earlier templates of a cluster's pods as ControllerRevisions, for `manta rollout undo`.
+
+Only clusters with rolling updates have a history. A revision is named after its content: repeated
+templates are the same revision, which becomes the newest again, as with StatefulSets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.names import suffix
+from controller.apimachinery.ownership import is_owned_by
+from controller.kube.resources import CONTROLLER_REVISIONS
+from controller.ray.api import labels
+from controller.ray.children.child import child_scope
+from controller.ray.cluster.rollout_memory import RevisionHistory, not_kept
+from controller.ray.cluster.scale_down import template_hash
+from controller.ray.pods.hashes import template_set_digest, templates_of
+from controller.runtime.kind import owned_by
+from controller.runtime.plan import Create, Delete, Replace, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.kube.objects import ControllerRevision
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.rollout_memory import Note
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Write
+
+
+KEPT: Final = 10
+"""Number of revisions kept for a cluster; more only while pods of older ones exist."""
+
+LARGEST: Final = 1_000_000
+"""Maximum bytes of stored templates; etcd refuses objects of 1.5 MiB."""
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+"""Annotation that `kubectl rollout history` shows; copied from the cluster to its revision."""
+
+
+def observe_history(
+    cluster: RayCluster, desired: DesiredCluster, reads: CacheReader
+) -> RevisionHistory | None:
+    """Return the history; None without rolling updates, or if revisions cannot be read."""
+    is_rolling = desired.spec.upgrade_strategy.rolling is not None
+    if not is_rolling or not reads.serves(CONTROLLER_REVISIONS):
+        return None
+    meta = cluster.metadata
+    templates = template_set_digest(desired.spec.ray_version, desired.builder.hashes())
+    name = f"{meta.name}-{suffix(meta.uid, templates)}"
+    owned = owned_by(reads, CONTROLLER_REVISIONS, meta)
+    kept = tuple(each for each in owned if not each.metadata.terminating)
+    history = RevisionHistory(name, kept)
+    if history.present is not None:
+        return history
+    is_pending = child_scope(CONTROLLER_REVISIONS, name) in reads.pending_scopes(meta.uid)
+    error = reads.create_error(CONTROLLER_REVISIONS, f"{meta.namespace}/{name}")
+    return RevisionHistory(
+        name,
+        kept,
+        _refusal(cluster, name, reads),
+        f"{error.reason}: {error.message}" if error is not None else "",
+        is_pending,
+    )
+
+
+def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
+    """Return notes about a create whose outcome has been unknown for some time.
+
+    The history itself names a rejected create.
+    """
+    return tuple(
+        not_kept(f"{each.reason}: {each.message}")
+        for each in failures
+        if each.overdue and isinstance(each.write, Create) and is_of_history(each)
+    )
+
+
+def is_of_history(failure: Failure) -> bool:
+    """Return whether a failed write was one of a revision, which blocks nothing."""
+    return failure.write.target.resource is CONTROLLER_REVISIONS
+
+
+def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+    """Store the present templates as the newest revision, and delete surplus ones."""
+    history = seen.revisions
+    if history is None:
+        return
+    present = history.present
+    if history.is_missing:
+        body = _revision(seen.cluster, desired, history)
+        yield Create(_target(seen, history.name), body)
+    elif present is not None and present.revision < history.newest:
+        number = {"revision": history.newest + 1}  # a patch would count as a change of the data
+        yield Replace(_target(seen, history.name), present.metadata.uid, number)
+    for revision in _surplus(seen, desired, history):
+        name = revision.metadata.name
+        yield Delete(_target(seen, name), revision.metadata.uid)
+
+
+def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
+    key = f"{cluster.metadata.namespace}/{name}"
+    size = len(msgspec.json.encode(templates_of(cluster.spec)))
+    if size > LARGEST:
+        return f"they have {size} bytes, more than the {LARGEST} that a ControllerRevision may hold"
+    taken = reads.get(CONTROLLER_REVISIONS, key)
+    if reads.has_name_conflict(CONTROLLER_REVISIONS, key) or (
+        taken is not None and not is_owned_by(taken.metadata, cluster.metadata.uid)
+    ):
+        return f"ControllerRevision {name} belongs to another object"
+    return ""
+
+
+def _revision(
+    cluster: RayCluster, desired: DesiredCluster, history: RevisionHistory
+) -> dict[str, Any]:
+    hashes = msgspec.json.encode(_texts(desired)).decode()
+    annotations = {labels.TEMPLATE_HASHES: hashes}
+    cause = (cluster.metadata.annotations or {}).get(CHANGE_CAUSE)
+    if cause:
+        annotations[CHANGE_CAUSE] = cause
+    identity = desired.identity
+    return {
+        "apiVersion": CONTROLLER_REVISIONS.api_version,
+        "kind": CONTROLLER_REVISIONS.kind,
+        "metadata": {
+            "name": history.name,
+            "namespace": identity.namespace,
+            "labels": {labels.CLUSTER: identity.name},
+            "annotations": annotations,
+            "ownerReferences": [identity.owner],
+        },
+        "data": {"spec": templates_of(cluster.spec)},
+        "revision": history.newest + 1,
+    }
+
+
+def _surplus(
+    seen: ClusterObservation, desired: DesiredCluster, history: RevisionHistory
+) -> Iterator[ControllerRevision]:
+    """Yield the oldest revisions from which no outdated pod was created."""
+    others = [each for each in history.revisions if each.metadata.name != history.name]
+    others.sort(key=lambda each: (each.revision, each.metadata.name))
+    excess = len(others) + 1 - KEPT
+    if excess <= 0:
+        return
+    used = _outdated_hashes(seen, desired)
+    for revision in others:
+        if excess > 0 and used.isdisjoint(_hashes(revision).items()):
+            excess -= 1
+            yield revision
+
+
+def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[tuple[str, str]]:
+    """Yield group and hash of the pods that were created from other templates."""
+    grouped = {"": seen.heads, **seen.workers}
+    stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
+    present = _texts(desired).items()
+    return {(group, hash_) for group, hash_ in stamped if hash_} - set(present)
+
+
+def _texts(desired: DesiredCluster) -> dict[str, str]:
+    return {group: str(hash_) for group, hash_ in desired.builder.hashes().items()}
+
+
+def _hashes(revision: ControllerRevision) -> dict[str, str]:
+    text = (revision.metadata.annotations or {}).get(labels.TEMPLATE_HASHES, "")
+    try:
+        found = mapping(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return {group: hash_ for group, hash_ in found.items() if isinstance(hash_, str)}
+
+
+def _target(seen: ClusterObservation, name: str) -> Target:
+    scope = child_scope(CONTROLLER_REVISIONS, name)
+    return Target(CONTROLLER_REVISIONS, seen.cluster.metadata.namespace, name, scope)

@@ -1,0 +1,417 @@
+"""The units that a rolling upgrade replaces: their versions, stamps, drains and turns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import find_condition, rfc3339, time_of
+from controller.apimachinery.custom_object import dig, status_of
+from controller.apimachinery.names import suffix
+from controller.ray.api import labels
+from controller.ray.api.names import GROUPS_UPGRADING
+from controller.ray.api.pod_state import is_ready, ray_container
+from controller.ray.cluster.observation import DrainMemory
+from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
+from controller.ray.cluster.rollout_memory import AT_REST, PodUnits, Verdict
+from controller.ray.cluster.scale_down import deletion_rank, is_unfinished, template_hash
+from controller.ray.dashboard import (
+    CommandRefused,
+    DrainNodes,
+    HeadCommand,
+    HealthProbe,
+    NodesProbe,
+    ProbeSubscription,
+)
+from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_former, is_outdated
+from controller.ray.rolling import Budget, Unit, UnitGroup
+from controller.runtime.plan import Event, MergePatch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.apimachinery.conditions import ConditionSet
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.ray_view import RayView
+    from controller.ray.cluster.rollout_memory import Rollout
+    from controller.ray.pods.hashes import Hash
+    from controller.runtime.plan import Plan, Write
+
+
+# Decides whether pods of a new template can join a running cluster.
+#
+# Nodes of different versions of Ray or Python do not join one cluster. Ray itself reports the
+# running version. The version of an image follows from the tag of Ray's own images, or from
+# `spec.rayVersion`.
+
+_IMAGES: Final = frozenset({"ray", "ray-ml", "ray-llm"})
+_TAG: Final = re.compile(r"(\d+\.\d+\.\d+)([.-].*)?")
+_PYTHON: Final = re.compile(r"-py(\d+)(-|$)")
+
+
+class Compatibility(Enum):
+    """The ability of an image's nodes to join."""
+
+    SAME = "the versions are the same"
+    DIFFERENT = "the versions differ"
+    UNKNOWN = "the version of the image is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageVersion:
+    """The versions in the name of an image.
+
+    Attributes:
+        ray: version of Ray, such as `2.60.0`; empty if the name has none.
+        python: version of Python, such as `310`; empty if the name has none.
+    """
+
+    ray: str = ""
+    python: str = ""
+
+    @classmethod
+    def of(cls, image: str) -> ImageVersion:
+        """Return the versions of one of Ray's own images, from any registry."""
+        path, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+        found = _TAG.fullmatch(tag) if path in _IMAGES else None
+        if found is None:
+            return cls()
+        python = _PYTHON.search(tag)
+        return cls(found[1], python[1] if python else "")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRay:
+    """The running Ray.
+
+    Attributes:
+        version: version that Ray reports; empty if unknown.
+        image: image of the head's container.
+    """
+
+    version: str
+    image: str
+
+    def compare(self, image: str, ray_version: str) -> tuple[Compatibility, str]:
+        """Return whether nodes of the image can join, and a clause about why not.
+
+        Args:
+            image: image of the new template's Ray container.
+            ray_version: `spec.rayVersion`, which counts if the image's name has no version.
+        """
+        if image == self.image:
+            return Compatibility.SAME, ""
+        named, present = ImageVersion.of(image), ImageVersion.of(self.image)
+        wanted = named.ray or ray_version
+        if wanted and self.version and wanted != self.version:
+            source = f"image {image}" if named.ray else "spec.rayVersion"
+            return Compatibility.DIFFERENT, (
+                f"{source} says Ray {wanted}, and the cluster runs Ray {self.version}"
+            )
+        if named.python and present.python and named.python != present.python:
+            return Compatibility.DIFFERENT, (
+                f"image {image} has another version of Python than the head's {self.image}"
+            )
+        is_known = bool(wanted and self.version)
+        return (Compatibility.SAME if is_known else Compatibility.UNKNOWN), ""
+
+
+def image_of_template(template: Mapping[str, Any]) -> str:
+    """Return the image of a template's Ray container, which is its first one."""
+    return str(dig(template, "spec", "containers", 0, "image") or "")
+
+
+def image_of_pod(pod: Pod) -> str:
+    """Return the image of the pod's Ray container."""
+    container = ray_container(pod)
+    return container.image if container is not None else ""
+
+
+# Records the groups whose turn in a rolling update has begun, in a condition of the cluster.
+#
+# A turn is recorded before any pod of the group is deleted, so that a restarted operator knows for
+# which replacements to wait. Every definition keeps conditions; KubeRay's drop `status.upgrade`.
+
+_SEPARATOR: Final = ", "
+
+
+def recorded_turns(seen: ClusterObservation) -> frozenset[str]:
+    """Return the names of the groups whose turn has begun."""
+    condition = find_condition(seen.conditions, GROUPS_UPGRADING) or {}
+    if condition.get("status") != "True":
+        return frozenset()
+    return frozenset(filter(None, str(condition.get("message")).split(_SEPARATOR)))
+
+
+def set_turns(conditions: ConditionSet, begun: Collection[str]) -> None:
+    """Set the condition to True with the names of the groups; remove it without any."""
+    if begun:
+        conditions.set(GROUPS_UPGRADING, "True", "Rolling", _SEPARATOR.join(sorted(begun)))
+    else:
+        conditions.remove(GROUPS_UPGRADING)
+
+
+# Divides the pods of a group into units to replace: single pods, or replicas of several hosts.
+#
+# The pod itself stores since when it is draining, written before Ray is told. The state of a
+# rollout is that of its pods, so a restart of the operator changes nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The context in which the units of a group are read."""
+
+    wanted_hash: Hash
+    ray: RayView
+    named: frozenset[str]
+    drain_timeout: timedelta
+    told: Mapping[str, str]
+    now: datetime
+
+    def unit(self, name: str, pods: Sequence[Pod], *, complete: bool, whole: bool) -> Unit:
+        """Return a unit.
+
+        Args:
+            name: name of the pod or the replica.
+            pods: pods of the unit.
+            complete: whether no pod is missing.
+            whole: whether no pod is missing but those that this process creates.
+        """
+        since = draining_since(pods)
+        available = complete and all(is_ready(p) and self.ray.is_alive(p) for p in pods)
+        return Unit(
+            name,
+            up_to_date=not any(is_outdated(template_hash(p), self.wanted_hash) for p in pods),
+            available=available,
+            joined=any(map(self._may_hold_work, pods)),
+            draining=since is not None,
+            drained=since is not None
+            and (self.now >= since + self.drain_timeout or all(map(self._is_drained, pods))),
+            gone=not whole or any(map(self._is_going, pods)),
+        )
+
+    def _may_hold_work(self, pod: Pod) -> bool:
+        if is_ready(pod):
+            return True
+        return pod.status.phase != "Pending" and not self.ray.never_joined(pod)
+
+    def _is_drained(self, pod: Pod) -> bool:
+        if not self._may_hold_work(pod) or self.ray.is_dead(pod):
+            return True
+        node = self.ray.node_of(pod)
+        command = self.told.get(node.id, "") if node is not None else ""
+        return isinstance(self.ray.drains.get(command), CommandRefused)
+
+    def _is_going(self, pod: Pod) -> bool:
+        meta = pod.metadata
+        return meta.terminating or meta.name in self.named or unhealthy_reason(pod) is not None
+
+
+def draining_since(pods: Iterable[Pod]) -> datetime | None:
+    """Return since when the first of the pods has been draining; None if none is."""
+    stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
+    return min(filter(None, map(time_of, stamps)), default=None)
+
+
+def read_units(
+    seen: ClusterObservation,
+    group: WorkerGroup,
+    rolling: RollingUpdate,
+    *,
+    wanted_hash: Hash,
+    unproven: bool,
+    now: datetime,
+) -> PodUnits:
+    """Return the units of a group, in the order in which a scale-down would delete them."""
+    name, ray = group.group_name, seen.ray
+    named = frozenset(group.scale_strategy.workers_to_delete)
+    timeout = timedelta(seconds=rolling.drain_timeout_seconds)
+    memory = seen.history.drains if seen.history is not None else DrainMemory()
+    reading = _Reading(wanted_hash, ray, named, timeout, memory.commands, now)
+    members = sorted(_members(seen, group), key=lambda each: _rank(each[1], named, wanted_hash))
+    units = tuple(
+        reading.unit(unit, pods, complete=complete, whole=whole)
+        for unit, pods, complete, whole in members
+    )
+    is_multi_host = name in seen.multi_host_replicas
+    desired = group.desired_replicas if is_multi_host else group.desired_pods
+    budget = Budget(rolling.unavailable_of(desired), rolling.surge_of(desired))
+    return PodUnits(
+        UnitGroup(name, desired, units, budget, unproven),
+        group.hosts if is_multi_host else 1,
+        {unit: pods for unit, pods, _, _ in members},
+    )
+
+
+def _members(
+    seen: ClusterObservation, group: WorkerGroup
+) -> Iterator[tuple[str, tuple[Pod, ...], bool, bool]]:
+    """Yield name and pods of each unit, whether it is complete, and whether it may be so."""
+    replicas = seen.multi_host_replicas.get(group.group_name)
+    if replicas is None:
+        for pod in seen.workers.get(group.group_name, ()):
+            yield pod.metadata.name, (pod,), True, True
+        return
+    for each in replicas:
+        complete = each.is_whole(group.hosts)
+        whole = complete or is_unfinished(each, group, seen.incomplete_replicas)
+        yield each.name or each.pods[0].metadata.name, each.pods, complete, whole
+
+
+def _rank(
+    pods: Sequence[Pod], named: frozenset[str], wanted_hash: Hash
+) -> tuple[tuple[bool, ...], str]:
+    return (
+        min(deletion_rank(pod, named, wanted_hash) for pod in pods),
+        min(pod.metadata.name for pod in pods),
+    )
+
+
+# Records on pods without a comparable hash from which template they were created.
+#
+# Pods of another operator, or of another algorithm, have no hash that can be compared. While the
+# specification is the one that the status has seen, they are assumed to be created from it. If it
+# was edited meanwhile, they count as outdated, unless an autoscaler may have edited it.
+
+
+def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, Hash]]:
+    """Return the pods without a comparable hash, each with the hash of the present template."""
+    return [(pod, wanted) for pod, wanted in _pods(seen, desired) if not _is_comparable(pod)]
+
+
+def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the status must not yet mark the present specification as observed."""
+    is_rolling = desired.spec.upgrade_strategy.rolling is not None
+    return is_rolling and _is_edited(seen, desired) and bool(unstamped_pods(seen, desired))
+
+
+def stamp_writes(
+    seen: ClusterObservation, desired: DesiredCluster, *, batch: int
+) -> Iterator[Write]:
+    """Record on pods, a limited number at a time, from which template they were created."""
+    edited, is_rolling = (
+        _is_edited(seen, desired),
+        desired.spec.upgrade_strategy.rolling is not None,
+    )
+    stamps = [
+        (pod, UNKNOWN if edited and not _is_comparable(pod) else str(wanted))
+        for pod, wanted in _pods(seen, desired)
+        if not _is_comparable(pod) or (is_rolling and is_former(template_hash(pod), wanted))
+    ]
+    for pod, text in stamps[:batch]:
+        scope = scope_of(pod)
+        if scope not in seen.pending_scopes:
+            stamp = {labels.TEMPLATE_HASH: text}
+            target = pod_target(seen, pod.metadata.name, scope)
+            yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
+
+
+def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, Hash]]:
+    """Yield the pods of groups that are specified, each with the hash of the present template."""
+    wanted = desired.builder.hashes()
+    for name, pods in {"": seen.heads, **seen.workers}.items():
+        if name in wanted:
+            yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)
+
+
+def _is_comparable(pod: Pod) -> bool:
+    return is_comparable(template_hash(pod))
+
+
+def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    recorded = status_of(seen.cluster).get("observedGeneration")
+    is_newer = recorded is not None and recorded != seen.cluster.metadata.generation
+    return is_newer and not desired.spec.autoscaling
+
+
+# Drains workers: records the time on the pod, tells Ray, then asks Ray for the result.
+
+
+def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
+    """Record the time since which pods are draining on them.
+
+    A time in the future came from a clock that has gone back since; it is written anew.
+    """
+    if seen.rollout is None:
+        return
+    for each in seen.rollout.groups.values():
+        for pod in each.pods_of(each.moves.drain):
+            if scope_of(pod) not in seen.pending_scopes:
+                yield _stamp(seen, pod, now, _begins(pod))
+        for pod in each.pods_of(each.leaving):
+            since = draining_since((pod,))
+            if since is not None and since > now and scope_of(pod) not in seen.pending_scopes:
+                yield _stamp(seen, pod, now)
+
+
+def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
+    """Return the plan with its probes and commands for Ray; it remembers the commanded nodes."""
+    rollout, head = seen.rollout, seen.ray.head
+    if rollout is None or head is None or not _is_interested(rollout):
+        return plan
+    plan = replace(
+        plan,
+        subscriptions=(
+            ProbeSubscription(head, NodesProbe()),
+            ProbeSubscription(head, HealthProbe()),
+        ),
+    )
+    memory = seen.history.drains if seen.history is not None else DrainMemory()
+    if memory.head != head:
+        memory = DrainMemory(head)
+    told = memory.commands
+    nodes = _untold(seen, rollout, told)
+    if not nodes or plan.commit is not None or plan.lookups:
+        return plan
+    until = min(nodes.values()) + timedelta(seconds=rollout.settings.drain_timeout_seconds)
+    command = f"drain-{suffix(*sorted(nodes))}"
+    serving = any(labels.SERVE in (pod.metadata.labels or {}) for pod in _leaving(rollout))
+    drain = DrainNodes(command, until, tuple(sorted(nodes)), until, serving)
+    kept = replace(plan.memory, drains=DrainMemory(head, {**told, **dict.fromkeys(nodes, command)}))
+    return replace(plan, commands=(HeadCommand(head, drain),), memory=kept)
+
+
+def _is_interested(rollout: Rollout) -> bool:
+    return rollout.is_leaving or rollout.verdict not in AT_REST | {Verdict.PAUSED}
+
+
+def _untold(
+    seen: ClusterObservation, rollout: Rollout, told: Mapping[str, str]
+) -> dict[str, datetime]:
+    """Return the living nodes of draining pods that Ray was not told of, and since when."""
+    found: dict[str, datetime] = {}
+    for pod in _leaving(rollout):
+        node, since = seen.ray.node_of(pod), draining_since((pod,))
+        if node is not None and node.alive and since is not None and node.id not in told:
+            found[node.id] = since
+    return found
+
+
+def _leaving(rollout: Rollout) -> Iterator[Pod]:
+    for each in rollout.groups.values():
+        yield from each.pods_of(each.leaving)
+
+
+def _stamp(
+    seen: ClusterObservation, pod: Pod, now: datetime, event: Event | None = None
+) -> MergePatch:
+    meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(now)}
+    target = pod_target(seen, meta.name, scope_of(pod))
+    return MergePatch(target, meta.uid, {"metadata": {"annotations": stamp}}, on_success=event)
+
+
+def _begins(pod: Pod) -> Event:
+    return Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {pod.metadata.name}, which was created from an older template",
+        aggregate_note="Draining {count} pods that were created from an older template",
+    )

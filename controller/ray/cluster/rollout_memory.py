@@ -1,0 +1,309 @@
+"""What is stored of a rolling upgrade: revisions, the rollout under way, the pods to be deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.rolling import Moves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from controller.kube.objects import ControllerRevision, KubeObject, Pod, Service
+    from controller.kube.resources import Resource
+    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.children.child import Child, Drift
+    from controller.ray.rolling import UnitGroup
+
+
+# A worker to delete, and the cause of its deletion.
+
+NAMED = "it is named in workersToDelete"
+SURPLUS = "the group has more pods than it should"
+
+
+class DeletionCause(Enum):
+    """The cause of a deletion."""
+
+    POD = "the pod's own state"
+    NAMED = "the autoscaler, or another author of workersToDelete"
+    SURPLUS = "a number of replicas in the specification"
+    RESIZED = "the number of hosts in the specification"
+    UPGRADED = "the template in the specification, by the upgrade strategy"
+    GROUP_REMOVED = "a group that is not in the specification"
+
+
+@dataclass(frozen=True, slots=True)
+class PodToDelete:
+    """A pod to delete, with a clause about the cause for its event."""
+
+    pod: Pod
+    reason: str
+    cause: DeletionCause = DeletionCause.POD
+
+
+# A cluster's observed children, as a value.
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A problem of a child that only a person can solve.
+
+    Attributes:
+        event: reason of its event.
+        message: a sentence.
+    """
+
+    event: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedChildren:
+    """The observed children with fixed names.
+
+    Attributes:
+        head_service: the service in front of the head.
+        absent: children that do not exist.
+        drifted: children that differ from their desired state.
+        surplus: the cluster's objects that are no longer desired.
+        blocked: sentences, with the remedy, about name conflicts of children that pods need.
+        missing_required: sentences about missing objects that users must create before a head
+            can be created.
+        notes: other problems that only a person can solve; missing objects are among them.
+    """
+
+    head_service: Service | None = None
+    absent: tuple[Child, ...] = ()
+    drifted: tuple[Drift, ...] = ()
+    surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
+    blocked: tuple[str, ...] = ()
+    missing_required: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def notes_in_words(self) -> str:
+        """The sentences of the notes, as the condition has them."""
+        return "; ".join(note.message for note in self.notes)
+
+    @property
+    def block_pods(self) -> bool:
+        """True if no pod may be created for now."""
+        return bool(self.blocked or self.missing_required)
+
+
+# The stored templates of a cluster, as a value.
+
+NOT_KEPT: Final = (
+    "the present pod templates are not stored, so that `manta rollout undo` will not find them"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionHistory:
+    """The revisions of a cluster.
+
+    Attributes:
+        name: name of the revision of the present templates, whether it exists or not.
+        revisions: existing revisions that are not being deleted.
+        refusal: reason why the present templates cannot be stored; empty if they can.
+        error: the server's error when they were last to be stored; empty if it stored them.
+        is_pending: whether the outcome of storing them is unknown.
+    """
+
+    name: str
+    revisions: tuple[ControllerRevision, ...] = ()
+    refusal: str = ""
+    error: str = ""
+    is_pending: bool = False
+
+    @property
+    def present(self) -> ControllerRevision | None:
+        """The revision of the present templates, None if it does not exist."""
+        return next((each for each in self.revisions if each.metadata.name == self.name), None)
+
+    @property
+    def is_missing(self) -> bool:
+        """True if the present templates are to be stored now."""
+        return self.present is None and not self.refusal and not self.is_pending
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if pods are replaced only after they are stored; False after that has failed."""
+        return self.is_missing and not self.error
+
+    @property
+    def newest(self) -> int:
+        """The highest number, 0 without revisions."""
+        return max((each.revision for each in self.revisions), default=0)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """Notes for the user."""
+        why = self.refusal or self.error
+        return (not_kept(why),) if why else ()
+
+
+def not_kept(why: str) -> Note:
+    """Return a note that the present templates are not stored."""
+    return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")
+
+
+# The state of a rolling update at one moment, as a value: `decision.py` makes it.
+
+OUTDATED: Final = "it was created from an older template and is being replaced"
+DRAINED: Final = "it was draining"
+
+
+class Verdict(Enum):
+    """The state of a rolling update: the reasons of the condition `Upgrading`."""
+
+    COMPLETE = "Complete"
+    NOT_EXPLAINED = "NotExplained"
+    HEAD_NEEDS_FAULT_TOLERANCE = "HeadNeedsFaultTolerance"
+    PAUSED = "Paused"
+    INCOMPATIBLE_VERSIONS = "IncompatibleVersions"
+    RAY_DOES_NOT_ANSWER = "RayDoesNotAnswer"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    DRAINING = "Draining"
+    ROLLING = "Rolling"
+
+
+AT_REST: Final = frozenset({
+    Verdict.COMPLETE,
+    Verdict.NOT_EXPLAINED,
+    Verdict.HEAD_NEEDS_FAULT_TOLERANCE,
+})  # fmt: skip
+"""States in which nothing is being replaced or waited for."""
+
+HELD: Final = AT_REST | {Verdict.PAUSED, Verdict.RAY_DOES_NOT_ANSWER}
+"""States in which only draining pods are touched."""
+
+STUCK: Final = frozenset({
+    Verdict.INCOMPATIBLE_VERSIONS,
+    Verdict.RAY_DOES_NOT_ANSWER,
+    Verdict.PROGRESS_DEADLINE_EXCEEDED,
+    Verdict.HEAD_NEEDS_FAULT_TOLERANCE,
+})  # fmt: skip
+"""States in which the user may have to act."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodUnits:
+    """The units of a group.
+
+    Attributes:
+        group: the units as values.
+        hosts: pods of a complete unit.
+        pods: pods of each unit.
+    """
+
+    group: UnitGroup
+    hosts: int
+    pods: Mapping[str, tuple[Pod, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUpgrade:
+    """The upgrade of one group.
+
+    Attributes:
+        units: the observed units.
+        moves: the moves that are due.
+        surplus: names of units for which the specification no longer has room.
+    """
+
+    units: PodUnits
+    moves: Moves = field(default_factory=Moves)
+    surplus: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> UnitGroup:
+        """The units as values."""
+        return self.units.group
+
+    @property
+    def wanted(self) -> int:
+        """The number of units after the creates, before any deletion."""
+        return len(self.group.units) + self.moves.create
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """Names of the units that are draining."""
+        return tuple(unit.name for unit in self.group.units if unit.is_leaving)
+
+    def pods_of(self, names: Iterable[str]) -> Iterator[Pod]:
+        """Yield the pods of these units that are not being deleted."""
+        for name in names:
+            yield from (p for p in self.units.pods[name] if not p.metadata.terminating)
+
+    def to_delete(self, *, may_shrink: bool) -> Iterator[PodToDelete]:
+        """Yield the pods to delete, apart from named or broken ones."""
+        current = {unit.name for unit in self.group.units if unit.up_to_date}
+        for name in self.moves.delete:
+            for pod in self.pods_of((name,)):
+                reason = DRAINED if name in current else OUTDATED
+                yield PodToDelete(pod, reason, DeletionCause.UPGRADED)
+        if may_shrink:
+            for pod in self.pods_of(self.surplus):
+                yield PodToDelete(pod, SURPLUS, DeletionCause.SURPLUS)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A rolling update.
+
+    Attributes:
+        settings: the user's settings.
+        verdict: the state of the update.
+        cause: clauses about what it waits for or what to do; may be empty.
+        groups: upgrades of groups by name, without suspended groups; empty if there is nothing to
+            do.
+        head_is_outdated: whether the head was made from another template.
+        replaces_head: whether the head is deleted now.
+        seconds_left: seconds until time alone changes the decision; None if it does not.
+        begun: names of the groups whose turn has begun and not ended.
+    """
+
+    settings: RollingUpdate
+    verdict: Verdict
+    cause: str = ""
+    groups: Mapping[str, GroupUpgrade] = field(default_factory=dict[str, GroupUpgrade])
+    head_is_outdated: bool = False
+    replaces_head: bool = False
+    seconds_left: float | None = None
+    begun: frozenset[str] = frozenset()
+
+    @property
+    def is_leaving(self) -> bool:
+        """True if any pod is draining."""
+        return any(each.leaving for each in self.groups.values())
+
+    @property
+    def takes_away(self) -> bool:
+        """True if the next moves drain or delete pods."""
+        return any(each.moves.drain or each.moves.delete for each in self.groups.values())
+
+    @property
+    def leaving_pods(self) -> frozenset[str]:
+        """Uids of the pods that are draining."""
+        return frozenset(
+            pod.metadata.uid for each in self.groups.values() for pod in each.pods_of(each.leaving)
+        )
+
+    @property
+    def spare_pods(self) -> frozenset[str]:
+        """Uids of new pods in groups that already have as many available pods as they need."""
+        return frozenset(
+            pod.metadata.uid
+            for each in self.groups.values()
+            if each.group.has_enough
+            for pod in each.pods_of(u.name for u in each.group.units if u.up_to_date and u.staying)
+        )
+
+    def workers_to_delete(self, group: str, *, may_shrink: bool) -> Iterator[PodToDelete]:
+        """Yield the pods of the group to delete, apart from named or broken ones."""
+        if group in self.groups:
+            yield from self.groups[group].to_delete(may_shrink=may_shrink)

@@ -1,0 +1,421 @@
+"""The status of a RayCluster: a pure function of the observation and of failed writes.
+
+KubeRay's fields and conditions keep KubeRay's meaning, including quirks on which clients rely
+(behaviours 6 to 9, 33 and 39). The other conditions are Manta's own and describe the present.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
+from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.patches import difference
+from controller.kube.resources import PODS
+from controller.ray.api.names import (
+    CHILDREN_AS_SPECIFIED,
+    DELETION_HELD,
+    GROUPS_UPGRADING,
+    HEAD_POD_READY,
+    PROVISIONED,
+    SUSPENDED,
+    SUSPENDING,
+)
+from controller.ray.api.pod_state import condition, is_ready, is_running
+from controller.ray.api.raycluster import LARGEST_INT32
+from controller.ray.cluster.child_table import child_events
+from controller.ray.cluster.conditions import (
+    ClusterConditions,
+    desired_resources,
+    provisioning_phases,
+)
+from controller.ray.cluster.first_cause import (
+    diagnose_pods,
+    first_cause,
+    readiness_events,
+    seconds_until_slow,
+)
+from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.revision_history import history_notes, is_of_history
+from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
+from controller.ray.cluster.rolling_units import hides_an_edit
+from controller.ray.cluster.rollout_memory import NOT_KEPT
+from controller.ray.cluster.upgrade import outdated_pods, pods_with_former_options, strategy_of
+from controller.ray.diagnosis.reasons import COMING_UP
+from controller.ray.diagnosis.writes import failure_message
+from controller.ray.head.endpoint import chosen_head, is_of_pods
+from controller.runtime.plan import Create, Delete, Event, StatusPatch
+from controller.runtime.reconcile.definitions import (
+    DEFINITION_COMPLETE,
+    set_fields_known,
+    unknown_field_events,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from controller.apimachinery.problem import Problem
+    from controller.kube.objects import Pod, Service
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.held_deletions import HeldDeletions
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.rollout_memory import Note
+    from controller.ray.diagnosis.reasons import Cause
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.plan import Failure
+
+
+Status = dict[str, Any]
+
+_COUNTERS: Final = frozenset({
+    "desiredWorkerReplicas",
+    "availableWorkerReplicas",
+    "readyWorkerReplicas",
+    "minWorkerReplicas",
+    "maxWorkerReplicas",
+    "desiredCPU",
+    "desiredMemory",
+    "desiredGPU",
+    "desiredTPU",
+})  # fmt: skip
+_SETTLES: Final = 5.0
+"""Minimum seconds for which a status is held back where pods were lost.
+
+A replacement that is lost at once is created, scheduled, started and lost in less time, and so
+reported once. The first loss is told at once, and so is the end of the trouble.
+"""
+
+_SETTLES_SHARE: Final = 4
+"""While nothing new is to be told, it is held back for this part of the wait for a replacement."""
+
+_COMES_UP_SETTLES: Final = 1.0
+"""The same where a cluster comes up without trouble: what its pods do next is written with it."""
+
+_OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
+
+
+def cluster_status(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    settings: ClusterSettings,
+    failures: tuple[Failure, ...],
+    now: datetime,
+) -> StatusPatch:
+    """Return the desired status after a reconcile in which these writes failed."""
+    present = status_of(seen.cluster)
+    notes = history_notes(failures)
+    children = replace(seen.children, notes=(*seen.children.notes, *notes))
+    seen = replace(seen, children=children)
+    failures = tuple(each for each in failures if not is_of_history(each))
+    pod_causes = diagnose_pods(seen, now)
+    held = held_deletions(seen, desired, settings)
+    cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
+    state = _state(seen, desired.spec, failures, present)
+    wanted = _fields(seen, desired, present, state=state, held=held)
+    wanted["conditions"] = _conditions(seen, desired, failures, cause, held, now=now)
+    if state and state != present.get("state"):
+        times: Status = present.get("stateTransitionTimes") or {}
+        wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
+    events = (
+        *readiness_events(seen.conditions, cause, seen.history, seen.cluster.metadata.generation),
+        *_held_events(seen, held),
+        *_history_events(seen, notes),
+        *upgrade_events(seen, desired),
+        *seen.definition.events(seen.conditions),
+        *unknown_field_events(seen.conditions, seen.unknown_fields),
+    )
+    patch = _patch(present, wanted, now, events)
+    return replace(
+        patch,
+        valid_for=seconds_until_slow(seen, pod_causes, now),
+        phases=provisioning_phases(seen, wanted["conditions"], now),
+        settles=_settles(seen, desired, cause, patch),
+    )
+
+
+def _fields(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    present: Status,
+    *,
+    state: str,
+    held: HeldDeletions | None,
+) -> Status:
+    """Return the fields besides the conditions and the times of states."""
+    wanted: Status = {
+        "state": state,
+        "observedGeneration": seen.cluster.metadata.generation,
+        **_counters(seen, desired.spec),
+        **desired_resources(desired.spec),
+        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
+        "head": _head(seen.heads, seen.children.head_service),
+    }
+    if hides_an_edit(seen, desired) or _may_get_older_pods(seen):
+        wanted.pop("observedGeneration")
+    upgrade = upgrade_status(seen, desired)
+    if upgrade is not None or present.get("upgrade") is not None:
+        wanted["upgrade"] = upgrade
+    if held is not None or unexplained_number(seen, desired):
+        wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
+    return wanted
+
+
+def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
+    """Return the status of an invalid cluster: `Ready` has the problem.
+
+    Of a cluster that had begun, what its pods say is still reported; what only a specification can
+    say is unchanged.
+    """
+    present = status_of(seen.cluster)
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    conditions.set(READY, "False", problem.reason, str(problem))
+    wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
+    if find_condition(seen.conditions, HEAD_POD_READY) is not None:
+        conditions.set_head_ready(chosen_head(seen.heads))
+        wanted |= _ready_workers(seen)
+    if is_true(seen.conditions, SUSPENDING):
+        conditions.set_suspension(None, pods_left=seen.may_have_pods)
+        if conditions.is_true(SUSPENDED):
+            wanted["state"] = "suspended"
+    wanted["conditions"] = conditions.as_list()
+    return _patch(present, wanted, now)
+
+
+def waiting_status(
+    seen: ClusterObservation, why: str, held: HeldDeletions | None, now: datetime
+) -> StatusPatch:
+    """Return the status of a cluster whose definition is awaited; the rest is unchanged.
+
+    Args:
+        seen: the cluster.
+        why: the reason why the definition cannot be read, empty if it was read.
+        held: deletions that are held because of fields that the last definition lacks.
+        now: the present time.
+    """
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    if why:
+        conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
+    if held is not None:
+        conditions.set_deletion_held(held)
+    wanted: Status = {"conditions": conditions.as_list()}
+    return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
+
+
+def _settles(
+    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
+) -> float:
+    """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
+    losses = seen.history.losses.values() if seen.history is not None else ()
+    if losses and not desired.spec.suspend:
+        is_edited = _recorded_generation(seen) != seen.cluster.metadata.generation
+        is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
+        is_told = is_told and not patch.events and not any(child_events(seen))
+        if cause is None or is_edited or not is_told:
+            return _SETTLES if seen.repeated_losses else 0.0
+        return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
+    return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0
+
+
+def _comes_up(
+    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
+) -> bool:
+    """Return whether a cluster comes up for which no other object waits, and nothing is wrong."""
+    if seen.cluster.metadata.controller is not None or is_true(seen.conditions, PROVISIONED):
+        return False
+    if _recorded_generation(seen) not in {0, seen.cluster.metadata.generation}:
+        return False
+    reports = patch.events or desired.warnings or seen.children.notes
+    return cause is not None and cause.reason in COMING_UP and not reports
+
+
+def _state(
+    seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
+) -> str:
+    """Return `suspended`, or `ready` from the moment at which all pods were ready (behaviour 6)."""
+    if _is_suspended(seen, spec):
+        return "suspended"
+    pods = seen.all_pods
+    complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
+    if complete and not failures and not seen.children.absent and all(map(_counts_ready, pods)):
+        return "ready"
+    return str(present.get("state") or "")
+
+
+def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
+    """Return whether it is suspended, even if `suspend` was removed meanwhile (behaviour 1)."""
+    has_been = spec.suspend is None and is_true(seen.conditions, SUSPENDED)
+    return (bool(spec.suspend) or has_been) and not seen.may_have_pods
+
+
+def _counts_ready(pod: Pod) -> bool:
+    ready = condition(pod, "Ready")
+    return is_running(pod) and (ready is None or ready.status == "True")
+
+
+def _ready_workers(seen: ClusterObservation) -> dict[str, int]:
+    workers = [pod for pods in seen.workers.values() for pod in pods]
+    return {
+        "availableWorkerReplicas": sum(map(is_running, workers)),
+        "readyWorkerReplicas": sum(map(is_ready, workers)),
+    }
+
+
+def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
+    active = [group for group in spec.worker_group_specs if not group.suspend]
+    return {
+        "desiredWorkerReplicas": _as_int32(spec.desired_workers),
+        **_ready_workers(seen),
+        "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
+        "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
+    }
+
+
+def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
+    """Return why workers beyond the specification stay, empty if there are none."""
+    if not spec.autoscaling:
+        return ""
+    found: list[str] = []
+    for group in spec.worker_group_specs:
+        pods = [p for p in seen.workers.get(group.group_name, ()) if not p.metadata.terminating]
+        if len(pods) > group.desired_pods:
+            found.append(f"group {group.group_name} has {len(pods)} of {group.desired_pods} pods")
+    if not found:
+        return ""
+    return f"{', '.join(found)}, because only the autoscaler decides which workers may go"
+
+
+def _as_int32(count: int) -> int:
+    """Return the count, or the largest number that the field of the status can hold."""
+    return min(count, LARGEST_INT32)
+
+
+def _endpoints(service: Service | None) -> dict[str, str]:
+    """Return the number by which each named port can be reached: node port, else target port."""
+    if service is None:
+        return {}
+    return {
+        port.name: str(port.node_port or port.target_port or port.port)
+        for port in service.spec.ports
+        if port.name
+    }
+
+
+def _head(heads: tuple[Pod, ...], service: Service | None) -> dict[str, str]:
+    head: dict[str, str] = {}
+    pod = chosen_head(heads)
+    if pod is not None:
+        head["podName"] = pod.metadata.name
+        head["podIP"] = pod.status.pod_ip
+    if service is not None:
+        head["serviceName"] = service.metadata.name
+        headless = service.spec.cluster_ip == "None"
+        head["serviceIP"] = head.get("podIP", "") if headless else service.spec.cluster_ip
+    return {key: value for key, value in head.items() if value}
+
+
+def _conditions(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    failures: tuple[Failure, ...],
+    cause: Cause | None,
+    held: HeldDeletions | None,
+    *,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    generation = seen.cluster.metadata.generation
+    counted = _recorded_generation(seen) if _may_get_older_pods(seen) else generation
+    head = ClusterConditions(seen.conditions, counted, now)
+    head.set_head_ready(chosen_head(seen.heads))
+    conditions = ClusterConditions(head.as_list(), generation, now)
+    of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]
+    if of_pods or not failures:
+        first = min(
+            of_pods, key=failure_message, default=None
+        )  # not the one answered first: no flapping
+        conditions.set_replica_failure(first)
+    conditions.set_suspension(desired.spec.suspend, pods_left=seen.may_have_pods)
+    conditions.set_provisioned(seen.all_pods, cause)
+    conditions.set_ready(cause, _surplus(seen, desired.spec))
+    conditions.set_features(desired.unsupported_fields)
+    conditions.set_consistency(seen.consistency_warnings)
+    conditions.set_children(seen.children.notes_in_words)
+    strategy = strategy_of(desired.spec)
+    set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
+    conditions.set_deletion_held(held)
+    if held is None and strategy.is_due(seen, desired):
+        conditions.set_recreating()
+        conditions.set_options_in_effect((), ())
+    else:
+        conditions.set_options_in_effect(*pods_with_former_options(seen, desired))
+        conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
+    set_upgrading(conditions, seen, desired)
+    return conditions.as_list()
+
+
+def _may_get_older_pods(seen: ClusterObservation) -> bool:
+    """Return whether a pod of an older generation may still appear.
+
+    An edit has made such a pod outdated. If the status already had the pods of the present
+    generation, nothing would explain why that pod is replaced.
+    """
+    is_new = _recorded_generation(seen) != seen.cluster.metadata.generation
+    return is_new and any(map(is_of_pods, seen.pending_scopes))
+
+
+def _recorded_generation(seen: ClusterObservation) -> int:
+    recorded = status_of(seen.cluster).get("observedGeneration")
+    return recorded if isinstance(recorded, int) else 0
+
+
+def _changes_pods(failure: Failure) -> bool:
+    """Return whether creating or deleting a pod failed; KubeRay has no reason for other writes."""
+    write = failure.write
+    return write.target.resource is PODS and isinstance(write, Create | Delete)
+
+
+def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[Event, ...]:
+    if held is None or is_true(seen.conditions, DELETION_HELD):
+        return ()
+    return (Event("Warning", DELETION_HELD, "Delete", held.message),)
+
+
+def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
+    """Yield events about templates that are not stored, unless the condition reports it."""
+    named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_in_words):
+        yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
+
+
+def _patch(
+    present: Status, wanted: Status, now: datetime, events: tuple[Event, ...] = ()
+) -> StatusPatch:
+    """Return the changed fields only; empty values are left out, as in KubeRay."""
+    for key in _OMITTED_WHEN_EMPTY & wanted.keys():
+        if not wanted[key]:
+            wanted[key] = None
+    head: Mapping[str, Any] = present.get("head") or {}
+    if "head" in wanted:
+        wanted["head"] |= {key: None for key in head if key not in wanted["head"]}
+    changed = set(difference(present, wanted))
+    urgent = bool(events) or _is_urgent(present, wanted, changed)
+    return StatusPatch(
+        wanted,
+        urgent=urgent,
+        events=events,
+        stamps={"lastUpdateTime": rfc3339(now)},
+        records=frozenset({GROUPS_UPGRADING}),
+    )
+
+
+def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
+    """Return whether more than counters and messages changed."""
+    if changed - _COUNTERS - {"conditions", "upgrade"}:
+        return True
+    return "conditions" in changed and _verdicts(present) != _verdicts(wanted)
+
+
+def _verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()]

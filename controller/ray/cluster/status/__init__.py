@@ -1,1 +1,0 @@
-"""Reports about a cluster: status, conditions, first causes, events and metrics."""

@@ -1,0 +1,234 @@
+"""Upgrades of a cluster: the strategy, what is outdated, its revisions, and recreation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from controller.ray.api import labels
+from controller.ray.api.names import UPGRADE_STRATEGY_NONE
+from controller.ray.api.pod_state import is_head
+from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.cluster.head import every_pod, live_head
+from controller.ray.cluster.pods import delete_pod, pod_target
+from controller.ray.cluster.scale_down import template_hash
+from controller.ray.head.endpoint import HEAD_SCOPE
+from controller.ray.pods.hashes import changed_fields, is_outdated
+from controller.runtime.plan import MergePatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.pods.environment import Role
+    from controller.runtime.plan import LiveList, Write
+
+
+# The interface of upgrade strategies, and the strategy `None`.
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeStep:
+    """The next step of an upgrade, during which the usual creates and deletes of pods wait.
+
+    Attributes:
+        lookups: reads that must come before any write.
+        stages: writes by stage.
+    """
+
+    lookups: tuple[LiveList, ...] = ()
+    stages: tuple[Sequence[Write], ...] = ()
+
+
+class UpgradeStrategy(Protocol):
+    """A value of `spec.upgradeStrategy.type`."""
+
+    @property
+    def reason(self) -> str:
+        """Reason of the condition `PodsUpToDate` while pods are outdated."""
+        ...
+
+    @property
+    def outlook(self) -> str:
+        """A clause about the future of outdated pods, for that condition's message."""
+        ...
+
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Return whether running pods are to be replaced because of the specification."""
+        ...
+
+    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
+        """Return the next step of an upgrade, None if none is in progress."""
+        ...
+
+    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
+        """Return writes that correct what pods record about their specification."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoUpgrade:
+    """Keeps running pods; the condition reports outdated ones."""
+
+    reason: str = UPGRADE_STRATEGY_NONE
+    outlook: str = (
+        "upgradeStrategy does not replace running pods, so the change reaches new ones only"
+    )
+
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Return False."""
+        del seen, desired
+        return False
+
+    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
+        """Return None: nothing is replaced."""
+        del seen, desired
+        return None
+
+    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
+        """Return no writes: nothing is compared."""
+        del seen, desired
+        return ()
+
+
+# The options of the cluster that have changed since its pods were made.
+
+
+def pods_with_former_options(
+    seen: ClusterObservation, desired: DesiredCluster
+) -> tuple[list[str], list[str]]:
+    """Find the pods that run with former options: their names, and the fields that changed."""
+    names: list[str] = []
+    fields: set[str] = set()
+    for role, pods in _by_role(seen):
+        changed = {
+            stamp: changed_fields(stamp, desired.builder.options(role))
+            for stamp in set(map(_stamp, pods))
+        }
+        for pod in pods:
+            if changed[_stamp(pod)] and not pod.metadata.terminating:
+                names.append(pod.metadata.name)
+                fields |= changed[_stamp(pod)]
+    return sorted(names), sorted(fields)
+
+
+def _by_role(seen: ClusterObservation) -> Iterator[tuple[Role, Sequence[Pod]]]:
+    yield "head", seen.heads
+    for pods in seen.workers.values():
+        yield "worker", pods
+
+
+def _stamp(pod: Pod) -> str | None:
+    return (pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS)
+
+
+# Finds the pods that were created from an older template than the present one.
+
+
+def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
+    """Return the names of the outdated pods, sorted, without those of removed groups."""
+    current = desired.builder.hashes()
+    names: list[str] = []
+    for group_name, pods in {"": seen.heads, **seen.workers}.items():
+        expected = current.get(group_name)
+        if expected is not None:
+            names += [
+                pod.metadata.name for pod in pods if is_outdated(template_hash(pod), expected)
+            ]
+    return sorted(names)
+
+
+# `upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
+#
+# The head carries the hash of the specification from which it was created, and is deleted last: as
+# long as it exists, an interrupted replacement continues (behaviour 15). A hash of another
+# operator, or of another algorithm, cannot be compared: such a head only gets a new hash, so that
+# handing a cluster over in either direction replaces no pod.
+
+_REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
+
+
+@dataclass(frozen=True, slots=True)
+class Recreate:
+    """Deletes all pods, then creates them from the present specification."""
+
+    reason: str = "UpgradeStrategyRecreate"
+    outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
+
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Return whether the live head was created from another specification.
+
+        Without a live head there is nothing to compare: the next head is up to date anyway.
+        """
+        head = live_head(seen)
+        if head is None:
+            return False
+        stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+        same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
+        hash_ = stamped.get(labels.RECREATE_HASH)
+        return same_operator and is_outdated(hash_, desired.builder.recreate_hash)
+
+    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
+        """Confirm all pods by live lists, then delete them; None if the head is up to date."""
+        if not self.is_due(seen, desired):
+            return None
+        if not seen.pods_listed:
+            return UpgradeStep(lookups=(every_pod(seen.cluster),))
+        return UpgradeStep(stages=_delete_everything(seen))
+
+    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
+        """Return writes that replace a hash which cannot be compared."""
+        head = live_head(seen)
+        if head is None or HEAD_SCOPE in seen.pending_scopes or self.is_due(seen, desired):
+            return ()
+        present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+        if all(present.get(key) == value for key, value in wanted.items()):
+            return ()
+        target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
+        return (MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}}),)
+
+
+def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
+    """Return deletes of all workers, then of the heads once no lost create can add a worker."""
+    pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
+    workers: list[Write] = [
+        delete_pod(seen, pod, what="WorkerPod", reason=_REASON) for pod in pods if not is_head(pod)
+    ]
+    heads: list[Write] = [
+        delete_pod(seen, pod, what="HeadPod", reason=_REASON) for pod in pods if is_head(pod)
+    ]
+    settled = [write for write in workers if write.target.scope not in seen.pending_scopes]
+    return settled, heads if not seen.pending_scopes else []
+
+
+def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
+    """Return operator and hash for a head that is created now."""
+    annotations = desired.builder.head("")["metadata"]["annotations"]
+    return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}
+
+
+# `upgradeStrategy: RollingUpdate` as one of the strategies.
+
+
+@dataclass(frozen=True, slots=True)
+class RollingStrategy(NoUpgrade):
+    """Replaces outdated pods by the usual creates and deletes, as `decision.py` decides."""
+
+    reason: str = "UpgradeStrategyRollingUpdate"
+    outlook: str = "the condition Upgrading says how they are replaced"
+
+
+# Upgrades: how a changed specification reaches the pods of a running cluster.
+
+_NO_UPGRADE: Final = NoUpgrade()
+_STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {
+    "Recreate": Recreate(),
+    ROLLING_UPDATE: RollingStrategy(),
+}
+
+
+def strategy_of(spec: ClusterSpec) -> UpgradeStrategy:
+    """Return the strategy that the specification names; validation refuses unknown ones."""
+    return _STRATEGIES.get(spec.upgrade_strategy.type, _NO_UPGRADE)

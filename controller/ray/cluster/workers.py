@@ -1,0 +1,293 @@
+"""The workers of a cluster: which are missing, which are surplus, and the writes of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from math import ceil
+from typing import TYPE_CHECKING, TypeAlias
+
+from controller.apimachinery.conditions import rfc3339
+from controller.apimachinery.names import child_name
+from controller.ray.api import labels
+from controller.ray.api.names import head_prefix, worker_prefix
+from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster import scale_down
+from controller.ray.cluster.pods import (
+    count_owed,
+    create_pod,
+    delete_pod,
+    is_replacement_held,
+    pod_target,
+    scope_of,
+)
+from controller.ray.cluster.scale_down import free_indices, missing_hosts
+from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.pods.builder import ReplicaPosition
+from controller.runtime.plan import Event, MergePatch, ReplicaMember
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.plan import Create, Write
+
+
+# Finds the pods that a cluster lacks: their positions, and names that are idempotency keys.
+#
+# The names follow from the observation, so a repeated create meets its own object. No more pods are
+# returned than one plan may create.
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPod:
+    """A pod to be created: its name, and its position in its group if it has one."""
+
+    name: str
+    place: ReplicaPosition | None = None
+
+
+MissingPods: TypeAlias = "Mapping[str, tuple[MissingPod, ...]]"
+"""Missing pods by scope."""
+
+
+def find_missing_pods(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    *,
+    batch: int,
+    without: Collection[str] = (),
+) -> MissingPods:
+    """Return the missing pods by scope, of all groups together no more than `batch`.
+
+    Terminating pods still hold their positions. Groups share the batch, so that a group whose pods
+    are refused leaves room for the others. It excludes groups with a write of unknown outcome and
+    those in `without`.
+    """
+    cluster = desired.identity.name
+    found: dict[str, tuple[MissingPod, ...]] = {}
+    if not seen.heads:
+        names = _free_names(seen, head_prefix(cluster), labels.HEAD_GROUP, 1)
+        found[HEAD_SCOPE] = (MissingPod(names[0]),)
+    short = [
+        group
+        for group in desired.spec.worker_group_specs
+        if worker_scope(group.group_name) not in seen.pending_scopes
+        and group.group_name not in without
+        and _may_lack_pods(seen, group)
+    ]
+    for position, group in enumerate(short):
+        name = group.group_name
+        if name in seen.multi_host_replicas:
+            places = _hosts(seen, group, batch)
+        else:
+            places = _positions(seen, group, ceil(batch / (len(short) - position)))
+        if places:
+            names = _free_names(seen, worker_prefix(cluster, name), name, len(places))
+            found[worker_scope(name)] = tuple(map(MissingPod, names, places))
+            batch -= len(places)
+            if not batch:
+                break
+    return found
+
+
+def _may_lack_pods(seen: ClusterObservation, group: WorkerGroup) -> bool:
+    replicas = seen.multi_host_replicas.get(group.group_name, ())
+    wanted = seen.wanted_units(group)
+    if group.group_name in seen.multi_host_replicas:
+        wanted *= group.hosts
+    return len(seen.workers.get(group.group_name, ())) < wanted or any(
+        len(each.pods) < group.hosts for each in replicas
+    )
+
+
+def _positions(
+    seen: ClusterObservation, group: WorkerGroup, batch: int
+) -> Sequence[ReplicaPosition | None]:
+    pods = seen.workers.get(group.group_name, ())
+    owed = count_owed(seen, worker_scope(group.group_name), pods)
+    count = min(batch, max(0, seen.wanted_units(group) - len(pods) - owed))
+    if group.hosts > 1:
+        return [None] * count
+    return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
+
+
+def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence[ReplicaPosition]:
+    pods = seen.workers.get(group.group_name, ())
+    return missing_hosts(
+        group,
+        seen.multi_host_replicas[group.group_name],
+        seen.incomplete_replicas,
+        owed=count_owed(seen, worker_scope(group.group_name), pods),
+        owner_uid=seen.cluster.metadata.uid,
+        revision=seen.pods_revision,
+        batch=batch,
+        wanted=seen.wanted_units(group),
+    )
+
+
+def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -> list[str]:
+    """Return names that no pod has: the same observed state gives the same names."""
+    pods = seen.heads if group == labels.HEAD_GROUP else seen.workers.get(group, ())
+    taken = seen.taken_pod_names.union(pod.metadata.name for pod in pods)
+    names: list[str] = []
+    position = 0
+    while len(names) < count:
+        name = child_name(
+            prefix,
+            owner_uid=seen.cluster.metadata.uid,
+            group=group,
+            position=position,
+            revision=seen.pods_revision,
+        )
+        position += 1
+        if name not in taken:
+            names.append(name)
+    return names
+
+
+# Creates and deletes the workers of a cluster, group by group.
+#
+# A group is plain, each pod for itself, or consists of replicas of several hosts that are created
+# and deleted together.
+
+ABREAST = 8
+"""Replicas created at the same time: more are faster, fewer leave less to undo after a crash."""
+
+
+def create_workers(
+    seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
+) -> list[list[Write]]:
+    """Return stages that create the missing workers, as far as this plan's batch goes.
+
+    Pods of plain groups are created together, of each group in turn. The hosts of a replica are
+    created one after the other, so that it is always known which of them exist; several replicas
+    are created at the same time.
+    """
+    plain: list[list[Write]] = []
+    sequences: list[list[Write]] = []
+    for group in desired.spec.worker_group_specs:
+        found = missing.get(worker_scope(group.group_name), ())
+        if group.group_name in seen.multi_host_replicas:
+            for _, hosts in groupby(found, _replica):
+                sequences.append([_create(seen, desired, group, each) for each in hosts])
+        else:
+            plain.append([_create(seen, desired, group, each) for each in found])
+    in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
+    return [in_turn, *_side_by_side(sequences)]
+
+
+def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
+    """Yield stages that run so many sequences at a time, each step by step."""
+    for begin in range(0, len(sequences), ABREAST):
+        for step in zip_longest(*sequences[begin : begin + ABREAST]):
+            yield [each for each in step if each is not None]
+
+
+def delete_workers(
+    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete], now: datetime
+) -> Iterator[Write]:
+    """Delete these workers; those that serve requests and are only surplus are drained first."""
+    has_head = any(is_ready(pod) and not pod.metadata.terminating for pod in seen.heads)
+    for each in workers:
+        surplus = each.cause is scale_down.DeletionCause.SURPLUS
+        if surplus and has_head and _serves(each.pod):
+            yield _stop_serving(seen, each.pod, now)
+        else:
+            yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
+
+
+def _serves(pod: Pod) -> bool:
+    """Return whether the service of a RayService leads to the worker."""
+    return is_ready(pod) and (pod.metadata.labels or {}).get(labels.SERVE) == "true"
+
+
+def _stop_serving(seen: ClusterObservation, pod: Pod, now: datetime) -> MergePatch:
+    """Let the service lead to it no more, and record since when it is draining, in one write."""
+    meta, scope = pod.metadata, scope_of(pod)
+    patch = {
+        "labels": {labels.SERVE: "false"},
+        "annotations": {labels.DRAINING_SINCE: rfc3339(now)},
+    }
+    event = Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {meta.name} before its deletion, because {scale_down.SURPLUS}",
+        aggregate_note=f"Draining {{count}} pods before their deletion: {scale_down.SURPLUS}",
+    )
+    target = pod_target(seen, meta.name, scope)
+    return MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
+
+
+def workers_to_delete(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+) -> Iterator[scale_down.PodToDelete]:
+    """Yield the workers that specification, autoscaler or their own state condemns, in order."""
+    for group in desired.spec.worker_group_specs:
+        if worker_scope(group.group_name) not in seen.pending_scopes:
+            yield from _of_group(seen, desired, group, settings)
+    yield from _of_removed_groups(seen, desired)
+
+
+def _of_removed_groups(
+    seen: ClusterObservation, desired: DesiredCluster
+) -> Iterator[scale_down.PodToDelete]:
+    """Yield workers of groups removed from the specification, not those without a group."""
+    known = {"", *(group.group_name for group in desired.spec.worker_group_specs)}
+    for group, pods in seen.workers.items():
+        if group in known or worker_scope(group) in seen.pending_scopes:
+            continue
+        reason = f"group {group!r} is no longer in the specification"
+        for pod in scale_down.deletion_order(pods):
+            if not pod.metadata.terminating:
+                cause = scale_down.DeletionCause.GROUP_REMOVED
+                yield scale_down.PodToDelete(pod, reason, cause)
+
+
+def _of_group(
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
+) -> Iterator[scale_down.PodToDelete]:
+    """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
+    may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
+    rules = scale_down.ScaleDownRules(
+        wanted_hash=desired.builder.worker_hash(group),
+        may_shrink=may_shrink,
+        keep_ended=is_replacement_held(seen, worker_scope(group.group_name)),
+        wanted=seen.wanted_units(group),
+    )
+    present = seen.multi_host_replicas.get(group.group_name)
+    if present is None:
+        pods = seen.workers.get(group.group_name, ())
+        yield from scale_down.pods_to_delete(group, pods, rules)
+    else:
+        yield from scale_down.replica_pods_to_delete(
+            group, present, seen.incomplete_replicas, rules
+        )
+    if seen.rollout is not None:
+        yield from seen.rollout.workers_to_delete(group.group_name, may_shrink=may_shrink)
+
+
+def _create(
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, pod: MissingPod
+) -> Create:
+    place, member = pod.place, None
+    if place is not None and place.replica_name:
+        member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
+    return create_pod(
+        seen,
+        desired.builder.worker(group, pod.name, place),
+        scope=worker_scope(group.group_name),
+        what="WorkerPod",
+        member=member,
+    )
+
+
+def _replica(pod: MissingPod) -> str:
+    """Return the replica of the pod, or the pod itself."""
+    place = pod.place
+    return place.replica_name if place is not None and place.replica_name else pod.name

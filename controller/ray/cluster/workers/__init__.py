@@ -1,1 +1,0 @@
-"""The workers of a cluster: which are missing, which are deleted, and in which order."""

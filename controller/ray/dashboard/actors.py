@@ -1,0 +1,428 @@
+"""Sends an actor's due request, and records the response."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import structlog
+
+from controller.ray.dashboard.commands import CommandDone, CommandRefused, PendingCommand
+from controller.ray.dashboard.head_actor import HeadActor
+from controller.ray.dashboard.metrics import NO_METRICS, DashboardStatistics
+from controller.ray.dashboard.scheduler import ActorScheduler, RequestSender, probe_listing
+from controller.ray.dashboard.values import (
+    DashboardError,
+    DashboardSettings,
+    FenceClosed,
+    NoResponse,
+    NotAuthorized,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+)
+from controller.runtime.leaderelection.election import AlwaysLeader
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable
+    from datetime import datetime
+
+    from controller.ray.dashboard.client import DashboardClient
+    from controller.ray.dashboard.commands import CommandId, CommandOutcome, HeadCommand
+    from controller.ray.dashboard.metrics import RequestMetrics
+    from controller.ray.dashboard.probe_state import ProbeState
+    from controller.ray.dashboard.probes import (
+        CommandValue,
+        Probe,
+        ProbeObservation,
+        ProbeSubscription,
+    )
+    from controller.ray.dashboard.values import Head
+    from controller.runtime import debug
+    from controller.runtime.leaderelection.election import Fence
+    from informers import Clock
+
+
+_log = structlog.stdlib.get_logger("manta.dashboard")
+
+_POLLS: Final = 3
+"""The back-off of a command that Ray still works on grows no further than after these failures."""
+
+
+class RequestHandler:
+    """Carries out probes and commands, one attempt at a time.
+
+    Args:
+        sender: sends the requests.
+        clock: the running loop.
+        wall: the time of day in UTC.
+        rng: source of jitter.
+        fence: commands are sent only while it is open.
+        settings: jitter.
+        enqueue: called with the objects that have something new to observe.
+    """
+
+    def __init__(
+        self,
+        sender: RequestSender,
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        fence: Fence,
+        settings: DashboardSettings,
+        enqueue: Callable[[Iterable[Subscriber]], None],
+    ) -> None:
+        self._sender = sender
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng
+        self._fence = fence
+        self._jitter = settings.backoff.jitter
+        self._enqueue = enqueue
+
+    async def handle(self, actor: HeadActor, request: PendingCommand | Probe) -> None:
+        """Make one attempt and record its result in the actor."""
+        if isinstance(request, PendingCommand):
+            await self._handle_command(actor, request)
+        else:
+            await self._handle_probe(actor, request)
+
+    async def _handle_probe(self, actor: HeadActor, probe: Probe) -> None:
+        state = actor.probes.get(probe)
+        if state is None:
+            return
+        began, generation = self._wall(), state.generation
+        state.requested_at = self._clock.time()
+        response = await self._sender.send(actor, probe)
+        if actor.closed:
+            return
+        now = self._clock.time()
+        if isinstance(response, DashboardError):
+            self._record_failure(actor, [state], began, response)
+        else:
+            self._record_response(actor, usable=True)
+            counts = state.generation == generation
+            if counts and state.record_value(response, began, now):
+                self._enqueue(state.subscribers)
+        actor.probes.reschedule(probe, state, now)
+
+    async def _handle_command(self, actor: HeadActor, pending: PendingCommand) -> None:
+        command, began = pending.command, self._wall()
+        states = [state for probe in command.invalidates if (state := actor.probes.get(probe))]
+        response = await self._sender.send(actor, command, self._fence)
+        if actor.closed:
+            return
+        if isinstance(response, DashboardError) and not isinstance(response, RefusedByRay):
+            pending.failures += 1
+            if isinstance(response, NotFinished) and command.asks_often:
+                pending.failures = min(pending.failures, _POLLS)
+            pending.error = str(response)
+            if isinstance(response, NotFinished):
+                self._record_response(actor, usable=True)
+            elif not isinstance(response, FenceClosed):
+                self._record_failure(actor, states, began, response)
+            self._enqueue(actor.retry(pending, self._clock.time()))
+            return
+        self._record_response(actor, usable=True)
+        for state in states:
+            if state.failures.end():
+                self._enqueue(state.subscribers)
+        self._enqueue(actor.finish(pending, _outcome(response), self._clock.time()))
+
+    def _record_failure(
+        self, actor: HeadActor, states: list[ProbeState], began: datetime, error: DashboardError
+    ) -> None:
+        sentence = str(error)
+        if isinstance(error, NotAuthorized):
+            actor.client = None  # the token may have changed
+        if isinstance(error, NoResponse):
+            stretch = 1 + self._jitter * self._rng.random()
+            if actor.record_silence(began, sentence, self._clock.time(), stretch):
+                _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
+                self._enqueue(actor.probes.subscribers())
+        else:
+            self._record_response(actor, usable=False)
+        for state in states:
+            if state.failures.add(began, sentence):
+                self._enqueue(state.subscribers)
+
+    def _record_response(self, actor: HeadActor, *, usable: bool) -> None:
+        if actor.record_response(usable=usable):
+            _log.info("dashboard.answers_again", head=str(actor.head))
+            self._enqueue(actor.probes.subscribers())
+
+
+def _outcome(response: CommandValue | RefusedByRay) -> CommandOutcome:
+    if isinstance(response, RefusedByRay):
+        return CommandRefused(str(response))
+    return CommandDone(response)
+
+
+# The dashboards as one controller sees them.
+
+
+class SharedDashboards(Protocol):
+    """The part of the dashboards that all controllers share: see `DashboardActors`."""
+
+    def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
+        """Replace the probes to which this subscriber subscribes."""
+        ...
+
+    def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
+        """Carry out the commands, each once."""
+        ...
+
+    async def leave(self, controller: str) -> None:
+        """End what only this controller uses."""
+        ...
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """Return the last result of a probe."""
+        ...
+
+    def outcome(self, head: Head, command_id: tuple[str, str]) -> CommandOutcome | None:
+        """Return the outcome of a command."""
+        ...
+
+
+class ControllerDashboards:
+    """The dashboards of one controller: the runtime's `ExternalSource`, the kind's `Dashboards`.
+
+    Created by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
+    probes of one head to which several controllers subscribe are shared.
+
+    Args:
+        actors: the shared actors.
+        name: name of the controller.
+    """
+
+    def __init__(self, actors: SharedDashboards, name: str) -> None:
+        self._actors = actors
+        self._name = name
+        self._closed = False
+        self._enqueue: Callable[[str], None] | None = None
+
+    def start(self, enqueue: Callable[[str], None]) -> None:
+        """Implement `ExternalSource.start`."""
+        self._enqueue = enqueue
+
+    def sync(self, key: str, subscriptions: tuple[ProbeSubscription, ...]) -> None:
+        """Implement `ExternalSource.sync`."""
+        if not self._closed:
+            self._actors.sync(Subscriber(self._name, key), subscriptions)
+
+    def submit(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
+        """Implement `ExternalSource.submit`.
+
+        An outcome can be read for as long as the object subscribes to a probe of the same head.
+        """
+        if not self._closed:
+            self._actors.submit(Subscriber(self._name, key), commands)
+
+    async def aclose(self) -> None:
+        """Implement `ExternalSource.aclose`; the dashboards of other controllers stay open."""
+        self._closed = True
+        await self._actors.leave(self._name)
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """Implement `Dashboards.observation`."""
+        return self._actors.observation(head, probe)
+
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
+        """Implement `Dashboards.outcome`."""
+        return self._actors.outcome(head, (self._name, command_id))
+
+    def enqueue(self, key: str) -> None:
+        """Make the controller reconcile one of its objects; called by the actors."""
+        if self._enqueue is not None:
+            self._enqueue(key)
+
+
+# The dashboard actors of one process: one for each head incarnation.
+#
+# Each controller submits subscriptions and commands through a handle of its own; its keys are
+# enqueued when there is something new to observe.
+
+_Target: TypeAlias = "tuple[Head, Probe]"
+
+CONCURRENCY = 128
+"""Maximum requests to dashboards in flight at the same time."""
+
+
+class DashboardActors:
+    """The actors of one process, shared by all controllers of Ray kinds.
+
+    Use them within one running event loop, and close them after the controllers have ended.
+
+    Args:
+        connect: creates the client of a head; may read its token. Raises `DashboardError`.
+        clock: the running loop.
+        wall: the time of day in UTC.
+        rng: source of jitter.
+        fence: commands are sent only while it is open; None stands for one that always is.
+        concurrency: maximum requests in flight.
+        settings: intervals, time limits and thresholds.
+        metrics: records each request and each command.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Head], Awaitable[DashboardClient]],
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        fence: Fence | None = None,
+        concurrency: int = CONCURRENCY,
+        settings: DashboardSettings | None = None,
+        metrics: RequestMetrics = NO_METRICS,
+    ) -> None:
+        self._clock = clock
+        self._wall = wall
+        self._settings = settings or DashboardSettings()
+        self._metrics = metrics
+        self._handles: dict[str, ControllerDashboards] = {}
+        self._actors: dict[Head, HeadActor] = {}
+        self._subscriptions: dict[Subscriber, tuple[_Target, ...]] = {}
+        self._sender = RequestSender(connect, clock=clock, settings=self._settings, metrics=metrics)
+        handler = RequestHandler(
+            self._sender,
+            clock=clock,
+            wall=wall,
+            rng=rng,
+            fence=AlwaysLeader() if fence is None else fence,
+            settings=self._settings,
+            enqueue=self._enqueue,
+        )
+        self._scheduler = ActorScheduler(
+            clock,
+            concurrency=concurrency,
+            settings=self._settings,
+            handle=handler.handle,
+            enqueue=self._enqueue,
+            on_end=self._forget,
+        )
+        self._closed = False
+
+    def for_controller(self, name: str) -> ControllerDashboards:
+        """Return the handle of the controller of this name.
+
+        Raises:
+            ValueError: that controller has a handle already.
+        """
+        if name in self._handles:
+            raise ValueError(f"{name} has its dashboards already")
+        handle = self._handles[name] = ControllerDashboards(self, name)
+        return handle
+
+    async def aclose(self) -> None:
+        """Cancel all requests and close the clients."""
+        self._closed = True
+        await self._scheduler.aclose()
+        self._actors.clear()
+        self._subscriptions.clear()
+
+    def statistics(self) -> DashboardStatistics:
+        """Return the present numbers."""
+        actors = self._actors.values()
+        return DashboardStatistics(
+            actors=len(actors),
+            failing=sum(actor.failing for actor in actors),
+            probes=sum(len(actor.probes) for actor in actors),
+            commands=sum(len(actor.commands) for actor in actors),
+            waiting=self._scheduler.waiting,
+            in_flight={each.value: busy for each, busy in self._scheduler.in_flight.items()},
+        )
+
+    def snapshot(self) -> debug.BoundedList[debug.ProbeEntry]:
+        """List the present probes for the debug page, failing ones first."""
+        return probe_listing(self._actors.values(), self._wall())
+
+    # What the handles of controllers call.
+
+    def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
+        """Set the complete set of probes that an object subscribes to."""
+        if self._closed:
+            return
+        now, wall = self._clock.time(), self._wall()
+        intervals = _shortest_intervals(subscriptions, self._settings.interval)
+        former = self._subscriptions.get(subscriber, ())
+        for (head, probe), interval in intervals.items():
+            self._actor(head).probes.subscribe(probe, subscriber, interval, now, wall)
+        for head, probe in former:
+            if (head, probe) not in intervals:
+                self._actors[head].unsubscribe(probe, subscriber, now)
+        if intervals:
+            self._subscriptions[subscriber] = tuple(intervals)
+        else:
+            self._subscriptions.pop(subscriber, None)
+        for head in dict.fromkeys(head for head, _ in (*intervals, *former)):
+            self._scheduler.update(self._actors[head])
+
+    def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
+        """Carry out commands, each once however often it is submitted."""
+        if self._closed:
+            return
+        now, wall = self._clock.time(), self._wall()
+        for each in commands:
+            actor, command = self._actor(each.head), each.command
+            expires_at = now + (command.deadline - wall).total_seconds()
+            pending = PendingCommand(subscriber, command, expires_at)
+            if pending.id not in actor.commands:
+                self._enqueue(actor.add_command(pending, now, wall))
+            self._scheduler.update(actor)
+
+    async def leave(self, controller: str) -> None:
+        """End the subscriptions and commands of this controller; those of others continue."""
+        self._handles.pop(controller, None)
+        tasks = [actor.task for actor in self._actors.values() if actor.task is not None]
+        for actor in list(self._actors.values()):
+            request = actor.under_way
+            actor.drop_commands(controller, self._clock.time())
+            theirs = isinstance(request, PendingCommand) and request.of(controller)
+            if theirs and actor.task is not None:
+                actor.task.cancel()
+            self._scheduler.update(actor)
+        for subscriber in [each for each in self._subscriptions if each.controller == controller]:
+            self.sync(subscriber, ())
+        cancelled = [task for task in tasks if task.cancelling()]
+        await asyncio.gather(*cancelled, return_exceptions=True)
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """Return the observation of the probe; None if it has no subscriber."""
+        actor = self._actors.get(head)
+        return None if actor is None else actor.observation(probe)
+
+    def outcome(self, head: Head, command_id: CommandId) -> CommandOutcome | None:
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
+        actor = self._actors.get(head)
+        return None if actor is None else actor.commands.outcome(command_id)
+
+    def _actor(self, head: Head) -> HeadActor:
+        actor = self._actors.get(head)
+        if actor is None:
+            actor = self._actors[head] = HeadActor(head, self._settings, self._metrics)
+        return actor
+
+    def _forget(self, actor: HeadActor) -> None:
+        del self._actors[actor.head]
+
+    def _enqueue(self, subscribers: Iterable[Subscriber]) -> None:
+        for controller, key in list(subscribers):
+            handle = self._handles.get(controller)
+            if handle is not None:
+                handle.enqueue(key)
+
+
+def _shortest_intervals(
+    subscriptions: tuple[ProbeSubscription, ...], default: float
+) -> dict[_Target, float]:
+    """Return the interval of each probe, the shortest if a probe is named twice."""
+    found: dict[_Target, float] = {}
+    for each in subscriptions:
+        target = each.head, each.probe
+        interval = default if each.interval is None else each.interval
+        found[target] = min(interval, found.get(target, interval))
+    return found

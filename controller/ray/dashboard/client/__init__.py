@@ -1,1 +1,0 @@
-"""Ray's HTTP API, typed."""

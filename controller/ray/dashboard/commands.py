@@ -1,0 +1,400 @@
+"""Commands for heads: what each sends to Ray, and the queue in which they wait."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+
+from controller.ray.dashboard.probes import JobProbe, ServeProbe
+from controller.ray.dashboard.responses import NoSuchJob
+from controller.ray.dashboard.values import NotFinished, RefusedByRay
+from controller.runtime.external import ExternalCommand
+from workqueue import KeyHeap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.dashboard.client import DashboardClient
+    from controller.ray.dashboard.closing import JobSubmission
+    from controller.ray.dashboard.probes import CommandValue, Probe, ProbeObservation
+    from controller.ray.dashboard.values import Head, Subscriber
+
+
+# Commands: requests that a dashboard executes once, and their outcomes.
+
+
+@dataclass(frozen=True, slots=True)
+class Command(ABC):
+    """One action on a head, executed at least once: repeating it must change nothing.
+
+    Attributes:
+        name: name in metrics, logs and messages.
+        needs_subscriber: whether it is given up when its object no longer subscribes to a probe of
+            the head.
+        reverts: whether it undoes older commands of its name, so that their outcomes are forgotten
+            and each may be submitted again.
+        asks_often: whether its back-off stays short while Ray works on it: others wait for it.
+        id: identity of the command, the same whenever it is submitted again.
+        deadline: time after which no further attempt is made.
+    """
+
+    name: ClassVar[str]
+    needs_subscriber: ClassVar[bool] = False
+    reverts: ClassVar[bool] = False
+    asks_often: ClassVar[bool] = False
+
+    id: str
+    deadline: datetime
+
+    @property
+    def invalidates(self) -> tuple[Probe, ...]:
+        """Probes whose values count again only when they were sent after the command has ended."""
+        return ()
+
+    def supersedes(self, other: Command) -> bool:
+        """Return whether this command makes an older one of the same head pointless."""
+        del other
+        return False
+
+    @abstractmethod
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """Make one attempt. Raises `DashboardError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadCommand(ExternalCommand):
+    """A command for one head."""
+
+    head: Head
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDone:
+    """Ray executed the command, or had executed it before."""
+
+    name: ClassVar[str] = "done"
+
+    value: CommandValue
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefused:
+    """Ray refused the command, and would refuse it again. `message` is Ray's."""
+
+    name: ClassVar[str] = "refused"
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandExpired:
+    """Ray gave no definite response in time, and may have executed the command.
+
+    `message` describes the failure.
+    """
+
+    name: ClassVar[str] = "expired"
+
+    message: str
+
+
+CommandOutcome: TypeAlias = CommandDone | CommandRefused | CommandExpired
+
+
+def unconfirmed(outcome: CommandOutcome | None) -> str:
+    """Return why an ended command has not had its effect, as far as Ray has said; else empty.
+
+    That it was refused or given up is never its success, whatever is done next.
+    """
+    return outcome.message if isinstance(outcome, CommandRefused | CommandExpired) else ""
+
+
+# Commands about jobs.
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob(Command):
+    """Submit a job. A submission id that Ray already has counts as submitted.
+
+    It needs a subscriber: otherwise no object would follow the job.
+
+    Attributes:
+        submission: the job.
+    """
+
+    name: ClassVar[str] = "submit"
+    needs_subscriber: ClassVar[bool] = True
+
+    submission: JobSubmission
+
+    @property
+    def job_id(self) -> str:
+        """Submission id of the job."""
+        return self.submission.submission_id
+
+    @property
+    def invalidates(self) -> tuple[Probe, ...]:
+        """The state of the job."""
+        return (JobProbe(self.job_id),)
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """Implement `Command.send`."""
+        return await client.submit(self.submission)
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob(Command):
+    """Stop a job. Done only when Ray reports how the job ended, or does not know it.
+
+    Ray accepts the request long before the job ends, and a job that waits for resources may never
+    end. So the state is read first, and the request is repeated until the state is terminal. It
+    leaves the probe of the job alone: what Ray reports meanwhile is still true. It needs a
+    subscriber: a head that is gone, or an object that has been let go, has nothing left to stop.
+
+    Attributes:
+        job_id: submission id of the job.
+    """
+
+    name: ClassVar[str] = "stop"
+    needs_subscriber: ClassVar[bool] = True
+
+    job_id: str
+
+    def supersedes(self, other: Command) -> bool:
+        """Supersede the submission of the same job."""
+        return isinstance(other, SubmitJob) and other.job_id == self.job_id
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """Implement `Command.send`."""
+        job = await client.job(self.job_id)
+        if isinstance(job, NoSuchJob) or job.status.terminal:
+            return job
+        try:
+            if isinstance(await client.stop(self.job_id), NoSuchJob):
+                return NoSuchJob()
+        except RefusedByRay as refusal:  # no end of the job: it is asked for again
+            raise NotFinished(f"Ray did not accept the stop: {refusal}") from refusal
+        raise NotFinished(f"job {self.job_id} is {job.status.value}, and was asked to stop")
+
+
+# The command that deploys a Serve config.
+
+
+@dataclass(frozen=True, slots=True)
+class PutServeConfig(Command):
+    """Deploy a Serve config; a newer one of the same head supersedes it.
+
+    It needs a subscriber: otherwise no object would follow the applications.
+
+    Attributes:
+        body: the config as JSON, including `target_capacity`.
+    """
+
+    name: ClassVar[str] = "serve"
+    needs_subscriber: ClassVar[bool] = True
+    reverts: ClassVar[bool] = True
+
+    body: bytes
+
+    @property
+    def invalidates(self) -> tuple[Probe, ...]:
+        """The state of Serve."""
+        return (ServeProbe(),)
+
+    def supersedes(self, other: Command) -> bool:
+        """Supersede an older config."""
+        return isinstance(other, PutServeConfig)
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """Implement `Command.send`."""
+        return await client.put_serve_config(self.body)
+
+
+# An open command.
+
+CommandId: TypeAlias = tuple[str, str]
+"""Name of the controller, and the id that the controller chose."""
+
+
+@dataclass(slots=True)
+class PendingCommand:
+    """A command that has not ended.
+
+    Attributes:
+        subscriber: the object that submitted it.
+        command: the command.
+        expires_at: loop time after which no further attempt is made.
+        failures: attempts without a definite response.
+        error: error of the last of them, as a sentence.
+        given_up: reason why no further attempt is made; empty while one may be.
+    """
+
+    subscriber: Subscriber
+    command: Command
+    expires_at: float
+    failures: int = 0
+    error: str = ""
+    given_up: str = ""
+
+    @property
+    def id(self) -> CommandId:
+        """Its identity among the commands of a head."""
+        return self.subscriber.controller, self.command.id
+
+    @property
+    def expiry_message(self) -> str:
+        """The reason why it ended without a definite response."""
+        reason = self.given_up or "its time is up"
+        return f"{reason}; the last attempt: {self.error}" if self.error else reason
+
+    def of(self, controller: str) -> bool:
+        """Return whether an object of this controller submitted it."""
+        return self.subscriber.controller == controller
+
+
+# The commands of one head: the open ones, their due times, and the outcomes of the others.
+
+
+class CommandQueue:
+    """The commands of one head. Times are in seconds of the loop's clock.
+
+    A command is open from `add` to `remove`. While an attempt is in flight it is open and not due.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[CommandId, PendingCommand] = {}
+        self._due: KeyHeap[CommandId] = KeyHeap()
+        self._deadlines: KeyHeap[CommandId] = KeyHeap()
+        self._outcomes: dict[CommandId, CommandOutcome] = {}
+        self._reverting: dict[CommandId, str] = {}
+        self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        """Return the number of open commands."""
+        return len(self._open)
+
+    def __contains__(self, command_id: CommandId) -> bool:
+        """Return whether the command is open or its outcome known."""
+        return command_id in self._open or command_id in self._outcomes
+
+    def outcome(self, command_id: CommandId) -> CommandOutcome | None:
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
+        return self._outcomes.get(command_id)
+
+    def add(self, pending: PendingCommand, now: float) -> None:
+        """Open a command; its first attempt is due at once.
+
+        If it reverts older commands of its name, their outcomes are forgotten.
+        """
+        if pending.command.reverts:
+            self._forget_reverted(pending)
+        self._open[pending.id] = pending
+        self._ids[pending.subscriber].add(pending.id)
+        self._due.push(pending.id, now)
+        self._deadlines.push(pending.id, pending.expires_at)
+
+    def remove(self, pending: PendingCommand, outcome: CommandOutcome | None = None) -> None:
+        """End a command. Without an `outcome` it is forgotten."""
+        del self._open[pending.id]
+        self._due.discard(pending.id)
+        self._deadlines.discard(pending.id)
+        if outcome is None:
+            self._drop_id(pending.subscriber, pending.id)
+            return
+        self._outcomes[pending.id] = outcome
+        if pending.command.reverts:
+            self._reverting[pending.id] = pending.command.name
+
+    def retry(self, pending: PendingCommand, when: float) -> None:
+        """Make another attempt at `when`."""
+        self._due.push(pending.id, when)
+
+    def next_due(self) -> float:
+        """Return the time of the next attempt; infinite if none is due."""
+        return self._due.lowest() if self._due else math.inf
+
+    def next_deadline(self) -> float:
+        """Return the time at which the next command expires; infinite if none is open."""
+        return self._deadlines.lowest() if self._deadlines else math.inf
+
+    def is_under_way(self, pending: PendingCommand) -> bool:
+        """Return whether an attempt of an open command is in flight."""
+        return pending.id not in self._due
+
+    def pop(self) -> PendingCommand:
+        """Take the command whose attempt has been due longest."""
+        return self._open[self._due.pop()]
+
+    def pop_expired(self, now: float) -> Iterator[PendingCommand]:
+        """Yield commands past their deadline, apart from one in flight, which ends by itself."""
+        while self.next_deadline() <= now:
+            pending = self._open[self._deadlines.pop()]
+            if not self.is_under_way(pending):
+                yield pending
+
+    def superseded_by(self, command: Command) -> list[PendingCommand]:
+        """Return the open commands that a new one makes pointless."""
+        return [each for each in self._open.values() if command.supersedes(each.command)]
+
+    def of_controller(self, controller: str) -> list[PendingCommand]:
+        """Return the open commands of a controller."""
+        return [each for each in self._open.values() if each.of(controller)]
+
+    def forget(self, subscriber: Subscriber) -> list[PendingCommand]:
+        """Drop the outcomes of an object's commands; return those that are open."""
+        still_open: list[PendingCommand] = []
+        for command_id in list(self._ids.get(subscriber, ())):
+            pending = self._open.get(command_id)
+            if pending is None:
+                self._drop_outcome(subscriber, command_id)
+            else:
+                still_open.append(pending)
+        return still_open
+
+    def _forget_reverted(self, pending: PendingCommand) -> None:
+        name = pending.command.name
+        for command_id in [each for each, of in self._reverting.items() if of == name]:
+            self._drop_outcome(pending.subscriber, command_id)
+
+    def _drop_outcome(self, subscriber: Subscriber, command_id: CommandId) -> None:
+        del self._outcomes[command_id]
+        self._reverting.pop(command_id, None)
+        self._drop_id(subscriber, command_id)
+
+    def _drop_id(self, subscriber: Subscriber, command_id: CommandId) -> None:
+        ids = self._ids[subscriber]
+        ids.discard(command_id)
+        if not ids:
+            del self._ids[subscriber]
+
+
+# The dashboards as a kind observes them.
+
+
+class Dashboards(Protocol):
+    """The responses of a controller's dashboards. Synchronous, without side effects."""
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """Return the observation of the probe; None if it has no subscriber yet."""
+        ...
+
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
+        ...
+
+
+class _NoDashboards:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        del head, probe
+
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
+        del head, command_id
+
+
+NO_DASHBOARDS: Dashboards = _NoDashboards()
+"""Dashboards for planning without Ray: no response is known."""

@@ -1,1 +1,0 @@
-"""Commands, which a dashboard executes once, and their outcomes."""

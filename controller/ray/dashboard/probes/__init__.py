@@ -1,1 +1,0 @@
-"""Probes, which are sent periodically, and their observations."""

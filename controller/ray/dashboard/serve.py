@@ -1,0 +1,212 @@
+"""Ray Serve's state from its dashboard: values, and the meaning of its responses.
+
+Only what Ray itself reports becomes a value. A missing list of applications is an error, never an
+empty list.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.ray.dashboard.responses import (
+    MAX_EXCERPT,
+    bounded,
+    check_refusal,
+    decoded,
+    excerpt,
+    last_line,
+    unexpected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.dashboard.transport import DashboardResponse
+
+
+RUNNING: Final = "RUNNING"
+"""Status of an application with only healthy deployments; also state of a replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeDeployment:
+    """One deployment of an application.
+
+    Attributes:
+        status: Ray's status: `UPDATING`, `HEALTHY`, `UNHEALTHY`, `UPSCALING` ...
+        message: Ray's message, bounded.
+        target: replicas that Ray wants at the present capacity.
+        running: replicas that run.
+    """
+
+    status: str
+    message: str = ""
+    target: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServeApplication:
+    """One application.
+
+    Attributes:
+        status: Ray's status: `DEPLOYING`, `RUNNING`, `DEPLOY_FAILED`, `UNHEALTHY` ...
+        message: Ray's message, bounded.
+        deployments: deployments by name.
+        config: deployed config as Ray stores it; None if the application was deployed without one.
+    """
+
+    status: str
+    message: str = ""
+    deployments: Mapping[str, ServeDeployment] = field(default_factory=dict[str, ServeDeployment])
+    config: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeState:
+    """The state that Ray Serve reports.
+
+    Attributes:
+        applications: applications by name.
+        target_capacity: percent of the full size; None stands for 100.
+        proxies: status of the proxy by IP address of its node.
+        has_controller: whether the dashboard found Serve's controller. If not, Serve does not run
+            or its controller did not answer in time, and the other attributes have no meaning.
+    """
+
+    applications: Mapping[str, ServeApplication] = field(
+        default_factory=dict[str, ServeApplication]
+    )
+    target_capacity: float | None = None
+    proxies: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_controller: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfigAccepted:
+    """Ray has accepted a config and deploys it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyHealth:
+    """The health that a proxy of Serve reports.
+
+    Attributes:
+        healthy: whether it takes requests.
+        message: the proxy's own reason if it does not; else empty.
+    """
+
+    healthy: bool
+    message: str = ""
+
+
+_DETAILS: Final = re.compile(r" \[type=.*")
+"""Text that pydantic appends for programmers."""
+
+
+class _Replica(msgspec.Struct):
+    state: str = ""
+
+
+class _Deployment(msgspec.Struct):
+    status: str
+    message: str | None = None
+    target_num_replicas: int | None = None
+    replicas: list[_Replica] = []
+
+
+class _Application(msgspec.Struct):
+    status: str
+    message: str | None = None
+    deployments: dict[str, _Deployment] = {}
+    deployed_app_config: dict[str, Any] | None = None
+
+
+class _Proxy(msgspec.Struct):
+    status: str
+    node_ip: str | None = None
+
+
+class _State(msgspec.Struct):
+    applications: dict[str, _Application]
+    target_capacity: float | None = None
+    proxies: dict[str, _Proxy] = {}
+    controller_info: dict[str, Any] | None = None
+
+
+_state = msgspec.json.Decoder(_State)
+
+
+def serve_state(answer: DashboardResponse) -> ServeState:
+    """Parse the response to `GET /api/serve/applications/`. Raises `UnusableResponse`."""
+    found = decoded(answer, _state)
+    return ServeState(
+        {bounded(name): _application(each) for name, each in found.applications.items()},
+        found.target_capacity,
+        {
+            bounded(each.node_ip or node): bounded(each.status)
+            for node, each in found.proxies.items()
+        },
+        has_controller=found.controller_info is None or bool(found.controller_info),
+    )
+
+
+def proxy_health(answer: DashboardResponse) -> ProxyHealth:
+    """Parse the response to `GET /-/healthz` of a proxy. Raises `UnusableResponse`."""
+    if answer.content_type == "text/plain":
+        text = excerpt(answer.body)
+        if answer.status == 200 and text == "success":
+            return ProxyHealth(healthy=True)
+        if answer.status == 503:
+            return ProxyHealth(healthy=False, message=text)
+    raise unexpected(answer)
+
+
+def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
+    """Check the response to `PUT /api/serve/applications/`, which has no body.
+
+    Raises:
+        RefusedByRay: the config is wrong.
+        UnusableResponse: anything else.
+    """
+    check_refusal(answer, _validation_errors)
+    if answer.status != 200 or answer.body.strip():
+        raise unexpected(answer)
+    return ServeConfigAccepted()
+
+
+def _validation_errors(text: str) -> str:
+    """Return the errors in a text of pydantic: a line with the field, then the error.
+
+    For any other text it returns the last line.
+    """
+    lines = text.splitlines()
+    found = [
+        f"{field}: {_DETAILS.sub('', error).strip()}"
+        for field, error in itertools.pairwise(lines[1:])
+        if field.strip() and not field.startswith(" ") and error.startswith("  ")
+    ]
+    return "; ".join(found)[:MAX_EXCERPT] if found else last_line(text)
+
+
+def _application(found: _Application) -> ServeApplication:
+    return ServeApplication(
+        bounded(found.status),
+        bounded(found.message or ""),
+        {bounded(name): _deployment(each) for name, each in found.deployments.items()},
+        found.deployed_app_config,
+    )
+
+
+def _deployment(found: _Deployment) -> ServeDeployment:
+    return ServeDeployment(
+        bounded(found.status),
+        bounded(found.message or ""),
+        found.target_num_replicas or 0,
+        sum(replica.state == RUNNING for replica in found.replicas),
+    )

@@ -1,1 +1,0 @@
-"""Transports to a dashboard: directly over HTTP, or through the API server."""

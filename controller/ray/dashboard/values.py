@@ -1,0 +1,167 @@
+"""What is passed between kinds and actors: heads, subscribers, settings and errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.ray.api.names import DASHBOARD_PORT
+from workqueue import Backoff
+
+# Everything that can go wrong between Manta and a dashboard.
+#
+# DashboardError no definite response, unless it is `RefusedByRay` +-- FenceClosed this process does
+# not lead: the command was not sent +-- NotFinished Ray accepted the request, and works on it +--
+# NoResponse time-out, reset, response cut short: the request may have been served | +-- Unreachable
+# certain: it was not (refused connection, no such name, no token) +-- UnusableResponse a response
+# that no dashboard gives: HTML, 5xx, no JSON | +-- Redirected 3xx; never followed, for the token
+# would go along | +-- TooLarge more bytes than any valid response has | +-- NotAuthorized 401 or
+# 403: the token is missing, wrong or out of date +-- RefusedByRay Ray refused the request, and
+# would refuse it again
+
+
+class DashboardError(Exception):
+    """Root of the tree. The message is a sentence for a condition, without the token."""
+
+
+class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, not that it is bad
+    """The command was not sent, because this process does not lead."""
+
+
+class NotFinished(DashboardError):  # noqa: N818
+    """Ray accepted the request and has not finished it."""
+
+
+class NoResponse(DashboardError):  # noqa: N818
+    """No complete response came back."""
+
+
+class Unreachable(NoResponse):
+    """The request certainly never reached the dashboard."""
+
+
+class UnusableResponse(DashboardError):  # noqa: N818
+    """A response that does not answer the request."""
+
+
+class Redirected(UnusableResponse):
+    """A redirect, which is not followed."""
+
+
+class TooLarge(UnusableResponse):
+    """The response was longer than allowed; the rest was not read."""
+
+
+class NotAuthorized(UnusableResponse):
+    """The dashboard did not accept the token."""
+
+
+class RefusedByRay(DashboardError):  # noqa: N818
+    """Ray refused the request, and would refuse it again."""
+
+
+# One incarnation of a head, as an address of its dashboard or of the Serve proxy beside it.
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The dashboard of one head incarnation.
+
+    A head that was replaced, or restarted in place, is another `Head`: nothing known of the former
+    one applies to it.
+
+    Attributes:
+        cluster_uid: uid of the RayCluster.
+        pod_uid: uid of its head pod.
+        restarts: restarts of the Ray container in that pod.
+        namespace: namespace of the cluster.
+        service: name of the head service.
+        port: port of the dashboard at that service.
+        token_secret: name of the Secret with the token; empty if the cluster needs none.
+    """
+
+    cluster_uid: str
+    pod_uid: str
+    restarts: int
+    namespace: str
+    service: str
+    port: int = DASHBOARD_PORT
+    token_secret: str = ""
+
+    def __str__(self) -> str:
+        """Return a text for messages: `namespace/service:port`."""
+        return f"{self.namespace}/{self.service}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeProxy(Head):
+    """The Serve proxy on a head pod, addressed at the pod itself and never given the token.
+
+    It has an actor of its own, so that an unresponsive proxy delays nothing else.
+
+    Attributes:
+        pod: name of the pod.
+        address: its IP address.
+    """
+
+    pod: str
+    address: str
+
+    def __str__(self) -> str:
+        """Return a text for messages: `namespace/pod:port`."""
+        return f"{self.namespace}/{self.pod}:{self.port}"
+
+
+# Intervals, time limits and thresholds of requests to dashboards.
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardSettings:
+    """Settings of all actors. Times are in seconds.
+
+    Attributes:
+        interval: seconds between two requests of a probe whose value changes.
+        longest_interval: the same for a value that has not changed for a long time.
+        idle_divisor: the interval is the time without a change divided by this, within the two
+            limits.
+        backoff: back-off after failed requests.
+        connect_timeout: limit for reading the token of a head.
+        first_request_timeout: limit for the first request to a head. It is short, so that many new,
+            unresponsive heads hold their slots only briefly.
+        failure_threshold: consecutive failed requests before a failure is reported.
+        not_found_threshold: consecutive responses that a job is unknown before they count.
+        confirmation_interval: seconds until a probe is repeated to confirm such a response.
+        rate: requests a second of all actors together.
+        burst: requests that may exceed that rate.
+    """
+
+    interval: float = 3.0
+    longest_interval: float = 30.0
+    idle_divisor: float = 10.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(base=1.0, cap=30.0))
+    connect_timeout: float = 10.0
+    first_request_timeout: float = 2.0
+    failure_threshold: int = 3
+    not_found_threshold: int = 2
+    confirmation_interval: float = 1.0
+    rate: float = 250.0
+    burst: int = 250
+
+    def pause(self, interval: float, quiet: float) -> float:
+        """Return the seconds until the next request of a probe unchanged for `quiet` seconds."""
+        return min(max(interval, quiet / self.idle_divisor), max(interval, self.longest_interval))
+
+
+# Subscribers, which subscribe to probes and submit commands.
+
+
+class Subscriber(NamedTuple):
+    """One object of one controller.
+
+    Attributes:
+        controller: name of the controller.
+        key: `namespace/name` of the object. Objects of two kinds may have the same key.
+    """
+
+    controller: str
+    key: str

@@ -1,1 +1,0 @@
-"""Reports about a fleet: conditions, counts and metrics."""

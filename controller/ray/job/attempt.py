@@ -1,0 +1,335 @@
+"""An attempt of a RayJob: its cluster, its submission, and the writes that begin and end it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.conditions import failed_alive, others_alive, own_end, time_of
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.patches import difference
+from controller.kube.resources import JOBS, PODS, SERVICES
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.children.child_cluster import child_cluster
+from controller.ray.diagnosis.pod import ending
+from controller.ray.head.service import stable_head_service
+from controller.ray.job.collect_facts import info_of, result_of
+from controller.ray.job.facts import SubmitterFact
+from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.submitter import SubmissionTarget, submitter_job, with_sidecar
+from controller.ray.job.submitter_state import submitting_container
+from controller.ray.pods.hashes import changed_fields, digest, field_digests
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayjob import JobSpec, RayJob
+    from controller.ray.job.facts import Deadlines
+    from controller.ray.job.observation import JobObservation
+    from controller.ray.job.settings import JobSettings
+    from controller.runtime.plan import Write
+
+
+# The RayCluster that an attempt runs on.
+
+Body = dict[str, Any]
+
+
+def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: JobSettings) -> Body:
+    """Return the RayCluster to create.
+
+    Args:
+        job: the RayJob that will own it.
+        spec: its valid specification, with a cluster of its own.
+        name: name of the cluster.
+        job_id: submission id of the attempt; SidecarMode needs it.
+        settings: settings of the RayJob controller.
+    """
+    mode, annotations = spec.submission_mode, dict[str, str]()
+    if mode is SubmissionMode.SIDECAR:
+        annotations[labels.DISABLE_HEAD_RESTART] = "true"
+        cluster_spec = with_sidecar(spec, name, job_id, settings)
+    else:
+        cluster_spec = copy.deepcopy(spec.ray_cluster_spec or {})
+    return child_cluster(
+        RAYJOBS,
+        job.metadata,
+        name,
+        cluster_spec,
+        own_labels={labels.SUBMISSION_MODE: mode.value},
+        own_annotations=annotations,
+    )
+
+
+# Detects changes of `spec.rayClusterSpec`, which reach the next attempt only.
+#
+# A condition reports them; KubeRay only logs them. The cluster carries a digest of its source,
+# because defaults, the autoscaler and deletion rules change its specification.
+
+
+def digest_of(spec: JobSpec) -> str:
+    """Return a digest of the cluster's specification."""
+    return digest(spec.ray_cluster_spec)
+
+
+def is_outdated(seen: JobObservation) -> bool:
+    """Return whether the attempt's cluster was created from another specification."""
+    if seen.cluster is None or not seen.owns_cluster:
+        return False
+    created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
+    if created_from is None or created_from == digest_of(seen.spec):
+        return False
+    return created_from != _former_digest(seen.spec)
+
+
+def _former_digest(spec: JobSpec) -> str:
+    """Return what earlier versions of the operator stored; every list counted as written."""
+    text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+# Detects changes of the fields that a job is submitted with, which reach the next attempt only.
+#
+# The RayJob carries digests of them from just before its submission. A condition reports the
+# change, where KubeRay is silent.
+
+_FIELDS: Final = (
+    "clusterSelector",
+    "entrypoint",
+    "entrypointNumCpus",
+    "entrypointNumGpus",
+    "entrypointResources",
+    "jobId",
+    "metadata",
+    "runtimeEnvYAML",
+    "submissionMode",
+    "submitterConfig",
+    "submitterPodTemplate",
+)
+
+
+def submission_record(seen: JobObservation) -> str:
+    """Return the submission id and what is submitted under it, as the RayJob carries them."""
+    return f"{seen.job_id} {field_digests(_present(seen))}"
+
+
+def is_recorded(seen: JobObservation) -> bool:
+    """Return whether the RayJob carries what is submitted under the present id."""
+    recorded = _recorded(seen)
+    return bool(recorded) and recorded.partition(" ")[0] == seen.job_id
+
+
+def changed_after_submission(seen: JobObservation) -> list[str]:
+    """Return the fields that have changed since the present submission, sorted."""
+    if not is_recorded(seen):
+        return []
+    return sorted(changed_fields(_recorded(seen).partition(" ")[2], _present(seen)))
+
+
+def _recorded(seen: JobObservation) -> str:
+    return (seen.job.metadata.annotations or {}).get(labels.SUBMITTED, "")
+
+
+def _present(seen: JobObservation) -> dict[str, Any]:
+    spec = mapping(seen.job.spec)
+    return {name: spec[name] for name in _FIELDS if spec.get(name) is not None}
+
+
+# Writes that create, change and delete an attempt's cluster, submitter and head service.
+#
+# The reasons of events are KubeRay's.
+
+OTHERS_MAY_END: Final = timedelta(seconds=20)
+"""Time for which other containers may outlive a submitter before its pod is ended."""
+
+
+SUBMITTER_PATIENCE: Final = timedelta(seconds=10)
+"""Time after a failure in which a submitter may print the rest of the log."""
+
+
+def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+    """Create the attempt's cluster under its stored name, unless the job selects a cluster."""
+    spec = seen.spec
+    if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
+        return
+    if CLUSTER_SCOPE in seen.pending_scopes:
+        return
+    name = seen.cluster_name
+    body = cluster_body(seen.job, spec, name, seen.job_id, settings)
+    body["metadata"].setdefault("annotations", {})[labels.MADE_FROM] = digest_of(spec)
+    yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=_created("RayCluster", name))
+
+
+def delete_clusters(seen: JobObservation) -> Iterator[Write]:
+    """Delete the clusters of this and earlier attempts, each by its uid."""
+    mine = [seen.cluster] if seen.cluster is not None and seen.owns_cluster else []
+    for cluster in (*mine, *seen.stale_clusters):
+        yield from delete_cluster(seen, cluster)
+
+
+def delete_stale_clusters(seen: JobObservation) -> Iterator[Write]:
+    """Delete the clusters of earlier attempts."""
+    for cluster in seen.stale_clusters:
+        yield from delete_cluster(seen, cluster)
+
+
+def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]:
+    """Delete one cluster, unless it is terminating."""
+    name = cluster.metadata.name
+    if not cluster.metadata.terminating:
+        yield Delete(
+            _target(seen, name, CLUSTER_SCOPE),
+            cluster.metadata.uid,
+            on_success=Event("Normal", "DeletedRayCluster", "Delete", f"Deleted cluster {name}"),
+        )
+
+
+def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+    """Create the submitter Job, unless Ray already has the job."""
+    if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
+        return
+    if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.pending_scopes:
+        return
+    if info_of(seen) is not None or result_of(seen) is not None or seen.status.get("jobStatus"):
+        return
+    if seen.cluster is None or seen.cluster_spec is None or seen.head is None:
+        return
+    to = SubmissionTarget(
+        seen.cluster.metadata.name, seen.cluster_spec, seen.head.address, seen.job_id
+    )
+    body = submitter_job(seen.job, seen.spec, to, settings)
+    name: str = body["metadata"]["name"]
+    target = Target(JOBS, seen.job.metadata.namespace, name, SUBMITTER_SCOPE)
+    yield Create(target, body, on_success=_created("RayJobSubmitter", name))
+
+
+def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
+    """Stop retries of a failed submitter once Ray has reported how the job ended."""
+    job = seen.submitter_job
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
+        return
+    has_failed = job.status.failed or failed_alive(
+        job, seen.submitter_pods, (submitting_container(job),)
+    )
+    if has_failed and job.spec.backoff_limit != 0:
+        target = Target(JOBS, job.metadata.namespace, job.metadata.name, SUBMITTER_SCOPE)
+        yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
+
+
+def end_failed_submitters(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete a pod that others keep alive after its submitter has failed: the Job makes another."""
+    job = seen.submitter_job
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen):
+        return
+    own = (submitting_container(job),)
+    for pod in failed_alive(job, seen.submitter_pods, own):
+        end, meta = own_end(pod, own), pod.metadata
+        if end is None or not deadlines.waited(time_of(end.finished_at), OTHERS_MAY_END):
+            continue
+        note = (
+            f"Deleted pod {meta.name}, so that its Job tries again: {own[0]} {ending(end)}, and "
+            f"{', '.join(others_alive(pod, own))} kept the pod alive"
+        )
+        yield Delete(
+            Target(PODS, meta.namespace, meta.name, SUBMITTER_SCOPE),
+            meta.uid,
+            on_success=Event("Normal", "DeletedPod", "Delete", note),
+        )
+
+
+def delete_outlived_submitter(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete the Job of a submitter that has ended, if others keep its pod alive."""
+    if seen.submitter.outlived and deadlines.waited(seen.submitter.ended, OTHERS_MAY_END):
+        yield from delete_submitter(seen)
+
+
+def delete_surviving_submitter(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete, for a failed job, a submitter that could still submit it, or that does not end.
+
+    One that only prints the log of a job that is being stopped may finish.
+    """
+    if seen.submitter.fact is not SubmitterFact.ACTIVE:
+        return
+    known = bool(seen.status.get("jobStatus"))
+    here = seen.head is not None and seen.head.id == seen.recorded_head
+    ended = time_of(seen.status.get("endTime"))
+    if not (known and here) or deadlines.waited(ended, SUBMITTER_PATIENCE):
+        yield from delete_submitter(seen)
+
+
+def delete_submitter(seen: JobObservation) -> Iterator[Write]:
+    """Delete the submitter Job with its pods."""
+    job = seen.submitter_job
+    if job is None or job.metadata.terminating:
+        return
+    name = job.metadata.name
+    yield Delete(
+        Target(JOBS, job.metadata.namespace, name, SUBMITTER_SCOPE),
+        job.metadata.uid,
+        propagation="Background",
+        on_success=Event("Normal", "DeletedRayJobSubmitter", "Delete", f"Deleted Job {name}"),
+    )
+
+
+def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+    """Point the job's own head service at the attempt's cluster, if the job owns it."""
+    if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
+        return
+    if SERVICE_SCOPE in seen.pending_scopes:
+        return
+    body = stable_head_service(
+        RAYJOBS,
+        seen.job.metadata,
+        seen.cluster,
+        seen.cluster_spec,
+        () if seen.head is None else (seen.head.pod,),
+        domain=settings.cluster_domain,
+        cluster_ip=settings.head_cluster_ip_service,
+    )
+    name: str = body["metadata"]["name"]
+    target = Target(SERVICES, seen.job.metadata.namespace, name, SERVICE_SCOPE)
+    if seen.service is None:
+        yield Create(target, body, on_success=_created("Service", name))
+        return
+    selector = seen.service.spec.selector or {}
+    wanted = body["spec"]["selector"]
+    patch = difference(selector, wanted | {key: None for key in selector if key not in wanted})
+    if patch:
+        yield MergePatch(
+            target,
+            seen.service.metadata.uid,
+            {"spec": {"selector": patch}},
+            on_success=Event("Normal", "UpdatedService", "Update", f"Updated Service {name}"),
+        )
+
+
+def record_head(seen: JobObservation) -> MergePatch | None:
+    """Record the head that the attempt runs on, and what is submitted, before anything is."""
+    if seen.head is None or seen.head.terminating or seen.head.id == seen.recorded_head:
+        return None
+    meta = seen.job.metadata
+    stamps = {labels.RUNS_ON: f"{seen.cluster_name}/{seen.head.id}"}
+    if not is_recorded(seen):
+        stamps[labels.SUBMITTED] = submission_record(seen)
+    return MergePatch(
+        Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
+        meta.uid,
+        {"metadata": {"annotations": stamps}},
+        resource_version=meta.resource_version,
+    )
+
+
+def _target(seen: JobObservation, name: str, scope: str) -> Target:
+    return Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
+
+
+def _created(what: str, name: str) -> Event:
+    return Event("Normal", f"Created{what}", "Create", f"Created {name}")

@@ -1,1 +1,0 @@
-"""One attempt of a RayJob: its names, cluster, head service, writes and dashboard commands."""

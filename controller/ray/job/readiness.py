@@ -1,0 +1,287 @@
+"""Why the Job that submits has no pod: what its events say, and what a user can do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from controller.apimachinery.conditions import READY, find_condition, rfc3339
+from controller.apimachinery.custom_object import conditions_of, mapping
+from controller.apimachinery.ownership import owner_reference, ownership_text
+from controller.apimachinery.redaction import redact
+from controller.kube.resources import JOBS
+from controller.ray.api.names import KUBERAY_NOUNS
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
+from controller.ray.diagnosis.authors import suspended_by_others
+from controller.ray.diagnosis.pod import diagnose_pod
+from controller.ray.diagnosis.writes import failure_cause
+from controller.ray.job.collect_facts import (
+    dashboard_outage,
+    given_id,
+    info_of,
+    is_unsubmitted,
+    may_still_run,
+    result_of,
+)
+from controller.ray.job.facts import State, SubmitterFact
+from controller.ray.job.observation import CLUSTER_SCOPE
+from controller.ray.job.settings import submitter_name
+from controller.ray.job.submitter import SUBMITTER
+from controller.ray.job.submitter_state import submitting_container
+from controller.runtime import refusals
+from controller.runtime.plan import Target
+from controller.runtime.refusals import (
+    RefusalReason,
+    events_of,
+    next_look,
+    refused_create,
+    suspension_of,
+)
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Job
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.job.facts import Deadlines
+    from controller.ray.job.observation import JobObservation
+    from controller.ray.job.settings import JobSettings
+    from controller.runtime.plan import FailedCreates, Failure
+
+
+def events_to_read(seen: JobObservation, deadlines: Deadlines) -> tuple[FailedCreates, ...]:
+    """Return the lookup of the Job's events, if it has had no pod for a while."""
+    job = seen.submitter_job
+    if job is None or seen.state is not State.RUNNING or not seen.submitter.unstarted:
+        return ()
+    if job.spec.suspend or not deadlines.reached(next_look(job.metadata, seen.failed_create)):
+        return ()
+    return (events_of(job.metadata, deadlines.now),)
+
+
+def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
+    """Return reason and sentence about a Job without a pod; None if nothing is known yet."""
+    job = seen.submitter_job
+    if job is None or not seen.submitter.unstarted:
+        return None
+    if job.spec.suspend:
+        return "SubmitterSuspended", suspension_of(job.metadata, RAYJOBS.kind)
+    words = _words(seen, job)
+    cause = refusals.cause_of_missing_pod(JOBS, job.metadata, seen.failed_create, words)
+    return cause and (cause[0], f"submitter: {cause[1]}")
+
+
+def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
+    """Return remedies that name the field in which the submitter is described."""
+    field = "spec.submitterPodTemplate"
+    if seen.spec.submitter_pod_template is not None:
+        where = f"of container {submitting_container(job)} in {field}"
+    else:
+        where = f"of the submitter: give {field} a container {SUBMITTER} that has them"
+    resources = f"change the resources {where}"
+    return {
+        RefusalReason.LIMIT_RANGE_VIOLATED: f"{resources}, or ask for another LimitRange",
+        RefusalReason.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
+        RefusalReason.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
+        RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
+        RefusalReason.OBJECT_INVALID: f"correct this field in {field}",
+        RefusalReason.ADMISSION_DENIED: (
+            f"change the pod accordingly in {field}, or ask for another policy"
+        ),
+    }
+
+
+# The `Ready` condition of a RayJob: the first cause that keeps it from running.
+#
+# The cluster's own condition explains why the cluster is not ready, the submitter's pod why it does
+# not start, and the probe why the dashboard cannot be reached.
+
+_NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RayJobSubmitter"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobReadiness:
+    """The content of the condition `Ready`.
+
+    Attributes:
+        reason: reason of the condition.
+        message: message of the condition.
+        status: whether the job is in its intended state.
+        event: reason of the Warning event about it; empty for no event.
+    """
+
+    reason: str
+    message: str
+    status: Literal["True", "False"] = "False"
+    event: str = ""
+
+
+def job_readiness(  # noqa: PLR0911  one for each state
+    seen: JobObservation,
+    settings: JobSettings,
+    deadlines: Deadlines,
+    failures: tuple[Failure, ...] = (),
+) -> JobReadiness:
+    """Return the first cause in the present state; failed writes come before all others."""
+    for failure in failures:
+        if not failure.may_resolve:
+            return _failed_write(failure)
+    match seen.state:
+        case State.INITIALIZING | State.WAITING if seen.problem is not None:
+            return JobReadiness("ValidationFailed", str(seen.problem))
+        case State.NEW | State.INITIALIZING:
+            return _initializing(seen)
+        case State.WAITING:
+            known = f"spec.jobId {seen.spec.job_id} is of an earlier attempt: "
+            message = "submit the job to the cluster and set spec.jobId to its submission id"
+            message = known + message if seen.spec.job_id and not given_id(seen) else message
+            return JobReadiness("WaitingForJobId", message)
+        case State.RUNNING:
+            return _running(seen, settings, deadlines)
+        case State.SUSPENDING | State.RETRYING:
+            return JobReadiness(seen.state.title, _remaining_children(seen))
+        case State.SUSPENDED:
+            return JobReadiness("Suspended", "spec.suspend is true")
+        case State.VALIDATION_FAILED if seen.problem is not None:
+            message = str(seen.problem)
+            return JobReadiness("ValidationFailed", message, event=seen.problem.reason)
+        case _:
+            return JobReadiness(seen.state.title, str(seen.status.get("message", "")))
+
+
+def _failed_write(failure: Failure) -> JobReadiness:
+    cause = failure_cause(failure, has_head=True, nouns=_NOUNS)
+    return JobReadiness(cause.reason.name, cause.message, event=cause.event)
+
+
+def _initializing(seen: JobObservation) -> JobReadiness:
+    name = seen.cluster_name
+    if seen.cluster is None:
+        return _no_cluster(seen)
+    if seen.cluster.metadata.terminating:
+        return JobReadiness("RayClusterBeingDeleted", f"cluster {name} is being deleted")
+    if suspended := child_suspension(seen):
+        return JobReadiness("RayClusterSuspended", suspended)
+    ready = find_condition(conditions_of(seen.cluster), READY) or {}
+    if cause := cluster_cause(seen.cluster):
+        return JobReadiness(str(ready.get("reason")), f"cluster {name}: {cause}")
+    if ready.get("status") == "True":
+        return JobReadiness(
+            "RayClusterReady", f"cluster {name} is ready; the job is about to be submitted"
+        )
+    return JobReadiness("RayClusterNotReady", f"cluster {name} has not reported its state yet")
+
+
+def cluster_cause(cluster: RayCluster) -> str:
+    """Return the message of the cluster's own `Ready`; empty if it is ready, or says nothing."""
+    ready = find_condition(conditions_of(cluster), READY) or {}
+    return str(ready.get("message")) if ready.get("status") == "False" else ""
+
+
+def child_suspension(seen: JobObservation) -> str:
+    """Return a sentence about an own cluster that somebody else has suspended; else empty."""
+    spec = mapping(seen.spec.ray_cluster_spec)
+    asked = not seen.owns_cluster or spec.get("suspend") is True
+    return suspended_by_others(seen.cluster, RAYJOBS.kind, asked=asked)
+
+
+def _no_cluster(seen: JobObservation) -> JobReadiness:
+    spec, name = seen.spec, seen.cluster_name
+    for scope, refusal in seen.create_errors:
+        if scope == CLUSTER_SCOPE:
+            target = Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
+            return _failed_write(
+                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
+            )
+    if seen.foreign_cluster:
+        message = f"cluster {name} exists and {ownership_text(None)}; delete it"
+        return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
+    if spec.selected_cluster:
+        message = (
+            f"there is no RayCluster {spec.selected_cluster}, which spec.clusterSelector names"
+        )
+        return JobReadiness("RayClusterNotFound", message, event="RayClusterNotFound")
+    return JobReadiness("RayClusterNotReady", f"cluster {name} is being created")
+
+
+def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    info, result = info_of(seen), result_of(seen)
+    if result is not None:
+        return JobReadiness(
+            "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
+        )
+    silent = dashboard_outage(seen, settings, deadlines).since is not None
+    if info is None or silent:
+        if seen.head is None and is_unsubmitted(seen):
+            return _initializing(seen)
+        if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
+            return _lost(seen, settings, deadlines)
+        if silent:
+            return _unreachable(seen, settings, deadlines)
+    return _as_ray_reports(seen, deadlines)
+
+
+def _as_ray_reports(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
+    value = seen.answer.value if seen.answer is not None else None
+    match value:
+        case JobInfo(status=JobStatus.RUNNING):
+            return JobReadiness("JobRunning", "Ray reports that the job is running", status="True")
+        case JobInfo():
+            message = redact(value.message) or "Ray has accepted the job and has not started it"
+            return JobReadiness("JobPending", message)
+        case NoSuchJob():
+            return _not_submitted(seen, deadlines)
+        case _:
+            return JobReadiness("JobStatusUnknown", "the dashboard has not been asked yet")
+
+
+def _lost(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    if suspended := child_suspension(seen):
+        return JobReadiness("RayClusterSuspended", suspended)
+    since = dashboard_outage(seen, settings, deadlines).since
+    at = f" since {rfc3339(since)}" if since is not None else ""
+    what = "is gone" if seen.head is None else "was replaced or restarted"
+    message = f"the head of cluster {seen.cluster_name} {what}{at}; the job on it may be lost"
+    return JobReadiness("HeadLost", message, event="HeadLost")
+
+
+def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    since = dashboard_outage(seen, settings, deadlines).since
+    assert seen.head is not None
+    assert since is not None
+    error = seen.answer.error if seen.answer is not None else ""
+    message = f"{seen.head.dashboard} has not answered since {rfc3339(since)}"
+    return JobReadiness("DashboardUnreachable", f"{message}: {error}".rstrip(": "))
+
+
+def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
+    meta = seen.job.metadata
+    if seen.foreign_submitter:
+        name = seen.job.metadata.name
+        message = f"Job {name} exists and {ownership_text(None)}; delete it"
+        return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
+    for scope, refusal in seen.create_errors:
+        if scope != CLUSTER_SCOPE:
+            target = Target(JOBS, meta.namespace, submitter_name(meta), scope)
+            return _failed_write(
+                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
+            )
+    missing = cause_of_missing_pod(seen)
+    if missing is not None:
+        return JobReadiness(*missing, event="FailedToCreateRayJobSubmitter")
+    for pod in seen.submitter_pods:
+        found = diagnose_pod(pod, deadlines.now, head_ready=True)
+        if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:
+            return JobReadiness(found.reason.name, f"submitter: {found.detail}")
+    return JobReadiness("JobNotSubmitted", f"Ray does not know submission id {seen.job_id} yet")
+
+
+def _remaining_children(seen: JobObservation) -> str:
+    left = [f"RayCluster {each.metadata.name}" for each in seen.stale_clusters]
+    if seen.owns_cluster:
+        left.insert(0, f"RayCluster {seen.cluster_name}")
+    if seen.submitter_job is not None:
+        left.append(f"Job {seen.submitter_job.metadata.name}")
+    if may_still_run(seen) and seen.state is State.SUSPENDING:
+        left.append(f"job {seen.job_id} in Ray")
+    return f"waits for the end of {', '.join(left)}" if left else "nothing is left to delete"

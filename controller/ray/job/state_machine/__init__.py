@@ -1,1 +1,0 @@
-"""The states of a RayJob, the facts that they depend on, and the table of transitions."""

@@ -1,1 +1,0 @@
-"""The status of a RayJob: its conditions, messages, attempts and metrics."""

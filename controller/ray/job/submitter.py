@@ -1,0 +1,314 @@
+"""The submitter of a RayJob: its container, its script, and the Job or the sidecar that runs it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.go_encoding import go_json, go_quote
+from controller.apimachinery.ownership import owner_reference
+from controller.kube.resources import JOBS
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.names import DASHBOARD_PORT
+from controller.ray.api.pod_state import SUBMISSION_ID
+from controller.ray.api.ray_options import read_entrypoint_resources, read_runtime_env
+from controller.ray.api.raycluster import ClusterSpec
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.dashboard import JobSubmission
+from controller.ray.job.settings import submitter_name
+from controller.ray.pods.features import add_token_to_container, add_token_to_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.rayjob import JobSpec, RayJob
+    from controller.ray.job.settings import JobSettings
+
+
+# The container that submits a job, in the pod of a Job or in the head pod.
+
+Body = dict[str, Any]
+
+SUBMITTER: Final = "ray-job-submitter"
+"""Name of the container, by which its log is read."""
+
+
+_TAKEN: Final = ("imagePullSecrets", "securityContext")
+"""What the pod of a Job takes from the head's template: what its image and its admission need."""
+
+_TAKEN_BY_CONTAINER: Final = ("imagePullPolicy", "securityContext")
+
+
+def default_pod(cluster: ClusterSpec) -> Body:
+    """Return the specification of a Job's pod for a RayJob without `submitterPodTemplate`."""
+    given = mapping(dig(cluster.head_group_spec.template, "spec"))
+    taken = {field: copy.deepcopy(given[field]) for field in _TAKEN if given.get(field)}
+    return {"containers": [default_container(cluster)], **taken}
+
+
+def default_container(cluster: ClusterSpec) -> Body:
+    """Return the container without its command: the head's image, few resources.
+
+    A selected cluster may have any shape. Without an image the API server refuses the Job.
+    """
+    ray = mapping(dig(cluster.head_group_spec.template, "spec", "containers", 0))
+    image = ray.get("image")
+    taken = {field: copy.deepcopy(ray[field]) for field in _TAKEN_BY_CONTAINER if ray.get(field)}
+    return {
+        "name": SUBMITTER,
+        "image": image if isinstance(image, str) else "",
+        **taken,
+        "resources": {
+            "requests": {"cpu": "500m", "memory": "200Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+    }
+
+
+def run_script(container: Body, script: str, *, login_shell: bool) -> None:
+    """Make the container run the script with bash, which stops at the first failing command."""
+    container["command"] = ["/bin/bash", "-cel" if login_shell else "-ce", "--"]
+    container["args"] = [script]
+
+
+def add_variables(container: Body, *, address: str, job_id: str) -> None:
+    """Add the variables for the dashboard's address and the submission id."""
+    added = {
+        "PYTHONUNBUFFERED": "1",
+        "RAY_DASHBOARD_ADDRESS": address,
+        SUBMISSION_ID: job_id,
+    }
+    entries = [{"name": name, "value": value} for name, value in added.items()]
+    container["env"] = [*container.get("env", ()), *entries]
+
+
+# The shell script that submits a job and follows its log, token by token as in KubeRay.
+#
+# Users depend on how the shell reads it: the entrypoint is not quoted, so the submitter's own shell
+# handles `;`, `&&` and pipes in it, and it expands variables in JSON arguments.
+
+_HEALTHY = (
+    "import sys, urllib.request; "
+    "sys.exit(b'success' not in urllib.request.urlopen('{url}', timeout=10).read())"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """The addresses of the dashboard for the script.
+
+    Attributes:
+        url: `http://host:port`.
+        health_url: the same, for health checks.
+        repeatable: whether the script may run again after it was stopped; it then first asks
+            whether the job has already been submitted.
+    """
+
+    url: str
+    health_url: str
+    repeatable: bool
+
+
+def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
+    """Return the script; `spec` is valid.
+
+    Args:
+        spec: specification of the job.
+        job_id: the submission id; empty leaves the choice to Ray.
+        dashboard: the dashboard that gets the job.
+    """
+    tokens = [*_wait(dashboard.health_url)]
+    at = ("--address", dashboard.url)
+    if dashboard.repeatable:
+        tokens += ["if", "!", "ray", "job", "status", *at, job_id, ">/dev/null", "2>&1", ";"]
+        tokens += ["then", *_submit(spec, job_id, [*at, "--no-wait"]), "fi", ";"]
+        tokens += ["ray", "job", "logs", *at, "--follow", job_id]
+    else:
+        tokens += _submit(spec, job_id, at)
+    return " ".join(tokens)
+
+
+def _wait(url: str) -> Iterator[str]:
+    """Wait until the dashboard reports that it is healthy."""
+    health = f"{url}/api/gcs_healthz"
+    yield from ("until", "python3", "-c", f'"{_HEALTHY.format(url=health)}"', ">/dev/null", "2>&1")
+    yield from (";", "do", "echo", f'"Waiting for the dashboard of Ray at {url} ..."', ";")
+    yield from ("sleep", "2", ";", "done", ";")
+
+
+def _submit(spec: JobSpec, job_id: str, options: tuple[str, ...] | list[str]) -> Iterator[str]:
+    yield from ("ray", "job", "submit", *options)
+    if spec.runtime_env_yaml:
+        yield from (
+            "--runtime-env-json",
+            go_quote(go_json(read_runtime_env(spec.runtime_env_yaml))),
+        )
+    if spec.metadata:
+        yield from ("--metadata-json", go_quote(go_json(spec.metadata)))
+    if job_id:
+        yield from ("--submission-id", job_id)
+    if spec.entrypoint_num_cpus > 0:
+        yield from ("--entrypoint-num-cpus", f"{spec.entrypoint_num_cpus:f}")
+    if spec.entrypoint_num_gpus > 0:
+        yield from ("--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}")
+    if spec.entrypoint_resources:
+        yield from ("--entrypoint-resources", go_quote(spec.entrypoint_resources))
+    entrypoint = _command(spec.entrypoint)
+    yield from ("--", f"{entrypoint}\n") if _needs_a_line(entrypoint) else ("--", entrypoint, ";")
+
+
+def _command(entrypoint: str) -> str:
+    """Return the entrypoint without comments above its command, and what continues nothing."""
+    text = entrypoint.strip()
+    while text.startswith("#"):
+        text = text.partition("\n")[2].lstrip()
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return text[:-1].rstrip() if backslashes % 2 else text
+
+
+def _needs_a_line(entrypoint: str) -> bool:
+    """Return whether `;` after the entrypoint would be part of it, or one separator too many.
+
+    It follows a comment, the end of a here-document, or another separator.
+    """
+    return "#" in entrypoint or "<<" in entrypoint or entrypoint.endswith((";", "&"))
+
+
+# SidecarMode: the submitter is a container of the head pod.
+
+_DASHBOARD: Final = "dashboard"
+
+
+def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings) -> Body:
+    """Return the specification of the job's cluster with a submitter in the head.
+
+    Args:
+        spec: specification of the RayJob, valid and with a cluster of its own.
+        cluster: name that the RayCluster will have.
+        job_id: the submission id.
+        settings: settings of the RayJob controller.
+    """
+    changed: Body = copy.deepcopy(spec.ray_cluster_spec or {})
+    parsed = msgspec.convert(changed, ClusterSpec)
+    pod: Body = changed["headGroupSpec"]["template"]["spec"]
+    port = _dashboard_port(pod["containers"][0])
+    restarts = settings.feature_gates.enabled(SIDECAR_SUBMITTER_RESTART)
+    dashboard = Dashboard(
+        f"http://127.0.0.1:{port}", f"http://localhost:{port}", repeatable=restarts
+    )
+    container = default_container(parsed)
+    script = submission_script(spec, job_id, dashboard)
+    run_script(container, script, login_shell=settings.login_shell)
+    add_variables(container, address="", job_id=job_id)
+    add_token_to_container(pod, container, cluster, parsed.auth_options)
+    if restarts:
+        container["restartPolicy"] = "OnFailure"
+    pod["containers"].append(container)
+    pod["restartPolicy"] = "Never"
+    return changed
+
+
+def _dashboard_port(container: Body) -> int:
+    for port in container.get("ports", ()):
+        if port.get("name") == _DASHBOARD:
+            return port["containerPort"]
+    return DASHBOARD_PORT
+
+
+# The Kubernetes Job that submits a RayJob in K8sJobMode, and follows its log.
+
+DEFAULT_BACKOFF_LIMIT: Final = 2
+"""Retries of the submitter if `spec.submitterConfig` does not set them."""
+_TEMPLATE_METADATA: Final = ("annotations", "finalizers")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionTarget:
+    """The address at which a job is submitted.
+
+    Attributes:
+        cluster: name of the RayCluster.
+        spec: its specification, valid.
+        address: `host:port` of its dashboard, as in `status.dashboardURL`.
+        job_id: the submission id.
+    """
+
+    cluster: str
+    spec: ClusterSpec
+    address: str
+    job_id: str
+
+
+def submitter_job(
+    job: RayJob, spec: JobSpec, target: SubmissionTarget, settings: JobSettings
+) -> Body:
+    """Return the Job that submits `job`; `spec` is its valid specification."""
+    config, own = spec.submitter_config, _labels(job)
+    limit = None if config is None else config.backoff_limit
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {
+            "name": submitter_name(job.metadata),
+            "namespace": job.metadata.namespace,
+            "labels": own,
+            "ownerReferences": [owner_reference(RAYJOBS, job.metadata)],
+        },
+        "spec": {
+            "backoffLimit": DEFAULT_BACKOFF_LIMIT if limit is None else limit,
+            "template": _template(spec, target, settings, own),
+        },
+    }
+
+
+def _template(
+    spec: JobSpec, target: SubmissionTarget, settings: JobSettings, own: dict[str, str]
+) -> Body:
+    given = copy.deepcopy(spec.submitter_pod_template or {})
+    metadata: Body = given.get("metadata", {})
+    pod: Body = given.get("spec") or default_pod(target.spec)
+    pod.setdefault("restartPolicy", "Never")
+    container: Body = pod["containers"][0]
+    if not container.get("image"):  # it only changes some of the default
+        default = default_pod(target.spec)
+        container.update(default["containers"][0] | container)
+        pod.update(default | pod)
+    if not container.get("command"):
+        url = target.address
+        url = url if url.startswith("http://") else f"http://{url}"
+        script = submission_script(spec, target.job_id, Dashboard(url, url, repeatable=True))
+        run_script(container, script, login_shell=settings.login_shell)
+    add_variables(container, address=target.address, job_id=target.job_id)
+    add_token_to_pod(pod, container, target.cluster, target.spec.auth_options)
+    kept = {key: metadata[key] for key in _TEMPLATE_METADATA if metadata.get(key)}
+    found_by = own | {labels.NODE_TYPE: labels.SUBMITTER}
+    return {"metadata": {"labels": metadata.get("labels", {}) | found_by, **kept}, "spec": pod}
+
+
+def _labels(job: RayJob) -> dict[str, str]:
+    return {
+        labels.ORIGIN_NAME: job.metadata.name,
+        labels.ORIGIN_KIND: RAYJOBS.kind,
+        labels.CREATED_BY: labels.CREATED_BY_VALUE,
+    }
+
+
+# The operator's request to submit a RayJob in HTTPMode.
+
+
+def submission(spec: JobSpec, job_id: str) -> JobSubmission:
+    """Return the request for a valid specification under this submission id."""
+    return JobSubmission(
+        entrypoint=spec.entrypoint,
+        submission_id=job_id,
+        runtime_env=read_runtime_env(spec.runtime_env_yaml),
+        metadata=dict(spec.metadata),
+        entrypoint_num_cpus=max(0.0, spec.entrypoint_num_cpus),
+        entrypoint_num_gpus=max(0.0, spec.entrypoint_num_gpus),
+        entrypoint_resources=read_entrypoint_resources(spec.entrypoint_resources),
+    )

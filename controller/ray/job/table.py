@@ -1,0 +1,400 @@
+"""The table of a RayJob: from each state, which facts lead where. A retry is decided here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.job.facts import (
+    ClusterFact,
+    FailureReason,
+    HeadFact,
+    OutageLength,
+    RayFact,
+    State,
+    SubmitterFact,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.ray.job.facts import JobFacts
+
+    Predicate = Callable[[JobFacts], bool]
+
+
+# The conditions of transitions, one function each; docs/rayjob.md shows their names.
+
+_ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
+_LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.TERMINATING})
+_LOST_HEAD: Final = frozenset(
+    {HeadFact.GONE, HeadFact.TERMINATING, HeadFact.REPLACED, HeadFact.REPLACED_WITHOUT_STATE}
+)
+
+
+def always(_: JobFacts) -> bool:
+    """True for all facts."""
+    return True
+
+
+def is_invalid(facts: JobFacts) -> bool:
+    """The specification is not valid."""
+    return not facts.valid
+
+
+def is_to_be_suspended(facts: JobFacts) -> bool:
+    """`spec.suspend` is true."""
+    return facts.suspend
+
+
+def is_resumed(facts: JobFacts) -> bool:
+    """`spec.suspend` is false again."""
+    return not facts.suspend
+
+
+def deadline_has_passed(facts: JobFacts) -> bool:
+    """The attempt took longer than `activeDeadlineSeconds`."""
+    return facts.deadline_passed
+
+
+def pre_running_deadline_has_passed(facts: JobFacts) -> bool:
+    """The job did not get to run within `preRunningDeadlineSeconds`."""
+    return facts.pre_running_deadline_passed
+
+
+def pre_running_deadline_has_passed_without_submitter(facts: JobFacts) -> bool:
+    """`preRunningDeadlineSeconds` have passed, and no pod of a submitter could be created."""
+    absent = facts.submitter is SubmitterFact.ABSENT or facts.without_pod
+    waiting = facts.head is HeadFact.SAME and absent
+    unknown = not facts.was_known and facts.ray in {RayFact.NO_ANSWER, RayFact.NOT_FOUND}
+    return waiting and unknown and facts.pre_running_deadline_passed
+
+
+def is_ready(facts: JobFacts) -> bool:
+    """Specification and cluster are ready, and the head to run on is recorded, or will be."""
+    recorded = facts.head is HeadFact.SAME
+    recordable = facts.records_late and facts.head is HeadFact.UNRECORDED
+    return facts.valid and facts.cluster is ClusterFact.READY and (recorded or recordable)
+
+
+def is_ready_and_interactive(facts: JobFacts) -> bool:
+    """The cluster is ready, the head is recorded, and a person will submit the job."""
+    return facts.interactive and is_ready(facts)
+
+
+def id_is_given(facts: JobFacts) -> bool:
+    """`spec.jobId` is set, and the head that the attempt runs on is recorded."""
+    return facts.valid and facts.id_given and facts.head is HeadFact.SAME
+
+
+def cluster_is_lost(facts: JobFacts) -> bool:
+    """The cluster has been deleted or is being deleted."""
+    return facts.cluster in _LOST_CLUSTER
+
+
+def head_is_lost_for_good(facts: JobFacts) -> bool:
+    """The cluster was ready once, has lost its head since, and makes no other."""
+    return facts.cluster is ClusterFact.HEADLESS
+
+
+def has_succeeded(facts: JobFacts) -> bool:
+    """Ray reports SUCCEEDED, and the submitter need not be waited for."""
+    return facts.ray is RayFact.SUCCEEDED and _submitter_is_done(facts)
+
+
+def has_failed(facts: JobFacts) -> bool:
+    """Ray reports FAILED, and the submitter need not be waited for."""
+    return facts.ray is RayFact.FAILED and _submitter_is_done(facts)
+
+
+def was_stopped(facts: JobFacts) -> bool:
+    """Ray reports STOPPED, and the submitter need not be waited for."""
+    return facts.ray is RayFact.STOPPED and _submitter_is_done(facts)
+
+
+def has_succeeded_but_submitter_does_not_end(facts: JobFacts) -> bool:
+    """The job succeeded a grace period ago, and the submitter still runs."""
+    return facts.ray is RayFact.SUCCEEDED and facts.result_grace_passed
+
+
+def has_failed_but_submitter_does_not_end(facts: JobFacts) -> bool:
+    """The job failed a grace period ago, and the submitter still runs."""
+    return facts.ray is RayFact.FAILED and facts.result_grace_passed
+
+
+def was_stopped_but_submitter_does_not_end(facts: JobFacts) -> bool:
+    """The job was stopped a grace period ago, and the submitter still runs."""
+    return facts.ray is RayFact.STOPPED and facts.result_grace_passed
+
+
+def has_ended_and_submitter_still_runs(facts: JobFacts) -> bool:
+    """Ray reports SUCCEEDED or FAILED; the submitter still prints the rest of the log."""
+    return facts.ray in {RayFact.SUCCEEDED, RayFact.FAILED}
+
+
+def was_stopped_and_submitter_still_runs(facts: JobFacts) -> bool:
+    """Ray reports STOPPED; the submitter still prints the rest of the log."""
+    return facts.ray is RayFact.STOPPED
+
+
+def submission_is_refused(facts: JobFacts) -> bool:
+    """Ray refused the submission or did not accept it in time, and does not know the job."""
+    return facts.submission_refused and facts.ray is RayFact.NOT_FOUND
+
+
+def head_has_lost_its_state(facts: JobFacts) -> bool:
+    """The head was replaced or restarted, and its Ray has lost all jobs.
+
+    The attempt fails at once, because a submitter that still runs could submit the job again.
+    """
+    return facts.head is HeadFact.REPLACED_WITHOUT_STATE
+
+
+def new_head_does_not_know_the_job(facts: JobFacts) -> bool:
+    """The head was replaced with its state kept, and the new one does not know the job."""
+    return facts.head is HeadFact.REPLACED and facts.ray is RayFact.NOT_FOUND
+
+
+def head_is_lost_and_does_not_answer(facts: JobFacts) -> bool:
+    """The head is gone, terminating or replaced, and no head has answered in time."""
+    return (
+        facts.head in _LOST_HEAD
+        and facts.ray is RayFact.NO_ANSWER
+        and facts.outage >= OutageLength.TOO_LONG_FOR_LOST_HEAD
+    )
+
+
+def ray_no_longer_knows_the_job(facts: JobFacts) -> bool:
+    """The same head knew the job before and does not now: the job was deleted in Ray."""
+    return facts.was_known and facts.ray is RayFact.NOT_FOUND
+
+
+def submitter_failed_to_submit(facts: JobFacts) -> bool:
+    """The submitter failed 30 s ago or more, and a healthy dashboard does not know the job."""
+    return facts.submitter is SubmitterFact.FAILED and _no_job_in_time(facts)
+
+
+def submitter_ended_without_a_job(facts: JobFacts) -> bool:
+    """The submitter succeeded 30 s ago or more, and a healthy dashboard does not know the job."""
+    return facts.submitter is SubmitterFact.SUCCEEDED and _no_job_in_time(facts)
+
+
+def submitter_ended_and_dashboard_is_unreachable(facts: JobFacts) -> bool:
+    """The submitter ended 30 s ago or more, and the dashboard has not answered for too long."""
+    return (
+        facts.submitter in _ENDED
+        and facts.submitter_grace_passed
+        and dashboard_is_unreachable(facts)
+    )
+
+
+def dashboard_is_unreachable(facts: JobFacts) -> bool:
+    """The dashboard has not answered for too long."""
+    return facts.ray is RayFact.NO_ANSWER and facts.outage >= OutageLength.TOO_LONG
+
+
+def nothing_is_left(facts: JobFacts) -> bool:
+    """The cluster and the submitter of the attempt are gone."""
+    return not facts.leftovers
+
+
+def is_valid_again(facts: JobFacts) -> bool:
+    """The specification was corrected."""
+    return facts.valid
+
+
+def has_a_submission(facts: JobFacts) -> bool:
+    """The job may have been submitted: it is followed, and not submitted again."""
+    return facts.may_be_submitted
+
+
+def has_an_attempt(facts: JobFacts) -> bool:
+    """An attempt was being prepared: continue it."""
+    return facts.has_attempt
+
+
+def _submitter_is_done(facts: JobFacts) -> bool:
+    """Return whether the submitter, which now only prints the log, need not be waited for."""
+    return facts.submitter is not SubmitterFact.ACTIVE or facts.suspend
+
+
+def _no_job_in_time(facts: JobFacts) -> bool:
+    return facts.submitter_grace_passed and facts.ray is RayFact.NOT_FOUND
+
+
+# The table of transitions: the only place that decides a RayJob's next state and its retries.
+#
+# Of the rows for the present state, the first whose condition holds applies. If none does, the
+# state does not change. docs/rayjob.md has a picture of the table.
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Enter a state; `reason` is set where KubeRay sets one."""
+
+    state: State
+    reason: FailureReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Record a failed attempt; `after_failure` decides the next state."""
+
+    reason: FailureReason
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Keep the state and skip the rows below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row: in `state`, if `when` holds, perform `then`."""
+
+    state: State
+    when: Predicate
+    then: Enter | Fail | Stay
+
+
+@dataclass(frozen=True, slots=True)
+class DueTransition:
+    """A transition that is due.
+
+    Attributes:
+        state: the next state.
+        reason: reason of the transition, if it has one.
+        failed: whether the attempt fails.
+    """
+
+    state: State
+    reason: FailureReason | None = None
+    failed: bool = False
+
+
+_STAY: Final = Stay()
+_INVALID: Final = Enter(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
+
+TABLE: Final[tuple[Transition, ...]] = (
+    # New: nothing has been created.
+    Transition(State.NEW, is_invalid, _INVALID),
+    Transition(State.NEW, is_to_be_suspended, Enter(State.SUSPENDED)),
+    Transition(State.NEW, always, Enter(State.INITIALIZING)),
+    # Initializing: the names are stored, and the cluster is being created. What has begun is
+    # followed to its end also while the specification is invalid; only what is new waits.
+    Transition(State.INITIALIZING, is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(State.INITIALIZING, deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
+    Transition(
+        State.INITIALIZING,
+        pre_running_deadline_has_passed,
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    ),
+    Transition(State.INITIALIZING, head_is_lost_for_good, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.INITIALIZING, is_ready_and_interactive, Enter(State.WAITING)),
+    Transition(State.INITIALIZING, is_ready, Enter(State.RUNNING)),
+    # Waiting: for a person to submit the job and to set spec.jobId.
+    Transition(State.WAITING, is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(
+        State.WAITING,
+        pre_running_deadline_has_passed,
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    ),
+    Transition(State.WAITING, cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.WAITING, id_is_given, Enter(State.RUNNING)),
+    # Running: a result that Ray reports comes first.
+    Transition(State.RUNNING, has_succeeded, Enter(State.COMPLETE)),
+    Transition(
+        State.RUNNING,
+        has_succeeded_but_submitter_does_not_end,
+        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    ),
+    Transition(State.RUNNING, has_failed, Fail(FailureReason.APP_FAILED)),
+    Transition(
+        State.RUNNING,
+        has_failed_but_submitter_does_not_end,
+        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    ),
+    Transition(State.RUNNING, has_ended_and_submitter_still_runs, _STAY),
+    Transition(State.RUNNING, is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(State.RUNNING, deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
+    Transition(State.RUNNING, was_stopped, Enter(State.COMPLETE)),
+    Transition(
+        State.RUNNING,
+        was_stopped_but_submitter_does_not_end,
+        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    ),
+    Transition(State.RUNNING, was_stopped_and_submitter_still_runs, _STAY),
+    Transition(
+        State.RUNNING,
+        pre_running_deadline_has_passed_without_submitter,
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    ),
+    Transition(State.RUNNING, submission_is_refused, Fail(FailureReason.SUBMISSION_FAILED)),
+    Transition(State.RUNNING, cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, head_has_lost_its_state, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, new_head_does_not_know_the_job, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, head_is_lost_and_does_not_answer, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, ray_no_longer_knows_the_job, Fail(FailureReason.APP_FAILED)),
+    Transition(State.RUNNING, submitter_failed_to_submit, Fail(FailureReason.SUBMISSION_FAILED)),
+    Transition(State.RUNNING, submitter_ended_without_a_job, Fail(FailureReason.APP_FAILED)),
+    Transition(
+        State.RUNNING,
+        submitter_ended_and_dashboard_is_unreachable,
+        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    ),
+    Transition(
+        State.RUNNING,
+        dashboard_is_unreachable,
+        Fail(FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED),
+    ),
+    # Suspending and Retrying: completed whatever the specification says.
+    Transition(State.SUSPENDING, nothing_is_left, Enter(State.SUSPENDED)),
+    Transition(State.RETRYING, nothing_is_left, Enter(State.NEW)),
+    # Suspended: until somebody resumes it.
+    Transition(State.SUSPENDED, is_invalid, _INVALID),
+    Transition(State.SUSPENDED, is_resumed, Enter(State.NEW)),
+    # ValidationFailed: until the specification is valid, unless another operator left an attempt.
+    Transition(State.VALIDATION_FAILED, has_a_submission, Enter(State.RUNNING)),
+    Transition(State.VALIDATION_FAILED, has_an_attempt, Enter(State.INITIALIZING)),
+    Transition(State.VALIDATION_FAILED, is_valid_again, Enter(State.NEW)),
+    # Complete and Failed are terminal: they have no rows.
+)
+
+
+def next_step(state: State, facts: JobFacts) -> DueTransition | None:
+    """Return the transition that is due; None if the state does not change."""
+    if facts.deleted:
+        return None  # only the finalizer matters
+    for row in _ROWS[state]:
+        if row.when(facts):
+            return _step(row.then, facts)
+    return None
+
+
+def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> State:
+    """Return the state after a failed attempt: the only place that decides a retry.
+
+    Args:
+        reason: reason of the failure.
+        failed: number of failed attempts, including this one.
+        backoff_limit: maximum retries that the user allows.
+    """
+    if reason.retriable and failed < backoff_limit + 1:
+        return State.RETRYING
+    return State.FAILED
+
+
+def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
+    match then:
+        case Enter(state, reason):
+            return DueTransition(state, reason)
+        case Fail(reason):
+            state = after_failure(
+                reason, failed=facts.failed + 1, backoff_limit=facts.backoff_limit
+            )
+            return DueTransition(state, reason, failed=True)
+        case Stay():
+            return None
+
+
+_ROWS: Final = {state: tuple(row for row in TABLE if row.state is state) for state in State}

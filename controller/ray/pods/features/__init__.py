@@ -1,1 +1,0 @@
-"""Features of Ray pods, each of which adds its fields to a pod."""

@@ -1,0 +1,314 @@
+"""Hashes of templates: by them outdated pods and changed fields are known."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cached_property
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.list_order import in_canonical_order
+from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.ray.api.labels import MANAGED_BY_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+# The canonical form of specifications: equivalent specifications have the same one.
+#
+# A default that is written out, or filled in by the API server, makes no difference; a change of
+# the pod does. Tables list the values that have no meaning, by field.
+
+_DEFAULTS: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
+    ("", "managedBy"): (MANAGED_BY_US,),
+    ("authOptions", "mode"): ("token",),
+    ("gcsFaultToleranceOptions", "backend"): ("redis",),
+    ("networkPolicy", "mode"): ("DenyAll",),
+    ("workerGroupSpecs", "numOfHosts"): (0, 1),
+    ("workerGroupSpecs", "priority"): (0,),
+    ("spec", "dnsPolicy"): ("ClusterFirst",),
+    ("spec", "restartPolicy"): ("Always",),
+    ("spec", "schedulerName"): ("default-scheduler",),
+    ("spec", "terminationGracePeriodSeconds"): (30,),
+    ("containers", "terminationMessagePath"): ("/dev/termination-log",),
+    ("containers", "terminationMessagePolicy"): ("File",),
+    ("ports", "protocol"): ("TCP",),
+    ("azureDisk", "fsType"): ("ext4",),
+    ("iscsi", "iscsiInterface"): ("default",),
+    ("rbd", "keyring"): ("/etc/ceph/keyring",),
+    ("rbd", "pool"): ("rbd",),
+    ("rbd", "user"): ("admin",),
+    ("scaleIO", "fsType"): ("xfs",),
+    ("scaleIO", "storageMode"): ("ThinProvisioned",),
+}
+"""Default values, by the enclosing field and the field's name."""
+
+_FALSE_BY_DEFAULT: Final = frozenset({
+    "enableInTreeAutoscaling", "enableIngress", "enableK8sTokenAuth", "enabled", "hostIPC",
+    "hostNetwork", "hostPID", "optional", "privileged", "readOnly", "readOnlyRootFilesystem",
+    "setHostnameAsFQDN", "shareProcessNamespace", "stdin", "stdinOnce", "suspend", "tty",
+})  # fmt: skip
+_MEANINGFUL_WHEN_EMPTY: Final = frozenset({
+    "authOptions", "gcsFaultToleranceOptions", "labelSelector", "namespaceSelector",
+    "networkPolicy", "podSelector", "redisPassword", "redisUsername", "storageClassName",
+})  # fmt: skip
+"""Fields whose empty value has a meaning: an empty selector selects everything."""
+
+_MAPS: Final = frozenset({
+    "annotations", "labels", "matchLabels", "nodeSelector", "options", "rayStartParams",
+    "volumeAttributes",
+})  # fmt: skip
+"""Fields with arbitrary keys, whose empty values have a meaning."""
+
+_AMOUNTS: Final = frozenset({"limits", "requests"})
+_AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
+
+
+def canonical(value: Any, around: str = "") -> Any:
+    """Return data without meaningless values; `around` is the name of the enclosing field."""
+    if isinstance(value, dict):
+        return _mapping(cast("dict[str, Any]", value), around)
+    if isinstance(value, list):
+        return [canonical(item, around) for item in cast("list[Any]", value)]
+    return value
+
+
+def _mapping(mapping: dict[str, Any], around: str) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, item in mapping.items():
+        is_amount = around in _AMOUNTS or name in _AMOUNT
+        normal = _amount(item) if is_amount else canonical(item, name)
+        if not _is_meaningless(around, name, normal):
+            result[name] = normal
+    return result
+
+
+def _is_meaningless(around: str, name: str, value: Any) -> bool:
+    if value is None:
+        return True
+    if around in _MAPS:
+        return False
+    if value in ("", {}, []):
+        return name not in _MEANINGFUL_WHEN_EMPTY
+    if value is False:
+        return name in _FALSE_BY_DEFAULT
+    return value in _DEFAULTS.get((around, name), ())
+
+
+def _amount(value: Any) -> Any:
+    """Return a quantity in nano-units; any other value unchanged."""
+    try:
+        return f"{parse_quantity(value).nanos}n"
+    except (InvalidQuantity, TypeError):
+        return value
+
+
+# Hashes of the source of a pod, by which outdated pods are recognised.
+#
+# The hash is that of the canonical form, so only a change of meaning changes it.
+
+ALGORITHM: Final = "2"
+"""Version of the canonical form; a pod with a hash of an unknown version is not outdated."""
+
+FORMER: Final = "1"
+"""The version before, in which the order of every list counted.
+
+Its hashes can still be compared, so that an upgrade of the operator neither replaces a pod nor ends
+a rolling update that is under way.
+"""
+
+UNKNOWN: Final = f"{ALGORITHM}-unknown"
+"""Value in place of a hash: the pod's template differs from the present one."""
+
+_SCHEDULING: Final = ("tolerations", "schedulingGates")
+TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
+"""Fields of a group from which its pods are created."""
+SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
+"""Fields of a worker group that change the number of its pods, not the pods."""
+
+
+class Hash:
+    """The hash of a source; `str` gives that of the present algorithm.
+
+    Args:
+        source: returns the plain data of the source, given the algorithm of hashes within it.
+    """
+
+    def __init__(self, source: Callable[[str], Any]) -> None:
+        self._source = source
+        self._text = digest(source(ALGORITHM))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by the present algorithm."""
+        return isinstance(other, Hash) and str(other) == self._text
+
+    def __hash__(self) -> int:
+        """Return a hash that follows from the text."""
+        return hash(self._text)
+
+    def __str__(self) -> str:
+        """Return `<algorithm>-<32 characters>`."""
+        return self._text
+
+    @cached_property
+    def former(self) -> str:
+        """The hash of the same source by the algorithm before."""
+        return digest(self._source(FORMER), FORMER)
+
+    def by(self, algorithm: str) -> str:
+        """Return the hash by either algorithm."""
+        return str(self) if algorithm == ALGORITHM else self.former
+
+
+def digest(value: Any, algorithm: str = ALGORITHM) -> str:
+    """Return a hash of plain data: `<algorithm>-<32 characters>`."""
+    form = canonical(value) if algorithm == FORMER else in_canonical_order(canonical(value))
+    raw = hashlib.blake2b(msgspec.json.encode(form, order="sorted"), digest_size=20).digest()
+    return f"{algorithm}-{base64.b32hexencode(raw).decode()}"
+
+
+def is_comparable(stamped: str | None) -> bool:
+    """Return whether a pod's hash can be compared with ours."""
+    return str(stamped).startswith((f"{ALGORITHM}-", f"{FORMER}-"))
+
+
+def is_outdated(stamped: str | None, wanted: Hash) -> bool:
+    """Return whether a pod's hash proves that it was created from another template."""
+    return is_comparable(stamped) and stamped != str(wanted) and not is_former(stamped, wanted)
+
+
+def is_former(stamped: str | None, wanted: Hash) -> bool:
+    """Return whether this is the hash of the same source by the algorithm before."""
+    return str(stamped).startswith(f"{FORMER}-") and stamped == wanted.former
+
+
+def template_digest(group: dict[str, Any]) -> Hash:
+    """Return the hash of the fields of a group from which its pods are created, as written."""
+    return Hash(lambda _: {key: group.get(key) for key in TEMPLATE_FIELDS})
+
+
+def recreate_digest(spec: dict[str, Any]) -> Hash:
+    """Return the hash of a specification, without the fields that may change without new pods."""
+    return Hash(lambda _: _without_changeable(spec))
+
+
+def _without_changeable(spec: dict[str, Any]) -> dict[str, Any]:
+    relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
+    relevant["headGroupSpec"] = without_scheduling(spec.get("headGroupSpec") or {})
+    groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []
+    relevant["workerGroupSpecs"] = [
+        {
+            key: value
+            for key, value in without_scheduling(group).items()
+            if key not in SCALING_FIELDS
+        }
+        for group in sorted(groups, key=itemgetter("groupName"))
+    ]
+    return relevant
+
+
+def without_scheduling(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the group without the pod fields that KubeRay lets change in a running cluster."""
+    template = mapping(group.get("template"))
+    pod_spec = mapping(template.get("spec"))
+    pod = {key: value for key, value in pod_spec.items() if key not in _SCHEDULING}
+    return {**group, "template": {**template, "spec": pod}}
+
+
+# Digests of fields by their names, which tell later which of the fields have changed.
+
+_DIGITS: Final = 8
+
+
+def field_digests(fields: Mapping[str, Any]) -> str:
+    """Return the fields as `name=digest`, sorted, with commas between; empty if there are none."""
+    return ",".join(f"{name}={_short(value)}" for name, value in sorted(fields.items()))
+
+
+def changed_fields(recorded: str | None, present: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the fields that were added, removed or changed.
+
+    Digests have no version: one by the algorithm before counts as well.
+
+    Args:
+        recorded: what `field_digests` gave earlier; None if that is not known.
+        present: the fields now.
+    """
+    if recorded is None:
+        return frozenset()
+    pairs = (each.partition("=") for each in recorded.split(",") if each)
+    known = {name: digest_ for name, _, digest_ in pairs}
+    same = {name for name, value in present.items() if _is_of(known.get(name), value)}
+    return frozenset((known.keys() | present.keys()) - same)
+
+
+def _is_of(recorded: str | None, value: Any) -> bool:
+    return recorded == _short(value) or recorded == _short(value, FORMER)
+
+
+def _short(value: Any, algorithm: str = ALGORITHM) -> str:
+    return digest(value, algorithm).partition("-")[2][:_DIGITS]
+
+
+# The templates of all pods of a cluster, which an upgrade changes and an undo restores.
+
+Spec = dict[str, Any]
+
+_HEAD: Final = "headGroupSpec"
+_WORKERS: Final = "workerGroupSpecs"
+
+
+def templates_of(spec: Mapping[str, Any]) -> Spec:
+    """Return the part of a cluster's specification from which its pods are created."""
+    head = _template_fields(mapping(spec.get(_HEAD)))
+    workers = [
+        {"groupName": group["groupName"], **_template_fields(group)} for group in _groups(spec)
+    ]
+    version = {"rayVersion": spec["rayVersion"]} if spec.get("rayVersion") else {}
+    return {**version, _HEAD: head, _WORKERS: workers}
+
+
+def template_set_digest(ray_version: str, hashes: Mapping[str, Hash]) -> str:
+    """Hash all templates, given the hashes of the groups; the head's name is empty.
+
+    Revisions are named after it, so that it stays that of the algorithm before: an upgrade of the
+    operator stores no second revision of the same templates.
+    """
+    return digest([ray_version, {name: each.former for name, each in hashes.items()}], FORMER)
+
+
+def with_templates(spec: Mapping[str, Any], templates: Mapping[str, Any]) -> Spec:
+    """Return the specification with the templates of the groups that both have."""
+    earlier = {group["groupName"]: group for group in _groups(templates)}
+    head = _replaced(mapping(spec.get(_HEAD)), mapping(templates.get(_HEAD)))
+    workers = [
+        _replaced(group, earlier[group["groupName"]]) if group["groupName"] in earlier else group
+        for group in _groups(spec)
+    ]
+    kept = {key: value for key, value in spec.items() if key != "rayVersion"}
+    version = {"rayVersion": templates["rayVersion"]} if templates.get("rayVersion") else {}
+    return {**kept, **version, _HEAD: head, _WORKERS: workers}
+
+
+def groups_only_in(spec: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the worker groups that the second specification lacks."""
+    known = {group["groupName"] for group in _groups(other)}
+    return tuple(group["groupName"] for group in _groups(spec) if group["groupName"] not in known)
+
+
+def _groups(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    return (mapping(group) for group in spec.get(_WORKERS) or ())
+
+
+def _template_fields(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: group[key] for key in TEMPLATE_FIELDS if group.get(key) is not None}
+
+
+def _replaced(group: Mapping[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in group.items() if key not in TEMPLATE_FIELDS}
+    return {**kept, **_template_fields(earlier)}

@@ -1,1 +1,0 @@
-"""Hashes of templates and fields, by which outdated pods are recognised."""

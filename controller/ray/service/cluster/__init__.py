@@ -1,1 +1,0 @@
-"""The RayClusters of a RayService: their source, and their writes."""

@@ -1,0 +1,364 @@
+"""The clusters of a RayService: how they are created, changed and deleted."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import (
+    READY,
+    ConditionSet,
+    counted_from,
+    find_condition,
+    rfc3339,
+    time_of,
+)
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Service
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.schedule import initializing_timeout
+from controller.ray.children.child import in_place_operations
+from controller.ray.children.child_cluster import (
+    child_cluster,
+    inherited_changes,
+    inherited_stamp,
+    separate_redis,
+)
+from controller.ray.service.identity import ConfigTooLarge, store
+from controller.ray.service.observation import ACTIVE, CLUSTER_SCOPE, PENDING
+from controller.ray.service.serve import (
+    CONTROLLER_DELAY,
+    is_applied,
+    is_recorded_as_applied,
+    reported_config,
+    unreached_since,
+)
+from controller.ray.service.traffic import routed_clusters
+from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Plan, Target
+from controller.runtime.reconcile.status import status_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayservice import RayService
+    from controller.ray.service.observation import ServiceGoal, ServiceObservation, ServingCluster
+    from controller.runtime.plan import Write
+
+
+# Builds the RayCluster of a RayService.
+
+Body = dict[str, Any]
+
+
+def cluster_body(service: RayService, goal: ServiceGoal, name: str, *, from_least: bool) -> Body:
+    """Return the RayCluster to create.
+
+    Args:
+        service: the RayService that will own it.
+        goal: the user's goal.
+        name: name of the cluster.
+        from_least: whether the groups begin with their minimum of replicas and grow with the
+            capacity.
+    """
+    spec = copy.deepcopy(goal.spec.ray_cluster_config)
+    if from_least:
+        for group in spec.get("workerGroupSpecs", ()):
+            group.pop("replicas", None)
+    separated = separate_redis(spec, service.metadata.annotations or {}, name)
+    return child_cluster(
+        RAYSERVICES,
+        service.metadata,
+        name,
+        spec,
+        own_annotations={
+            **goal.annotations,
+            **goal.stamps,
+            **separated,
+            **inherited_stamp(service.metadata),
+        },
+    )
+
+
+# Writes that create, change and delete the RayClusters of a RayService.
+#
+# The reasons of events are KubeRay's.
+
+_ROUND_UP: Final = timedelta(microseconds=999_999)
+"""Added because timestamps have whole seconds: requests get the whole delay to end."""
+
+DEFAULT_DELAY: Final = timedelta(seconds=60)
+"""Time for which a replaced cluster is kept if the RayService sets none (KubeRay)."""
+
+
+def create_pending(seen: ServiceObservation) -> Iterator[Write]:
+    """Create the pending cluster under its recorded name.
+
+    A deleted active cluster is replaced by a pending one, never created again.
+    """
+    if CLUSTER_SCOPE in seen.pending_scopes:
+        return
+    pending = seen.pending
+    if pending is None or pending.cluster is not None or pending.foreign:
+        return
+    stepwise = seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
+    body = cluster_body(seen.service, seen.valid_goal, pending.name, from_least=stepwise)
+    created = Event("Normal", "CreatedRayCluster", "Create", f"Created RayCluster {pending.name}")
+    yield Create(_target(seen, pending.name), body, on_success=created)
+
+
+def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Patch the cluster of the wanted specification where it may change in place."""
+    if cluster.cluster is None or not cluster.exists:
+        return
+    meta, goal = cluster.cluster.metadata, seen.valid_goal
+    operations = in_place_operations(cluster.cluster, goal.spec.ray_cluster_config)
+    if operations:
+        note = f"Updated RayCluster {cluster.name}"
+        updated = Event("Normal", "UpdatedRayCluster", "Update", note)
+        yield JsonPatch(_target(seen, cluster.name), meta.uid, operations, on_success=updated)
+    stamps = tuple(_annotate(seen, cluster, goal.annotations))
+    yield from stamps
+    edited = inherited_changes(seen.service.metadata, meta)
+    if edited and not operations and not stamps:
+        yield MergePatch(_target(seen, cluster.name), meta.uid, {"metadata": edited})
+
+
+def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Store the wanted config on a cluster that keeps an outdated specification."""
+    wanted = seen.valid_goal.annotations
+    config = (labels.SERVE_CONFIG, labels.SERVE_CONFIG_HASH)
+    yield from _annotate(seen, cluster, {key: wanted[key] for key in config})
+
+
+def _annotate(
+    seen: ServiceObservation, cluster: ServingCluster, wanted: Mapping[str, str]
+) -> Iterator[Write]:
+    """Set annotations; with a new config, remove the record that the last one was accepted."""
+    if cluster.cluster is None or not cluster.exists:
+        return
+    meta = cluster.cluster.metadata
+    stamps: dict[str, str | None]
+    stamps = {k: v for k, v in wanted.items() if (meta.annotations or {}).get(k) != v}
+    if labels.SERVE_CONFIG_HASH in stamps:
+        stamps[labels.SERVE_CONFIG_APPLIED] = None
+    if stamps:
+        patch = {"metadata": {"annotations": stamps}}
+        yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
+
+
+def needs_identity(cluster: ServingCluster) -> bool:
+    """Return whether another operator created the cluster, so that its source is not recorded."""
+    if cluster.cluster is None or not cluster.exists:
+        return False
+    return labels.MADE_FROM not in (cluster.cluster.metadata.annotations or {})
+
+
+def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: bool) -> MergePatch:
+    """Record from what a cluster of another operator was created.
+
+    Args:
+        seen: the observation.
+        cluster: one for which `needs_identity` holds.
+        goal: whether it was the present specification.
+    """
+    assert cluster.cluster is not None
+    made_from = str(cluster.origin.identity)
+    if goal:
+        made_from = seen.valid_goal.annotations[labels.MADE_FROM]
+    patch = {"metadata": {"annotations": {labels.MADE_FROM: made_from}}}
+    return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+
+
+def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Suspend and resume a cluster with `spec.rayClusterConfig.suspend`, which Kueue sets.
+
+    A RayService without the field does not change its clusters.
+    """
+    wanted = seen.valid_goal.spec.ray_cluster_config.get("suspend")
+    if cluster.cluster is None or not cluster.exists or wanted is None:
+        return
+    if bool(mapping(cluster.cluster.spec).get("suspend")) is not wanted:
+        patch = {"spec": {"suspend": wanted}}
+        yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+
+
+def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Record the config that Ray has accepted; the event names the cluster."""
+    if cluster.cluster is None or cluster.config is None or not cluster.exists:
+        return
+    meta, applied = cluster.cluster.metadata, cluster.config.hash
+    if is_applied(seen, cluster) and not is_recorded_as_applied(cluster):
+        note = f"Applied config {applied} to RayCluster {cluster.name}"
+        event = Event("Normal", "UpdatedServeApplications", "Update", note)
+        patch = {"metadata": {"annotations": {labels.SERVE_CONFIG_APPLIED: applied}}}
+        yield MergePatch(_target(seen, cluster.name), meta.uid, patch, on_success=event)
+
+
+def needs_stamp(cluster: ServingCluster) -> bool:
+    """Return whether another operator created the cluster, so that no config is stored on it."""
+    return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
+
+
+def stamp_reported(
+    seen: ServiceObservation, cluster: ServingCluster, now: datetime
+) -> Iterator[Write]:
+    """Store the config that Ray reports; the wanted one only if Ray has deployed nothing."""
+    reported, unreached = reported_config(cluster), unreached_since(cluster)
+    if reported is None or cluster.cluster is None or not cluster.exists:
+        return
+    if unreached is not None and now < unreached + CONTROLLER_DELAY:
+        return
+    if reported["applications"]:
+        try:
+            annotations = store(reported)
+        except ConfigTooLarge:
+            return  # the status says so
+        annotations[labels.SERVE_CONFIG_APPLIED] = annotations[labels.SERVE_CONFIG_HASH]
+    else:
+        annotations = dict(seen.valid_goal.annotations)
+    patch = {"metadata": {"annotations": annotations}}
+    yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+
+
+def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    """Delete clusters that the status does not name, some time after their replacement.
+
+    The cluster stores the time, so that a restart of the operator does not restart the delay. While
+    the delay is unknown, only clusters with a stored time are deleted. A time later than the delay
+    allows came from a clock that has gone back since, or from a longer delay: it is written anew. A
+    cluster that a service still selects, or to which a route still leads, or whose proxies are
+    closing connections, is kept.
+    """
+    selected, delay = selected_clusters(seen), deletion_delay(seen)
+    for cluster in seen.others:
+        meta = cluster.metadata
+        if meta.terminating or meta.name in selected:
+            continue
+        due = deletion_time(cluster)
+        latest = None if delay is None else now + delay + _ROUND_UP
+        if latest is not None and (due is None or due > latest):
+            stamp = {labels.DELETE_AFTER: rfc3339(latest)}
+            patch = {"metadata": {"annotations": stamp}}
+            yield MergePatch(_target(seen, meta.name), meta.uid, patch)
+        elif due is not None and due <= now and not seen.awaits_closing(meta.name, now):
+            yield _delete(seen, cluster)
+
+
+def delete_all(seen: ServiceObservation) -> Iterator[Write]:
+    """Delete all clusters at once."""
+    recorded = (
+        each.cluster for each in seen.clusters if each.cluster is not None and not each.foreign
+    )
+    for cluster in (*recorded, *seen.others):
+        if not cluster.metadata.terminating:
+            yield _delete(seen, cluster)
+
+
+def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    """Delete the clusters that the status does not name, except for those with connections."""
+    for cluster in seen.others:
+        meta = cluster.metadata
+        if not meta.terminating and not seen.awaits_closing(meta.name, now):
+            yield _delete(seen, cluster)
+
+
+def deletion_delay(seen: ServiceObservation) -> timedelta | None:
+    """Return `spec.rayClusterDeletionDelaySeconds`; None if it is unknown.
+
+    While the specification is invalid, it is not known what replaces a cluster if the status names
+    no active one.
+    """
+    if seen.upgrade is None or (isinstance(seen.goal, Problem) and seen.active is None):
+        return None
+    seconds = seen.upgrade.ray_cluster_deletion_delay_seconds
+    return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
+
+
+def deletion_time(cluster: RayCluster) -> datetime | None:
+    """Return the time from which a replaced cluster may be deleted; None if not decided."""
+    return time_of((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER))
+
+
+def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
+    """Return the names of the clusters that stable services select or the route leads to."""
+    present = (observed.present for _, observed in seen.children)
+    services = (*seen.services, *(each for each in present if isinstance(each, Service)))
+    selectors = (each.spec.selector or {} for each in services)
+    return routed_clusters(seen) | {each.get(labels.CLUSTER, "") for each in selectors}
+
+
+def _delete(seen: ServiceObservation, cluster: RayCluster) -> Delete:
+    meta = cluster.metadata
+    deleted = Event("Normal", "DeletedRayCluster", "Delete", f"Deleted RayCluster {meta.name}")
+    return Delete(_target(seen, meta.name), meta.uid, on_success=deleted)
+
+
+def _target(seen: ServiceObservation, name: str) -> Target:
+    return Target(RAYCLUSTERS, seen.service.metadata.namespace, name, CLUSTER_SCOPE)
+
+
+# The deadline of the annotation `ray.io/initializing-timeout`.
+#
+# A RayService that does not serve in time fails: its clusters are deleted, so that they do not hold
+# GPUs for ever. An edit or a suspension starts the time anew.
+
+TIMED_OUT: Final = "InitializingTimeout"
+"""Reason of `Ready`, KubeRay's."""
+
+
+def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
+    """Plan for a deadline that has passed; None if it has not."""
+    ready = find_condition(seen.status.get("conditions", ()), READY) or {}
+    if ready.get("reason") == TIMED_OUT:
+        if ready.get("observedGeneration") != seen.service.metadata.generation:
+            return Plan(commit=_patch(seen, now, "Initializing", "the specification was edited"))
+        return Plan(
+            independent=tuple(delete_replaced(seen, now)),
+            requeue_after=10.0 if seen.others else None,
+        )
+    left = seconds_to_timeout(seen, now)
+    if left is None or left > 0:
+        return None
+    message = (
+        "RayService failed to become ready within the configured timeout; edit or suspend it to "
+        f"try again: {ready.get('message', '')}"
+    ).rstrip(": ")
+    return Plan(commit=_patch(seen, now, TIMED_OUT, message))
+
+
+def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
+    """Return the seconds until the deadline; None if there is none.
+
+    If a clock that was ahead has written its beginning, it counts from when the clock is steady.
+    """
+    timeout = initializing_timeout(seen.service.metadata.annotations)
+    ready = find_condition(seen.status.get("conditions", ()), READY) or {}
+    if timeout is None or ready.get("reason") != "Initializing":
+        return None
+    since = time_of(ready.get("lastTransitionTime"))
+    if since is None:
+        return None
+    since = counted_from(since, seen.clock_steady_since, now)
+    return timeout.total_seconds() - (now - since).total_seconds()
+
+
+def _patch(seen: ServiceObservation, now: datetime, reason: str, message: str) -> MergePatch:
+    meta = seen.service.metadata
+    conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
+    conditions.remove(READY)
+    conditions.set(READY, "False", reason, message)
+    status: dict[str, Any] = {
+        ACTIVE: None,
+        PENDING: None,
+        "conditions": conditions.as_list(),
+        "observedGeneration": meta.generation,
+    }
+    timed_out = Event("Warning", f"RayService{TIMED_OUT}", "Reconcile", message)
+    told = timed_out if reason == TIMED_OUT else None
+    return status_commit(RAYSERVICES, meta, "rollout", status, told)

@@ -1,0 +1,272 @@
+"""Reduces an observation to the facts of the rollout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.conditions import is_true, time_of
+from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Service
+from controller.ray.api import labels
+from controller.ray.api.names import HEAD_POD_READY
+from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.head.endpoint import head_ports
+from controller.ray.service.clusters import needs_identity
+from controller.ray.service.identity import SpecChange
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.proxies import accepts_requests, serve_state
+from controller.ray.service.rollout_facts import (
+    FULL,
+    NO_CLUSTER,
+    ClusterFacts,
+    GoalCluster,
+    Options,
+    RolloutFacts,
+    SelectedCluster,
+    Shares,
+)
+from controller.ray.service.serve import judge
+from controller.ray.service.services import fit_head
+from controller.ray.service.settings import ROLLBACK_IN_PROGRESS
+from controller.ray.service.traffic import gateway_class, is_incremental, routing_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from controller.ray.api.rayservice import RayServiceSpec
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.serve import Readiness
+    from controller.ray.service.settings import ServiceSettings
+
+
+def collect_facts(
+    seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
+) -> RolloutFacts:
+    """Return the facts; without a time, no interval and no connection counts.
+
+    The goal of an invalid RayService is what had begun: an upgrade, a rollback or a first cluster.
+    """
+    facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
+    if begun and not is_followed(seen):
+        return replace(facts, goal=GoalCluster.ACTIVE)
+    if seen.upgrade is not None:
+        facts = replace(facts, strategy=upgrade_type(seen.upgrade, settings.default_upgrade))
+    to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
+    facts = replace(facts, goal=to if begun else _goal(seen))
+    if not facts.incremental:
+        return facts
+    left = seconds_to_next_shift(seen, now) if now is not None else None
+    return replace(
+        facts,
+        active=_with_connections(seen, seen.active, facts.active, now),
+        pending=_with_connections(seen, seen.pending, facts.pending, now),
+        options=_options(seen),
+        gateway_is_possible=bool(gateway_class(seen)),
+        route_in_force=not routing_problem(seen),
+        interval_passed=left is None,
+    )
+
+
+def is_followed(seen: ServiceObservation) -> bool:
+    """Return whether what had begun is completed while the specification is invalid.
+
+    The present services must fit the pending cluster; a first cluster has none, and needs valid
+    fields for them, an incremental upgrade those of its steps.
+    """
+    pending = seen.pending
+    if pending is None or not pending.exists or pending.spec is None:
+        return False
+    if seen.active is None:
+        return seen.upgrade is not None
+    if is_incremental(seen) and (seen.upgrade is None or not _has_steps(seen.upgrade)):
+        return False
+    return fit_head(seen.services, head_ports(pending.spec, pending.heads))
+
+
+def _has_steps(spec: RayServiceSpec) -> bool:
+    """Return whether the options of an incremental upgrade are set, and so were validated."""
+    return spec.upgrade_strategy.type == UpgradeType.INCREMENTAL.value
+
+
+def _with_connections(
+    seen: ServiceObservation,
+    cluster: ServingCluster | None,
+    facts: ClusterFacts,
+    now: datetime | None,
+) -> ClusterFacts:
+    if cluster is None or now is None:
+        return facts
+    return replace(facts, keeps_connections=seen.awaits_closing(cluster.name, now))
+
+
+def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
+    """Return the facts that do not depend on the specification, which may be invalid."""
+    facts = RolloutFacts(
+        active=_cluster(seen, seen.active),
+        pending=_cluster(seen, seen.pending),
+        incremental=is_incremental(seen),
+        rolling_back=is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS),
+        selection=_selection(seen),
+    )
+    if not facts.incremental:
+        return facts
+    return replace(facts, shares=_shares(seen.recorded(ACTIVE), seen.recorded(PENDING)))
+
+
+def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:
+    """Return the seconds until the weights may change again; None if they may now.
+
+    A time in the future comes from a clock that has gone back, and is ignored.
+    """
+    options = seen.upgrade_options
+    last = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
+    if options is None or last is None or last > now:
+        return None
+    left = (last - now).total_seconds() + (options.interval_seconds or 0)
+    return left if left > 0 else None
+
+
+def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
+    """Return Serve's report about the stored config; None if it has not reported."""
+    state = serve_state(cluster)
+    if cluster.config is None or state is None:
+        return None
+    return judge(state, cluster.config, seen.recorded(cluster.role).get("targetCapacity"))
+
+
+def _goal(seen: ServiceObservation) -> GoalCluster:
+    """Return the cluster that has the wanted specification.
+
+    One that lost its owner reference counts as such: a cluster in its place would lose it too, and
+    so would the next.
+    """
+    if any(each.orphaned for each in seen.clusters):
+        return GoalCluster.ACTIVE if seen.pending is None else GoalCluster.PENDING
+    if seen.active is not None and _is_as_wanted(seen, seen.active):
+        return GoalCluster.ACTIVE
+    pending = seen.pending
+    if pending is not None and not pending.foreign:
+        is_created_as_wanted = not pending.exists
+        if is_created_as_wanted or _is_as_wanted(seen, pending):
+            return GoalCluster.PENDING
+    return _goal_of_another_operator(seen)
+
+
+def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Return whether it stays and has the wanted specification, apart from changes in place.
+
+    A cluster that had it at the present generation still has it, however it reads now.
+    """
+    identity = cluster.origin.identity
+    if not cluster.exists or identity is None:
+        return False
+    if cluster.origin.generation == seen.service.metadata.generation:
+        return True
+    return identity.change_to(seen.valid_goal.identity) is not SpecChange.NEW_CLUSTER
+
+
+def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
+    """Return the cluster that another operator created for the present specification.
+
+    Its own fields and defaults may make such a cluster look different.
+    """
+    if seen.status.get("observedGeneration") != seen.service.metadata.generation:
+        return GoalCluster.OTHER
+    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
+    latest = seen.active if rolling_back else seen.pending or seen.active
+    if latest is None or not needs_identity(latest):
+        return GoalCluster.OTHER
+    return GoalCluster.ACTIVE if latest is seen.active else GoalCluster.PENDING
+
+
+def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:
+    if cluster is None:
+        return NO_CLUSTER
+    readiness = readiness_of(seen, cluster)
+    failing = cluster.answer is not None and cluster.answer.failing_since is not None
+    lost = cluster.head is None or cluster.head.terminating
+    has_head = not lost and _head_is_ready(cluster)
+    return ClusterFacts(
+        recorded=True,
+        exists=cluster.exists or cluster.orphaned,
+        has_head=has_head,
+        ready=_ready(None if failing else readiness, has_head=has_head, failing=lost or failing),
+        serves=(
+            not (lost or failing)
+            and readiness is not None
+            and readiness.serves
+            and accepts_requests(seen, cluster)
+        ),
+    )
+
+
+def _ready(readiness: Readiness | None, *, has_head: bool, failing: bool) -> int | None:
+    """Return the ready percentage of the full size; None if unknown.
+
+    A dashboard that this process cannot reach is no sign of failing applications while the kubelet
+    finds the head ready.
+    """
+    if failing and not has_head:
+        return 0
+    return None if readiness is None else readiness.ready
+
+
+def _head_is_ready(cluster: ServingCluster) -> bool:
+    assert cluster.cluster is not None
+    return is_true(conditions_of(cluster.cluster), HEAD_POD_READY)
+
+
+def _selection(seen: ServiceObservation) -> SelectedCluster:
+    """Return the cluster that all stable services select; neither if they differ or are missing."""
+    names = {_selected(observed.present) for _, observed in seen.children}
+    if len(names) != 1:
+        return SelectedCluster.NEITHER
+    name = names.pop()
+    for cluster, selection in (
+        (seen.active, SelectedCluster.ACTIVE),
+        (seen.pending, SelectedCluster.PENDING),
+    ):
+        if cluster is not None and cluster.name == name:
+            return selection
+    return SelectedCluster.NEITHER
+
+
+def _selected(present: object) -> str:
+    selector = present.spec.selector if isinstance(present, Service) else None
+    return (selector or {}).get(labels.CLUSTER, "")
+
+
+def _options(seen: ServiceObservation) -> Options:
+    found = seen.upgrade_options
+    if found is None:
+        return Options()
+    return Options(surge=found.max_surge_percent, step=found.step_size_percent or FULL)
+
+
+def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
+    return Shares(
+        active_capacity=active.get("targetCapacity", FULL),
+        pending_capacity=pending.get("targetCapacity", 0),
+        pending_weight=pending.get("trafficRoutedPercent", 0),
+    )
+
+
+# Describes how two clusters share capacity and requests.
+
+
+def shares_text(seen: ServiceObservation, settings: ServiceSettings) -> str:
+    """Return a sentence about a valid RayService with an active and a pending cluster."""
+    assert seen.active is not None
+    assert seen.pending is not None
+    facts = collect_facts(seen, settings)
+    active, pending, shares = seen.active.name, seen.pending.name, facts.shares
+    if not facts.incremental:
+        return f"cluster {active} gets all requests until cluster {pending} serves"
+    return (
+        f"cluster {active} has {shares.active_capacity} % of its capacity and gets "
+        f"{shares.active_weight} % of the requests; cluster {pending} has "
+        f"{shares.pending_capacity} % and gets {shares.pending_weight} %"
+    )

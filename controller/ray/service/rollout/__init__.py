@@ -1,1 +1,0 @@
-"""The rollout of a RayService: which cluster serves which share, as a pure function."""

@@ -1,1 +1,0 @@
-"""The wanted and the reported applications of a RayService's cluster."""

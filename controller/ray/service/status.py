@@ -1,0 +1,353 @@
+"""The status of a RayService: what it is while a step lasts, and what a transition stores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import (
+    READY,
+    ConditionSet,
+    find_condition,
+    is_true,
+    rfc3339,
+    tells,
+)
+from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.patches import difference, replacement
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import excerpt
+from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
+from controller.ray.diagnosis.authors import deleted_by_others
+from controller.ray.service.closing import closing_text
+from controller.ray.service.facts import collect_facts, is_followed, shares_text
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.proxies import serve_state
+from controller.ray.service.readiness import ServiceCause, cause_of, cause_of_rollout, first_cause
+from controller.ray.service.rollout_facts import (
+    FULL,
+    Change,
+    SetActiveCapacity,
+    SetPendingCapacity,
+    SetPendingWeight,
+    keeps_outdated_cluster,
+)
+from controller.ray.service.settings import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
+from controller.ray.service.traffic import routing_problem
+from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.status import status_commit
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.dashboard import ServeState
+    from controller.ray.service.identity import StoredConfig
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.rollout_facts import Move, RolloutFacts
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.plan import Failure, MergePatch
+
+
+# The status between the steps of the rollout: the reports of Ray and the clusters.
+
+Status = dict[str, Any]
+
+UNMANAGED: Final = "unmanaged: not in the config that is stored on the cluster"
+"""Message about an application that another client deployed."""
+
+LONGEST_MESSAGE: Final = 2048
+"""Maximum characters of what Ray says about one application or deployment."""
+
+RECORDED_WITHIN: Final = 5.0
+"""Seconds within which it is recorded from what a cluster was created, unless others intervene."""
+
+
+def current_status(
+    seen: ServiceObservation,
+    settings: ServiceSettings,
+    now: datetime,
+    failures: tuple[Failure, ...] = (),
+) -> StatusPatch:
+    """Return the desired status if no step is due."""
+    endpoints = len(seen.endpoints)
+    cause = first_cause(seen, settings, failures, now)
+    conditions = _conditions(seen, settings, cause, now)
+    wanted: Status = {
+        "observedGeneration": seen.service.metadata.generation,
+        "numServeEndpoints": endpoints,
+        "serviceStatus": "Running" if endpoints else "",
+        "conditions": conditions.as_list(),
+    }
+    for cluster in seen.clusters:
+        wanted[cluster.role] = _cluster_state(seen, cluster)
+    events = _events(seen, cause)
+    changed = difference(dict(seen.status), wanted)
+    urgent = bool(events) or bool(changed.keys() - {ACTIVE, PENDING})
+    return StatusPatch(
+        wanted, urgent=urgent, interval=3.0, events=events, stamps={"lastUpdateTime": rfc3339(now)}
+    )
+
+
+def status_without_identity(
+    seen: ServiceObservation, settings: ServiceSettings, now: datetime
+) -> StatusPatch:
+    """Return the desired status while it is not recorded from what a cluster was created.
+
+    It is held back for a moment, because that is recorded at once if nobody takes it off again. The
+    generation stays as it is: by it such clusters are recognised.
+    """
+    return replace(without_generation(current_status(seen, settings, now)), settles=RECORDED_WITHIN)
+
+
+def without_generation(status: StatusPatch) -> StatusPatch:
+    """Return a status that leaves the generation as it is."""
+    wanted = {name: value for name, value in status.wanted.items() if name != "observedGeneration"}
+    return replace(status, wanted=wanted)
+
+
+def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:
+    recorded = seen.recorded(cluster.role)
+    state: Status = {}
+    if cluster.cluster is not None:
+        state["rayClusterStatus"] = replacement(
+            mapping(recorded.get("rayClusterStatus")), status_of(cluster.cluster)
+        )
+    reported = serve_state(cluster)
+    if reported is not None:
+        present = mapping(recorded.get("applicationStatuses"))
+        state["applicationStatuses"] = replacement(present, _applications(reported, cluster.config))
+    return state
+
+
+def _applications(state: ServeState, config: StoredConfig | None) -> Status:
+    return {
+        name: {
+            "status": each.status,
+            "message": _said(each.message)
+            if config is None or name in config.applications
+            else f"{UNMANAGED}; {_said(each.message)}".removesuffix("; "),
+            "serveDeploymentStatuses": {
+                deployment: {"status": found.status, "message": _said(found.message)}
+                for deployment, found in each.deployments.items()
+            },
+        }
+        for name, each in state.applications.items()
+    }
+
+
+def _said(message: str) -> str:
+    return excerpt(message, characters=LONGEST_MESSAGE)
+
+
+def _conditions(
+    seen: ServiceObservation, settings: ServiceSettings, cause: ServiceCause, now: datetime
+) -> ConditionSet:
+    stored = seen.status.get("conditions", ())
+    conditions = ConditionSet(stored, seen.service.metadata.generation, now)
+    set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
+    if isinstance(seen.goal, Problem):
+        conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
+        if seen.active is not None and seen.pending is not None:
+            message = "waits for a valid specification; see Ready"
+            if is_followed(seen):
+                awaited = cause_of_rollout(seen, settings, seen.pending, now).message
+                message = f"{shares_text(seen, settings)}; {awaited}".removesuffix("; ")
+            conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
+        return conditions
+    _set_ready(conditions, seen, cause)
+    if seen.active is not None and seen.pending is not None:
+        message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
+        conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
+    elif seen.active is not None:
+        parts = (_no_upgrade(seen, seen.active, settings), closing_text(seen, now))
+        message = "; ".join(filter(None, parts))
+        conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
+    elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
+        conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
+    return conditions
+
+
+def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: ServiceSettings) -> str:
+    """Return why an upgrade does not begin, or could not; empty if none is wanted."""
+    if keeps_outdated_cluster(collect_facts(seen, settings)):
+        return (
+            f"cluster {active.name} keeps its former rayClusterConfig, as the upgrade strategy is "
+            "None; delete it, or choose another upgradeStrategy.type, to have the present one"
+        )
+    problem = routing_problem(seen) if seen.routing.wanted else ""
+    return f"incremental upgrades wait: {problem}" if problem else ""
+
+
+def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: ServiceCause) -> None:
+    """Set `Ready` by the serving cluster, with the first cause of the one that is to serve."""
+    before = find_condition(seen.status.get("conditions", ()), READY) or {}
+    has_both = seen.active is not None and seen.pending is not None
+    message = cause_of(seen, seen.active).message if seen.active and has_both else cause.message
+    if count := len(seen.endpoints):
+        text = f"{count} {'pod serves' if count == 1 else 'pods serve'}; {message}"
+        conditions.set(READY, "True", "NonZeroServeEndpoints", text.removesuffix("; "))
+    elif conditions.is_true(READY) or before.get("reason") == "ZeroServeEndpoints":
+        conditions.set(READY, "False", "ZeroServeEndpoints", message)
+    else:
+        conditions.set(READY, "False", "Initializing", message or cause.message)
+
+
+def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
+    """Return warnings about the first cause and unknown fields that no condition has named yet."""
+    stored = seen.status.get("conditions", ())
+    events = unknown_field_events(stored, seen.unknown_fields)
+    known = (find_condition(stored, kind) or {} for kind in (READY, UPGRADE_IN_PROGRESS))
+    if not cause.event or any(tells(each, cause.message) for each in known):
+        return events
+    return (*events, Event("Warning", cause.event, "Reconcile", cause.message))
+
+
+# The single write of a step of the rollout: names, capacities, weights and conditions together.
+#
+# Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all,
+# and what follows from it (a cluster, a PUT, a service) is planned from the stored status.
+
+_UNDIVIDED: Final = dict.fromkeys(
+    ("targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime")
+)
+"""Patch of a cluster with full capacity, without a share of the requests."""
+
+
+def transition_patch(
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
+) -> MergePatch:
+    """Return the status write that stores a step."""
+    meta = seen.service.metadata
+    conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
+    changes = _changes(seen, facts, step, now)
+    _set_conditions(conditions, seen, step)
+    status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
+    return status_commit(RAYSERVICES, meta, "rollout", status, _event(seen, step))
+
+
+def _changes(  # noqa: PLR0911  one for each step
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
+) -> Status:
+    match step:
+        case Change.PREPARE | Change.REPLACE_PENDING:
+            return _prepared(seen, facts)
+        case Change.PROMOTE:
+            return {ACTIVE: _promoted(seen) | _alone(facts), PENDING: None}
+        case Change.DROP_PENDING:
+            return {ACTIVE: _UNDIVIDED | _alone(facts), PENDING: None}
+        case Change.STOP_DIVIDING:
+            return {ACTIVE: _UNDIVIDED, PENDING: _UNDIVIDED}
+        case SetActiveCapacity(percent):
+            return {ACTIVE: {"targetCapacity": percent}}
+        case SetPendingCapacity(percent):
+            return {PENDING: {"targetCapacity": percent}}
+        case SetPendingWeight(percent):
+            moved = {"lastTrafficMigratedTime": rfc3339(now)}
+            return {
+                ACTIVE: {"trafficRoutedPercent": FULL - percent, **moved},
+                PENDING: {"trafficRoutedPercent": percent, **moved},
+            }
+        case _:
+            return {}
+
+
+def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
+    """Return a new pending cluster, without what the status has about another one."""
+    pending: Status = dict.fromkeys(seen.recorded(PENDING)) | {"rayClusterName": seen.next_name}
+    if facts.strategy is not UpgradeType.INCREMENTAL or not facts.active.exists:
+        return {PENDING: pending}
+    full = {"targetCapacity": FULL, "trafficRoutedPercent": FULL}
+    return {ACTIVE: full, PENDING: pending | {"targetCapacity": 0, "trafficRoutedPercent": 0}}
+
+
+def _promoted(seen: ServiceObservation) -> Status:
+    """Return the pending cluster as the active one, at its full capacity."""
+    kept = {key: value for key, value in seen.recorded(PENDING).items() if key not in _UNDIVIDED}
+    return dict.fromkeys(seen.recorded(ACTIVE)) | kept
+
+
+def _alone(facts: RolloutFacts) -> Status:
+    """Return what KubeRay reports of the only cluster behind a route: what clients wait for."""
+    incremental = facts.strategy is UpgradeType.INCREMENTAL
+    return {"trafficRoutedPercent": FULL} if incremental else {}
+
+
+def _set_conditions(
+    conditions: ConditionSet, seen: ServiceObservation, step: Change | Move
+) -> None:
+    match step:
+        case Change.PREPARE if seen.active is not None:
+            message = f"cluster {seen.next_name} is to replace {seen.active.name}"
+            if not seen.active.exists:
+                message = _deleted(seen)
+            conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
+        case Change.PROMOTE | Change.DROP_PENDING:
+            conditions.remove(ROLLBACK_IN_PROGRESS)
+            conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", "")
+        case Change.BEGIN_ROLLBACK:
+            message = "the specification changed: the active cluster takes everything back"
+            conditions.set(ROLLBACK_IN_PROGRESS, "True", "DesiredClusterSpecChanged", message)
+        case Change.RESUME_UPGRADE | Change.STOP_DIVIDING:
+            conditions.remove(ROLLBACK_IN_PROGRESS)
+        case _:
+            pass
+
+
+def _event(seen: ServiceObservation, step: Change | Move) -> Event:
+    """Return the event about a step; the reasons are KubeRay's where it has one."""
+    pending = seen.pending.name if seen.pending is not None else ""
+    active = seen.active.name if seen.active is not None else ""
+    match step:
+        case SetActiveCapacity(percent):
+            found = "UpdatedServeTargetCapacity", f"Capacity of cluster {active}: {percent} %"
+        case SetPendingCapacity(percent):
+            found = "UpdatedServeTargetCapacity", f"Capacity of cluster {pending}: {percent} %"
+        case SetPendingWeight(percent):
+            found = "MigratedTraffic", f"{percent} % of the requests go to cluster {pending}"
+        case Change.RESUME_UPGRADE if seen.active is None or not seen.active.exists:
+            note = f"Cluster {active} is gone: the upgrade to cluster {pending} goes on"
+            return Event("Warning", "RollbackImpossible", "Update", note)
+        case Change.PREPARE if seen.active is not None and not seen.active.exists:
+            return Event("Warning", "RayClusterDeleted", "Update", _deleted(seen))
+        case _:
+            found = _change_event(seen, step, active, pending)
+    reason, note = found
+    return Event("Normal", reason, "Update", note)
+
+
+def _deleted(seen: ServiceObservation) -> str:
+    """Return a sentence about the active cluster, which the operator itself never deletes."""
+    assert seen.active is not None
+    what = f"RayCluster {seen.active.name}, which served, is replaced by {seen.next_name}: it"
+    return deleted_by_others(seen.service.metadata, what)
+
+
+def _change_event(  # noqa: PLR0911  one for each change
+    seen: ServiceObservation, step: Change, active: str, pending: str
+) -> tuple[str, str]:
+    """Return reason and note of the event about a change of roles."""
+    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
+    match step:
+        case Change.PREPARE:
+            purpose = f"replace cluster {active}" if active else "serve"
+            return "PreparedRayCluster", f"Cluster {seen.next_name} is to {purpose}"
+        case Change.REPLACE_PENDING:
+            note = f"Cluster {seen.next_name} is to serve instead of cluster {pending}"
+            return "PreparedRayCluster", note
+        case Change.PROMOTE:
+            return "PromotedRayCluster", f"Cluster {pending} serves now"
+        case Change.DROP_PENDING if rolling_back:
+            note = f"Cluster {active} has everything back from cluster {pending}"
+            return "RollbackCompleted", note
+        case Change.DROP_PENDING:
+            return "DroppedRayCluster", f"Gave up cluster {pending}"
+        case Change.STOP_DIVIDING:
+            note = f"No gateway exists or is requested: cluster {pending} takes over at once"
+            return "StoppedDividingTraffic", note
+        case Change.BEGIN_ROLLBACK:
+            note = f"Cluster {pending} hands everything back to cluster {active}"
+            return "RollbackStarted", note
+        case _:
+            return "UpgradeResumed", f"The upgrade to cluster {pending} goes on"

@@ -1,1 +1,0 @@
-"""Routes requests to the serving cluster."""

@@ -1,0 +1,246 @@
+"""The outcome of one write, as a value: what an answer means, and the failure to report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from controller.kube.errors import KubeError, StatusError
+from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.plan import Delete, Failure, subresource_of, verb_of
+from workqueue import Backoff
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Collection, Sequence
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.plan import Plan, Target, Write
+
+
+LONGEST_QUOTE: Final = 2048
+"""Maximum characters of a server's words in a failure: half a condition's message, so that what
+the operator adds, the remedy above all, is not cut off."""
+
+
+class WriteOutcome(Enum):
+    """The outcome of a write."""
+
+    DONE = "done"
+    CONFLICT = "conflict"  # a precondition failed: plan again, and report no failure
+    NAME_CONFLICT = "name_conflict"  # the name belongs to another owner: plan again
+    NAMESPACE_TERMINATING = "namespace_terminating"  # nothing can be created: do not retry
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # the response was lost: the next reconcile finds out
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """One write and its outcome. `obj` is the object that the server returned, if any."""
+
+    write: Write
+    outcome: WriteOutcome
+    obj: KubeObject | None = None
+    error: KubeError | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure to report in the status; None after a success or if a new plan follows."""
+        if self.error is None or self.outcome in {
+            WriteOutcome.DONE,
+            WriteOutcome.CONFLICT,
+            WriteOutcome.NAME_CONFLICT,
+        }:
+            return None
+        unknown = self.outcome is WriteOutcome.UNKNOWN
+        return Failure(self.write, self.reason, quote(self.error), unknown=unknown)
+
+    @property
+    def reason(self) -> str:
+        """The error in one word, the server's reason if there is one."""
+        if self.outcome is WriteOutcome.NAMESPACE_TERMINATING:
+            return NAMESPACE_TERMINATING
+        if isinstance(self.error, StatusError) and self.error.status.reason:
+            return self.error.status.reason
+        return type(self.error).__name__
+
+
+def quote(error: KubeError) -> str:
+    """Return the words of an error, cut at the end if they are too long."""
+    words = str(error)
+    return words if len(words) <= LONGEST_QUOTE else f"{words[: LONGEST_QUOTE - 3]}..."
+
+
+# Decides when what has failed is tried again: the one rule of waiting.
+#
+# Creates of the same resource and scope are alike, and so are deletes: one failure predicts the
+# others. Any other write is a group of its own, the status too. Once groups of an object have
+# failed, they wait 1, 2, 4 ... 30 s, then one of them is tried with a single write, in turn. Its
+# success releases all groups, and an edit ends the wait. Groups that did not fail are sent as
+# planned. So an object with ten failures costs as few requests as one with a single failure,
+# whatever events arrive meanwhile. A group of deletes tries another object each time, and failed
+# ones come last, because the server may refuse to delete one object only.
+
+Group: TypeAlias = "tuple[str, Resource[Any], str, str]"
+"""Verb, resource and scope; for updates also the name."""
+
+WAITS: Final = Backoff(base=1.0, cap=30.0)
+"""No event reports the end of most failures, such as a larger quota, so the cap bounds how long it
+stays unnoticed."""
+
+_AT_ONCE: Final = frozenset(
+    {WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT, WriteOutcome.UNKNOWN}
+)
+
+
+@dataclass(slots=True)
+class FailedGroups:
+    """The groups of one object whose last write failed, the least recently tried first.
+
+    Attributes:
+        generation: generation of the object; its change releases all groups.
+        rng: jitter of the waits.
+        failures: the last failure of each group, None if it was a conflict, which is not reported.
+        tries: attempts in a row of which one write failed.
+        wait: seconds from this attempt to the next one; None if nothing has failed in it.
+        due: clock time of the next attempt.
+        turn: the group that is to be tried in this reconcile.
+        waiting: the groups that are not.
+        undeleted: the objects whose deletion has failed, the one tried longest ago first.
+    """
+
+    generation: int
+    rng: random.Random
+    failures: dict[Group, Failure | None] = field(default_factory=dict["Group", "Failure | None"])
+    tries: int = 0
+    wait: float | None = None
+    due: float = -math.inf
+    turn: Group | None = None
+    waiting: set[Group] = field(default_factory=set["Group"])
+    undeleted: list[Target] = field(default_factory=list["Target"])
+
+    def begin(
+        self,
+        plan: Plan,
+        generation: int,
+        always: Collection[Group],
+        unknown: Collection[Group],
+        now: float,
+    ) -> None:
+        """Choose the group of this reconcile; forget what is not written any more.
+
+        Args:
+            plan: what is written.
+            generation: the object's.
+            always: groups that do not depend on the plan.
+            unknown: groups with creates or deletes that are sent again.
+            now: clock time.
+        """
+        commit = () if plan.commit is None else ((plan.commit,),)
+        stages = [{group_of(write) for write in stage} for stage in (*commit, *plan.stages)]
+        independent = {group_of(write) for write in plan.independent}
+        free = {*always, *unknown}
+        planned = free.union(independent, *stages)
+        if generation != self.generation:
+            self.generation, self.tries, self.due = generation, 0, -math.inf
+            self.failures.clear()
+            self.undeleted.clear()
+        if self.undeleted:
+            targets = {write.target for write in chain(*plan.stages, plan.independent)}
+            self.undeleted = [each for each in self.undeleted if each in targets]
+        self.failures = {
+            group: last
+            for group, last in self.failures.items()
+            if group in planned and (group in unknown or not _was_found(group, last))
+        }
+        first = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
+        if not (commit and first is stages[0]):
+            first = first | independent
+        possible = first | free if now >= self.due else ()
+        self.turn = next((group for group in self.failures if group in possible), None)
+        self.waiting = self.failures.keys() - {self.turn}
+        self.wait = None
+
+    def end(self) -> None:
+        """Forget the group that had its turn if nothing of it was to be written."""
+        if self.turn is not None:
+            self.failures.pop(self.turn, None)
+        if not self.failures:
+            self.tries, self.due = 0, -math.inf
+
+    def holds(self, write: Write) -> bool:
+        """Return whether the group of this write waits for its turn."""
+        return group_of(write) in self.waiting
+
+    def last_failure(self, write: Write) -> Failure | None:
+        """Return how the group of this write failed, as a failure of it; None for a conflict."""
+        last = self.failures.get(group_of(write))
+        return last and replace(last, write=write)
+
+    def probe(self, writes: Sequence[Write]) -> Write | None:
+        """Return the write that tries the failed group, if it is among these; it is sent first."""
+        tried = self.in_order(writes)
+        return next((write for write in tried if group_of(write) == self.turn), None)
+
+    def in_order(self, writes: Sequence[Write]) -> list[Write]:
+        """Return the writes in order, with failed deletes at the end."""
+        if not self.undeleted:
+            return list(writes)
+        ranks = {target: rank for rank, target in enumerate(self.undeleted)}
+        return sorted(writes, key=lambda write: ranks.get(write.target, -1))
+
+    def ended(self, result: WriteResult, now: float) -> None:
+        """Record the outcome of a write: its group waits, or its success releases all."""
+        write = result.write
+        self.record(group_of(write), result.outcome, result.failure, now)
+        if isinstance(write, Delete) and result.outcome is not WriteOutcome.DONE:
+            rest = [each for each in self.undeleted if each != write.target]
+            self.undeleted = [*rest, write.target]
+
+    def record(
+        self, group: Group, outcome: WriteOutcome, failure: Failure | None, now: float
+    ) -> None:
+        """Record the outcome of one request of a group."""
+        was_tried = group == self.turn
+        if was_tried:
+            self.turn = None
+        if outcome is not WriteOutcome.DONE:
+            self.failures.pop(group, None)
+            self.failures[group] = failure
+            self.due = next_try(self, outcome, now)
+        elif was_tried:
+            last = self.failures.pop(group)
+            if last is not None and subresource_of(last.write) != "status":
+                self.waiting.clear()
+                self.failures.clear()
+
+
+def _was_found(group: Group, last: Failure | None) -> bool:
+    """Return whether the store has shown since that an unanswered create or delete was done."""
+    return last is not None and last.unknown and group[0] in {"create", "delete"}
+
+
+def next_try(groups: FailedGroups, outcome: WriteOutcome, now: float) -> float:
+    """Return the clock time from which a write that has failed in this attempt may be tried again.
+
+    What fails in one attempt has one wait. A first conflict has none, because it is planned anew,
+    nor has a first lost answer. A group that fails while others wait has their next time.
+    """
+    if groups.wait is None:
+        if now < groups.due:
+            return groups.due
+        groups.tries += 1
+        past = groups.tries - 1 - (outcome in _AT_ONCE)
+        jitter = 1 + WAITS.jitter * groups.rng.random()
+        groups.wait = WAITS.delay(past) * jitter if past >= 0 else 0.0
+    return now + groups.wait
+
+
+def group_of(write: Write) -> Group:
+    """Return the group of a write."""
+    verb, target = verb_of(write), write.target
+    return verb, target.resource, target.scope, target.name if verb == "update" else ""

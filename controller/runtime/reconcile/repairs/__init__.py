@@ -1,1 +1,0 @@
-"""Repairs of objects and fields on which another writer disagrees."""

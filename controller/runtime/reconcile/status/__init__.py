@@ -1,1 +1,0 @@
-"""The status of an object, and the decision whether it is written."""

@@ -1,1 +1,0 @@
-"""Single writes: sent, found out about, repeated in turns, and given up."""

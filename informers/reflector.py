@@ -1,0 +1,428 @@
+"""Keeps a sink equal to a collection of the API server by list and watch.
+
+`states.py` makes the decisions; this module executes them. One task reads, decodes and applies
+in turn, so events are applied in the order of the stream (INF-34).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from informers.decoding import LineSplitter
+from informers.errors import Disconnected, Expired, Malformed, SourceError
+from informers.listing import InitialState, list_request, read_list, watch_query
+from informers.objects import (
+    Bookmark,
+    Ignored,
+    Replaced,
+    T,
+    WatchEvent,
+    is_newer,
+    is_odd,
+    is_older,
+    later,
+    revision_of,
+)
+from informers.settings import RetryBackoff
+from informers.states import (
+    ActiveState,
+    BackingOff,
+    Broken,
+    Ended,
+    Listing,
+    ReadOutcome,
+    ReflectorState,
+    ReflectorTransition,
+    Rewound,
+    Silent,
+    Stale,
+    Stopped,
+    Streaming,
+    Synced,
+    Watching,
+    first_state,
+    step,
+)
+from informers.statistics import ReflectorStatistics
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator, Callable
+
+    from informers.codec import Codec
+    from informers.listing import Source
+    from informers.settings import ReflectorSettings
+    from informers.statistics import Clock
+
+
+_log = logging.getLogger(__name__)
+
+
+class Sink(Protocol[T]):
+    """Receives what a reflector reads."""
+
+    @property
+    def resource_version(self) -> str:
+        """Revision up to which everything was applied; empty before the first `replace`."""
+        ...
+
+    def replace(self, replaced: Replaced[T], /) -> None:
+        """Apply a complete list."""
+        ...
+
+    def apply(self, event: WatchEvent[T], /) -> None:
+        """Apply one event."""
+        ...
+
+    def shows(self, event: WatchEvent[T], /) -> bool:
+        """Return whether the event tells nothing new about its object."""
+        ...
+
+
+class Reflector(Generic[T]):
+    """Reads from a source into a sink until cancelled.
+
+    Args:
+        source: the collection to read.
+        codec: decodes it.
+        sink: receives it.
+        clock: monotonic time.
+        rng: for jitter.
+        settings: see `ReflectorSettings`.
+        on_error: called with each failure, except the ordinary expiry of a watch.
+
+    Attributes:
+        state: the current state.
+        statistics: counters and times.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        codec: Codec[T],
+        sink: Sink[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: ReflectorSettings,
+        on_error: Callable[[SourceError], None],
+    ) -> None:
+        self._source = source
+        self._codec = codec
+        self._sink = sink
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._on_error = on_error
+        self._backoff = RetryBackoff(settings.backoff, rng)
+        self._rewound = ""
+        self._watchdog: asyncio.Timeout | None = None
+        self.state: ReflectorState = Stopped()
+        self.statistics = ReflectorStatistics()
+
+    def relist(self, sign: str) -> None:
+        """List at quorum as soon as the store is complete; a list under way may be too old.
+
+        Args:
+            sign: evidence that the server went back in time, for the log.
+        """
+        self._rewound = sign
+        watchdog = self._watchdog
+        if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):
+            watchdog.reschedule(self._clock.time())
+
+    def note_reset(self, sign: str) -> None:
+        """Count and log that a list shows that the server went back in time."""
+        self.statistics.resets += 1
+        _log.warning("%s: the server went back %s", self._source.description, sign)
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        active = first_state(self._settings)
+        try:
+            while True:
+                self.state = active
+                outcome = await (
+                    self._list(active) if isinstance(active, Listing) else self._stream(active)
+                )
+                # The stream of a streaming list continues as a watch, in another state.
+                active = await self._follow(self._active, outcome)
+        finally:
+            self.state = Stopped()
+
+    @property
+    def _active(self) -> ActiveState:
+        assert isinstance(self.state, Listing | Streaming | Watching)
+        return self.state
+
+    async def _follow(self, state: ActiveState, outcome: ReadOutcome) -> ActiveState:
+        """Decide, record, and wait if the transition is delayed."""
+        transition = self._decide(state, outcome)
+        if transition.delayed:
+            delay = self._backoff.delay(self._clock.time(), at_least=transition.at_least)
+            self.state = BackingOff()
+            await asyncio.sleep(delay)
+        return transition.state
+
+    def _decide(self, state: ActiveState, outcome: ReadOutcome) -> ReflectorTransition:
+        now = self._clock.time()
+        transition = step(state, outcome, now, self._settings)
+        self._record(state, outcome, transition, now)
+        return transition
+
+    def _record(
+        self, state: ActiveState, outcome: ReadOutcome, transition: ReflectorTransition, now: float
+    ) -> None:
+        seen = self.statistics
+        if isinstance(outcome, Synced):
+            seen.mode = "streaming" if isinstance(state, Streaming) else "list"
+            seen.last_error = ""
+            seen.last_list = now
+        elif isinstance(state, Watching) and isinstance(transition.state, Watching):
+            seen.watch_restarts[transition.cause] += 1
+        else:
+            seen.relists[transition.cause] += 1
+        if isinstance(outcome, Broken):
+            self._report(state, outcome.error, now)
+        if isinstance(outcome, Rewound):
+            _log.warning("%s: %s; listing at quorum", self._source.description, outcome.sign)
+        if isinstance(state, Streaming) and isinstance(transition.state, Listing):
+            seen.fall_backs += 1
+            self._explain_fall_back(outcome, transition.state)
+
+    def _explain_fall_back(self, outcome: ReadOutcome, state: Listing) -> None:
+        match outcome:
+            case Silent(None):
+                why = "no event arrived"
+            case Silent(quiet_for):
+                why = f"they did not end, the last event arrived {quiet_for:.0f} s ago"
+            case Ended():
+                why = "the stream ended before the initial events did"
+            case Broken(Expired()):
+                why = "they expire although they ask for no revision"
+            case _:
+                why = "they fail"
+        _log.warning(
+            "%s: paged instead of streaming lists for %.0f s: %s",
+            self._source.description,
+            state.context.paged_for,
+            why,
+        )
+
+    def _report(self, state: ActiveState, error: SourceError, now: float) -> None:
+        verb = "list" if isinstance(state, Listing) else "watch"
+        text = f"{verb} {self._source.description}: {type(error).__name__}: {error}"
+        self.statistics.last_error, self.statistics.last_error_at = text, now
+        if isinstance(state, Watching) and isinstance(error, Expired):
+            return  # ordinary after a long interruption
+        _log.warning("%s", text)
+        self._on_error(error)
+
+    async def _list(self, state: Listing) -> ReadOutcome:
+        self.statistics.lists += 1
+        began = self._clock.time()
+        held = self._sink.resource_version
+        self._begin_list(state)
+        request = list_request(state, held, self._settings)
+        try:
+            listed = await read_list(self._source, self._codec, request)
+        except SourceError as error:
+            return Broken(error)
+        if is_older(listed.revision, held) and request.revision:
+            return Stale()
+        reset = self._is_reset(listed.revision, held)
+        if not request.revision:
+            self.statistics.quorum_read = began
+        self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
+        await asyncio.sleep(0)
+        return Synced(paginated=listed.paginated and request.revision == "0")
+
+    async def _stream(self, state: Streaming | Watching) -> ReadOutcome:
+        if isinstance(state, Streaming):
+            self._begin_list(state)
+        elif self._rewound:
+            return Rewound(self._rewound, requested=True)
+        self.statistics.streams += 1
+        settings = self._settings
+        timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
+        held = self._sink.resource_version
+        query = watch_query(state, held, timeout)
+        stream: _Stream[T] = _Stream(
+            opened=self._clock.time(),
+            timeout=timeout,
+            held=held,
+            consistent="resourceVersion" not in query,
+            splitter=LineSplitter(settings.line_limit),
+        )
+        watchdog = self._watchdog = asyncio.timeout(settings.start_timeout)
+        try:
+            async with watchdog, self._source.watch(query) as chunks:
+                self.statistics.connected = stream.started = True
+                return await self._read(stream, chunks, watchdog)
+        except TimeoutError:
+            if not watchdog.expired():
+                raise
+            return self._silent(stream)
+        except SourceError as error:
+            return Broken(error, stream.started, self._lived(stream), stream.progressed)
+        finally:
+            self._watchdog = None
+            self.statistics.connected = False
+
+    async def _read(
+        self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
+    ) -> ReadOutcome:
+        """Read until the stream ends or proves useless."""
+        watchdog.reschedule(self._read_deadline(stream))
+        async for chunk in chunks:
+            self.statistics.last_byte = self._clock.time()
+            lines = iter(stream.splitter.feed(chunk))
+            while batch := list(islice(lines, self._settings.batch)):
+                for line in batch:
+                    useless = await self._handle_event(stream, self._codec.event(line))
+                    if useless is not None:
+                        return useless
+                await asyncio.sleep(0)  # other tasks run between batches
+            watchdog.reschedule(self._read_deadline(stream))
+        if (useless := await self._handle_tail(stream)) is not None:
+            return useless
+        return Ended(self._lived(stream), stream.progressed)
+
+    async def _handle_tail(self, stream: _Stream[T]) -> ReadOutcome | None:
+        """Handle the last line, which may lack its end; if incomplete, the connection broke."""
+        if tail := stream.splitter.tail():
+            try:
+                event = self._codec.event(tail)
+            except Malformed as error:
+                raise Disconnected("the stream ended inside a line") from error
+            return await self._handle_event(stream, event)
+        return None
+
+    def _lived(self, stream: _Stream[T]) -> float:
+        return self._clock.time() - stream.opened
+
+    def _idle_time(self, stream: _Stream[T]) -> float | None:
+        last = stream.last_event
+        return None if last is None else self._clock.time() - last
+
+    def _read_deadline(self, stream: _Stream[T]) -> float:
+        """Return the time until which to wait for the next bytes (INF-14, INF-24)."""
+        settings, now = self._settings, self._clock.time()
+        if isinstance(self.state, Streaming):
+            return min(
+                now + settings.streaming_idle_timeout, stream.opened + settings.streaming_deadline
+            )
+        if self._rewound:
+            return now
+        end = stream.opened + stream.timeout + settings.grace
+        if stream.bookmarked:
+            return min(end, now + settings.idle_timeout)
+        if self._expects_bookmarks:
+            return min(end, stream.opened + settings.bookmark_timeout)
+        return end
+
+    @property
+    def _expects_bookmarks(self) -> bool:
+        return self.statistics.last_bookmark is not None
+
+    def _silent(self, stream: _Stream[T]) -> ReadOutcome:
+        """Return what the silence of a stream means."""
+        if isinstance(self.state, Watching) and stream.started:
+            if self._rewound:
+                return Rewound(self._rewound, requested=True)
+            if self._expects_bookmarks and not stream.bookmarked:
+                return Rewound(f"no bookmark for {self._lived(stream):.0f} s since {stream.held}")
+        return Silent(self._idle_time(stream))
+
+    def _begin_list(self, state: Listing | Streaming) -> None:
+        if state.context.at_quorum:
+            self._rewound = ""
+
+    def _is_reset(self, revision: str, held: str) -> bool:
+        """Return whether a list shows that the server went back in time."""
+        if not is_older(revision, held):
+            return False
+        self.note_reset(f"from revision {held} to {revision}")
+        return True
+
+    async def _handle_event(
+        self, stream: _Stream[T], event: WatchEvent[T]
+    ) -> Stale | Rewound | None:
+        """Handle one event. Return what is wrong with the whole stream, None if nothing is."""
+        self.statistics.last_event = stream.last_event = self._clock.time()
+        if isinstance(event, Bookmark):
+            stream.bookmarked = True
+            self.statistics.last_bookmark = self.statistics.last_event
+        streaming = isinstance(self.state, Streaming)
+        match event:
+            case Ignored(reason):
+                self._skip(reason)
+            case Bookmark(revision, ends_initial_events) if streaming:
+                return await self._finish_initial(stream, revision) if ends_initial_events else None
+            case _ if streaming:
+                stream.initial.apply(event)
+            case Bookmark(revision) if is_older(revision, self._sink.resource_version):
+                held = self._sink.resource_version
+                return Rewound(f"a bookmark at {revision}, the store is at {held}")
+            case _:
+                return self._advance(stream, event)
+        return None
+
+    async def _finish_initial(self, stream: _Stream[T], revision: str) -> Stale | None:
+        """Replace the store by the temporary one and continue with the same stream."""
+        if is_older(revision, stream.held) and not stream.consistent:
+            return Stale()
+        reset = self._is_reset(revision, stream.held)
+        replaced = stream.initial.complete(revision, reset=reset)
+        if stream.consistent:
+            self.statistics.quorum_read = stream.opened
+        self._sink.replace(replaced)
+        stream.initial = InitialState()
+        stream.progressed = True
+        stream.newest = revision
+        self.state = self._decide(self._active, Synced()).state
+        return None
+
+    def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> Rewound | None:
+        """Apply an event that is newer than the store; others were applied before.
+
+        Unless the stream is not in order: then the event was passed over.
+        """
+        revision, held = revision_of(event), self._sink.resource_version
+        newest, stream.newest = stream.newest, later(stream.newest, revision)
+        if is_newer(revision, held) and not is_odd(revision, held):
+            self._sink.apply(event)
+            stream.progressed |= self._sink.resource_version != held
+        elif not is_newer(revision, newest) and not self._sink.shows(event):
+            return Rewound(f"an event at {revision} after one at {newest}")
+        elif not isinstance(event, Bookmark):
+            self._skip(f"an event at {revision}, the store is at {held}")
+        return None
+
+    def _skip(self, reason: str) -> None:
+        self.statistics.skipped += 1
+        _log.warning("%s: skipped %s", self._source.description, reason)
+
+
+@dataclass(slots=True)
+class _Stream(Generic[T]):
+    """One open stream.
+
+    `consistent`: it requested a quorum read. `newest`: revision of the newest event of the watch.
+    """
+
+    opened: float
+    timeout: int
+    held: str
+    consistent: bool
+    splitter: LineSplitter
+    initial: InitialState[T] = field(default_factory=InitialState[T])
+    last_event: float | None = None
+    started: bool = False
+    progressed: bool = False
+    bookmarked: bool = False
+    newest: str = ""

@@ -1,0 +1,253 @@
+"""Heaps of keys: by due time for those that wait, by priority for those that are ready."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workqueue.clock import Clock, TimerHandle
+
+
+# A heap of keys whose ranks may change.
+#
+# `heapq` cannot find an entry in order to move or remove it. `KeyHeap` does not search either: it
+# leaves the outdated entry in the heap and records which entry is valid.
+
+K = TypeVar("K", bound=Hashable)
+
+_MIN_OUTDATED = 64  # fewer outdated entries are not worth a rebuild
+
+
+class KeyHeap(Generic[K]):
+    """Distinct keys, lowest rank first; among equal ranks the one pushed earliest.
+
+    Reading the head costs O(1), any change O(log n) amortised. Two invariants ensure this:
+
+    * the head of the heap is never outdated, because every change ends with pruning;
+    * less than half of a large heap is outdated, because it is rebuilt before that. A rebuild
+      costs as much as the changes that made it necessary.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, K]] = []
+        self._valid: dict[K, tuple[float, int, K]] = {}
+        self._pushed = 0  # breaks ties, so that keys themselves are never compared
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return len(self._valid)
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether `key` is in the heap."""
+        return key in self._valid
+
+    def rank(self, key: K) -> float:
+        """Return the rank of `key`.
+
+        Raises:
+            KeyError: the key is not in the heap.
+        """
+        return self._valid[key][0]
+
+    def lowest(self) -> float:
+        """Return the rank of the head.
+
+        Raises:
+            IndexError: the heap is empty.
+        """
+        return self._heap[0][0]
+
+    def push(self, key: K, rank: float) -> None:
+        """Insert or move `key` behind the keys of the same rank."""
+        self._pushed += 1
+        entry = (rank, self._pushed, key)
+        self._valid[key] = entry
+        heappush(self._heap, entry)
+        self._prune()
+
+    def pop(self) -> K:
+        """Remove the head and return it.
+
+        Raises:
+            IndexError: the heap is empty.
+        """
+        _, _, key = heappop(self._heap)
+        del self._valid[key]
+        self._prune()
+        return key
+
+    def discard(self, key: K) -> None:
+        """Remove `key` if it is in the heap."""
+        if self._valid.pop(key, None) is not None:
+            self._prune()
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self._heap.clear()
+        self._valid.clear()
+
+    def _prune(self) -> None:
+        heap, valid = self._heap, self._valid
+        while heap and valid.get(heap[0][2]) is not heap[0]:
+            heappop(heap)
+        if len(heap) > 2 * len(valid) + _MIN_OUTDATED:
+            heap[:] = valid.values()
+            heapify(heap)
+
+
+# Delays keys until a given time, with a single timer.
+#
+# A timer for every key would fill the heap of the event loop; only the earliest key needs one
+# (WQ-18).
+
+LONGEST_DELAY = 180 * 24 * 3600.0
+"""Seconds. Half a year is as good as "never" and cannot overflow a timer (WQ-19)."""
+
+_LONGEST_TIMER = (
+    3600.0  # seconds: event loops reject timers of many days; waking up early is harmless
+)
+
+
+class DelayQueue(Generic[K]):
+    """Delays and deduplicates keys.
+
+    Each key is passed to `release`, with its due time, when that time has come.
+    """
+
+    def __init__(self, clock: Clock, release: Callable[[K, float], None]) -> None:
+        self._clock = clock
+        self._release = release
+        self._waiting: KeyHeap[K] = KeyHeap()
+        self._timer: TimerHandle | None = None
+        self._timer_at = math.inf
+
+    def __len__(self) -> int:
+        """Return the number of delayed keys."""
+        return len(self._waiting)
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether `key` is delayed."""
+        return key in self._waiting
+
+    def due(self, key: K) -> float:
+        """Return the time at which `key` will be released.
+
+        Raises:
+            KeyError: the key is not delayed.
+        """
+        return self._waiting.rank(key)
+
+    def set(self, key: K, when: float) -> None:
+        """Release `key` at `when`, which replaces an earlier time."""
+        self._waiting.push(key, when)
+        self._rearm()
+
+    def discard(self, key: K) -> None:
+        """Remove `key` if it is delayed."""
+        if key in self._waiting:
+            self._waiting.discard(key)
+            self._rearm()
+
+    def clear(self) -> None:
+        """Remove all keys and the timer."""
+        self._waiting.clear()
+        self._rearm()
+
+    def _rearm(self) -> None:
+        """Ensure that a timer fires no later than the first key is due.
+
+        A timer that is too early may stay: it finds no due key and calls this method again. So
+        postponing or removing a key does not create a timer each time.
+        """
+        if not self._waiting:
+            self._disarm()
+            return
+        head = self._waiting.lowest()
+        if self._timer is None or self._timer_at > head:
+            self._disarm()
+            self._timer_at = min(head, self._clock.time() + _LONGEST_TIMER)
+            self._timer = self._clock.call_at(self._timer_at, self._fire)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        # A loop may fire a timer up to one tick of its clock early. Compared with the clock alone,
+        # the first key would not be due, and the timer would fire again at once: a busy loop.
+        now = max(self._clock.time(), self._timer_at)
+        while self._waiting and self._waiting.lowest() <= now:
+            due = self._waiting.lowest()
+            self._release(self._waiting.pop(), due)
+        self._rearm()
+
+
+# The order of ready keys, in two bands: begun work comes first.
+#
+# With one order for all, ten thousand new keys delay the key of work that began a second ago until
+# each of them has been handed out: what needs five runs of the key waits five times for all others.
+# So keys whose work has begun form a band of their own, which goes first. So that it cannot starve
+# the rest, each fourth turn belongs to the rest while both have keys (WQ-35):
+#
+# * of the rest, the n-th key is handed out after 3 n keys of begun work, at most; * of begun work,
+# the n-th key is handed out after (n + 2) / 3 keys of the rest, at most.
+#
+# Inside a band the lowest rank comes first.
+
+TURNS_OF_BEGUN = 3
+"""Keys of begun work that are handed out, at most, before one of the waiting rest."""
+
+
+class Bands(Generic[K]):
+    """Distinct keys in two heaps. Any change costs O(log n) amortised."""
+
+    def __init__(self) -> None:
+        self._begun: KeyHeap[K] = KeyHeap()
+        self._rest: KeyHeap[K] = KeyHeap()
+        self._turns = 0  # of begun work while the rest waited, since the rest had one
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return len(self._begun) + len(self._rest)
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether `key` is in a band."""
+        return key in self._begun or key in self._rest
+
+    def rank(self, key: K) -> float:
+        """Return the rank of `key` in its band.
+
+        Raises:
+            KeyError: the key is in no band.
+        """
+        return (self._begun if key in self._begun else self._rest).rank(key)
+
+    def push(self, key: K, rank: float, *, begun: bool) -> None:
+        """Insert `key` into a band, or move it, behind the keys of the same rank."""
+        band, other = (self._begun, self._rest) if begun else (self._rest, self._begun)
+        other.discard(key)
+        band.push(key, rank)
+
+    def pop(self) -> K:
+        """Remove the key whose turn it is and return it.
+
+        Raises:
+            IndexError: both bands are empty.
+        """
+        if self._begun and (not self._rest or self._turns < TURNS_OF_BEGUN):
+            self._turns += bool(self._rest)
+            return self._begun.pop()
+        self._turns = 0
+        return self._rest.pop()
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self._begun.clear()
+        self._rest.clear()
