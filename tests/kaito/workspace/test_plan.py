@@ -383,7 +383,9 @@ def test_a_server_that_cannot_be_read_is_said_and_not_created_again():
     given = Given().with_nodes().with_revision()
     odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.replicas: not an integer")
     given.reads.odd[STATEFUL_SETS] = {"phi": odd}
-    with pytest.raises(ObjectUnreadable, match="cannot be decoded: spec.replicas: not an integer"):
+    with pytest.raises(
+        ObjectUnreadable, match=r"cannot be decoded: spec\.replicas: not an integer"
+    ):
         given.plan()
 
 
@@ -391,7 +393,7 @@ def test_a_service_that_cannot_be_read_is_not_created_again():
     given = Given().with_nodes().with_revision().with_server(server())
     odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.ports: not a list")
     given.reads.odd[SERVICES] = {"phi": odd}
-    with pytest.raises(ObjectUnreadable, match="cannot be decoded: spec.ports: not a list"):
+    with pytest.raises(ObjectUnreadable, match=r"cannot be decoded: spec\.ports: not a list"):
         given.plan()
 
 
