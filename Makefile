@@ -13,9 +13,11 @@ KIND   ?= raycluster
 # make test-all [REST=1]: all tests; REST=1 runs only what `make test` leaves out, but for the rare
 REST   ?=
 
-# make lab [CORES=1]: the programs of real control planes, built from Go modules; see tests/lab/README.md
+# make lab [CORES=1] [ONLY="kubernetes kueue"]: the programs of real control planes, built from Go
+# modules; see tests/lab/README.md
 # make test-real: the tests of a real control plane that CI runs; make test-real ARGS='-k NAME': any
 CORES  ?=
+ONLY   ?=
 
 # make simulate [EXAMPLES=2000] [SEED=17]: random lives; make simulate SCENARIO=@FILE plays one
 EXAMPLES ?= 2000
@@ -62,7 +64,7 @@ test-real: $(VENV)/.dev
 	$(REAL) $(ARGS)
 
 lab: $(VENV)/.dev
-	$(VENV)/bin/python -m tests.lab.build $(if $(CORES),--cores $(CORES))
+	$(VENV)/bin/python -m tests.lab.build $(if $(CORES),--cores $(CORES)) $(ONLY)
 
 simulate: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.simulation --examples=$(EXAMPLES) $(if $(SEED),--seed=$(SEED)) \

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests.lab.build import BuildError, build
 from tests.lab.control_plane import SERVERS
-from tests.lab.programs import ASSETS, why_missing
+from tests.lab.programs import ASSETS, MODULES, VITAL, why_missing
 from tests.lab.session import PLANES
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ PROCESSES = 6
 
 
 def main(arguments: Sequence[str]) -> int:
+    chosen = [] if any(_chooses(each) for each in arguments) else ["-m", "vital"]
     if why_missing(*SERVERS) and not os.environ.get(ASSETS):
         try:
-            build()
+            build(modules=VITAL if chosen else MODULES)
         except BuildError as failure:
             sys.stderr.write(f"make test-real: {failure}\n")
             return 1
@@ -45,7 +46,6 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     count = os.environ.get("MANTA_TEST_SERVERS") or str(PROCESSES)
     options = ["-o", f"testpaths={' '.join(TESTS)}", "-n", count, "--dist", "worksteal"]
-    chosen = [] if any(_chooses(each) for each in arguments) else ["-m", "vital"]
     command = [sys.executable, "-m", "pytest", *options, *chosen, *arguments]
     folder = tempfile.mkdtemp(prefix="manta-real-")
     return os.execve(sys.executable, command, os.environ | {PLANES: folder})

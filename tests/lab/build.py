@@ -1,4 +1,4 @@
-"""`make lab [CORES=1]`: build the programs of the lab that are not in the cache yet."""
+"""`make lab [CORES=1] [ONLY=kubernetes]`: build the programs that are not in the cache yet."""
 
 from __future__ import annotations
 
@@ -37,32 +37,39 @@ class BuildError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make lab", description=__doc__)
     parser.add_argument("--cores", type=int, help="build with so many at most (default: all)")
+    names = [module.name for module in MODULES]
+    parser.add_argument(
+        "only", nargs="*", metavar="MODULE", help=f"{', '.join(names)} (default: all)"
+    )
     options = parser.parse_args(arguments)
+    if unknown := set(options.only).difference(names):
+        parser.error(f"no such module: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    modules = [module for module in MODULES if module.name in (options.only or names)]
     try:
-        built = build(options.cores)
+        built = build(options.cores, modules)
     except BuildError as failure:
         sys.stderr.write(f"make lab: {failure}\n")
         return 1
     if built is None:
         sys.stderr.write(NO_GO)
         return 1
-    for module in MODULES:
+    for module in modules:
         sys.stdout.write(f"{', '.join(module.packages)}: {module.folder}\n")
     return 0
 
 
-def build(cores: int | None = None) -> int | None:
-    """Build what is missing; returns the number of programs built, None if there is no Go.
+def build(cores: int | None = None, modules: Sequence[Module] = MODULES) -> int | None:
+    """Build what these modules lack; returns the number of programs, None if there is no Go.
 
     Raises:
         BuildError: a program or a module could not be had.
     """
-    if not any(module.missing() for module in MODULES):
+    if not any(module.missing() for module in modules):
         return 0
     if not shutil.which("go"):
         return None
     built = 0
-    for module in MODULES:
+    for module in modules:
         module.folder.mkdir(parents=True, exist_ok=True)
         with module.folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # another checkout may build the same

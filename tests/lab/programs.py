@@ -102,6 +102,9 @@ MODULES = (
         },
     ),
 )
+VITAL = tuple(module for module in MODULES if module.name in {"kubernetes", "certmanager"})
+"""What the tests marked `vital` need: CI builds no more."""
+
 BY_PROGRAM = {name: module for module in MODULES for name in module.packages}
 
 

@@ -97,6 +97,19 @@ def test_without_go_it_says_what_is_missing(
     assert "there is no Go to build them" in why_missing("etcd")
 
 
+def test_a_module_that_the_lab_does_not_have_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        build.main(["kubernets"])
+    assert "no such module: kubernets; there are kubernetes, certmanager" in capsys.readouterr().err
+
+
+def test_only_the_named_modules_are_built(capsys: pytest.CaptureFixture[str]):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Module, "missing", lambda _module: list[str]())
+        assert build.main(["kueue"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == ["kueue"]
+
+
 def test_without_go_test_real_says_that_nothing_was_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
