@@ -1,4 +1,12 @@
-"""The Workspace kind: a model on its own GPU nodes, and a controller that never waits."""
+"""The Workspace kind: a model on its own GPU nodes, and a controller that never waits.
+
+`kind.py` registers it; `observe.py` gathers an `observation.py`; `plan.py` decides, deletion too.
+
+- nodes: `nodes.py` (how many, how far), `pools.py` (their requests), `orphans.py`
+- the model: `workload.py` (its objects), `model_server.py` (what its pods do), `config.py`
+- edits: `edits.py` (what one changes, its revisions); `watches.py` (what wakes a Workspace)
+- status: `status.py`
+"""
 
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings

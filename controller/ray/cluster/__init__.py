@@ -1,4 +1,16 @@
-"""The RayCluster controller: pure functions that decide what a cluster should consist of."""
+"""The RayCluster kind: pure functions that decide what a cluster should consist of.
+
+`kind.py` registers it; `observe.py` gathers an `observation.py`; `plan.py` decides, on one page.
+
+- pods: `head.py`; `workers.py` (which are missing or surplus), `scale_down.py` (which go first);
+  `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
+- other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies)
+- upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
+  replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
+- deletion: `deletion.py` (its steps), `redis_cleanup.py`
+- status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`,
+  `metrics.py`
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The RayCronJob controller, which creates RayJobs on a schedule."""
+"""The RayCronJob kind, which creates RayJobs on a schedule.
+
+`observe.py` gathers the runs, `plan.py` decides which is due or goes, `status.py` holds the times.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """RayClusterFleets: copies of one RayCluster that are replaced one after the other.
 
-`rollout.py` decides which copies are created and which retire.
+`observe.py` gathers the copies, `plan.py` decides which are created and which retire, `status.py`
+reports the upgrade and the first cause.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
-"""The RayJob controller: pure functions from observations to plans.
+"""The RayJob kind: pure functions from observations to plans.
 
-`table.py` decides the next state, and whether a failed attempt is retried.
+`kind.py` registers it; `observe.py` gathers an `observation.py`; `collect_facts.py` makes it
+`facts.py`; **`table.py` decides the next state, and whether a failed attempt is retried**;
+`plan.py` gives each state its writes.
+
+- an attempt: `attempt.py` (its cluster and submission), `submitter.py`, `submitter_state.py`,
+  `dashboard.py` (what Ray is asked, and the stop)
+- the end: `cleanup.py` (what is deleted, and when)
+- status: `status.py`, `conditions.py` (messages too), `readiness.py`, `metrics.py`
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
-"""The RayService controller: Serve applications on Ray clusters that are replaced safely.
+"""The RayService kind: Serve applications on Ray clusters that are replaced safely.
 
-`rollout.py` decides the next step of an upgrade or a rollback.
+`kind.py` registers it; `observe.py` gathers an `observation.py`; `facts.py` and `rollout_facts.py`
+are read from it; **`rollout.py` decides the next step of an upgrade or a rollback**; `plan.py`
+gives each step its writes.
+
+- clusters: `identity.py` (whose config is whose), `clusters.py`, `closing.py` (how one ends)
+- Serve: `serve.py` (when a config is sent), `proxies.py` (which pods get requests)
+- traffic: `services.py`, `traffic.py` (the shares of each cluster)
+- status: `status.py`, `readiness.py`, `metrics.py`
 """
 
 from __future__ import annotations
