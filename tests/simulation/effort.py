@@ -21,8 +21,9 @@ MOST_FAILED = 80
 MOST_REPEATED = 200
 """Patches of one object that succeed: its user and its pods give reasons for some of them."""
 
-MINUTE, MOST_A_MINUTE = 60.0, 150
-"""Seconds, and requests in them about one object and all that is created for it."""
+MINUTE, MOST_A_MINUTE = 60.0, 200
+"""Seconds, and requests in them about one object and all that is created for it: a RayService that
+is edited twice within a minute builds three clusters, with some fifty requests each."""
 
 
 class Effort:
