@@ -110,7 +110,7 @@ async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: Worl
     quota = ErrorResponse(403, "Forbidden", "exceeded quota: pods")
     rule = Rule(quota, "pods", CREATES, lambda name: "-worker-" in name, skip=number, times=8)
     await start(world, rule)
-    await world.eventually(world.is_ready, seconds=120)
+    await world.eventually(world.is_ready, seconds=240)  # one try after 1, 2, 4 ... 30 s
     assert whole(world)
     assert not world.journal.marked
     assert world.journal.workers_created() == HOSTS * REPLICAS

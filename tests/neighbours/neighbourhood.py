@@ -19,7 +19,7 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
-from controller.kube.errors import AlreadyExists, KubeError, NotFound
+from controller.kube.errors import AlreadyExists, KubeError, NotFound, WriteUnconfirmed
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
@@ -92,7 +92,8 @@ class Tenant:
 
     async def create(self, column: Column, name: str) -> None:
         """Create an object, altered as this tenant wants it."""
-        await self.user.create(column.resource, self.namespace, self._manifest(column, name))
+        with suppress(WriteUnconfirmed):  # it is there, and this client cannot decode it either
+            await self.user.create(column.resource, self.namespace, self._manifest(column, name))
 
     async def edit(self, column: Column, name: str) -> None:
         """Edit an object, so that it has something to do."""
@@ -100,7 +101,8 @@ class Tenant:
         manifest = self._manifest(column, name)
         column.edit(manifest)
         operation = {"op": "replace", "path": "/spec", "value": manifest["spec"]}
-        await self.user.json_patch(column.resource, self.namespace, name, [operation])
+        with suppress(WriteUnconfirmed):
+            await self.user.json_patch(column.resource, self.namespace, name, [operation])
 
     def _manifest(self, column: Column, name: str) -> Manifest:
         manifest = column.manifest(name, self.street.right_time())
