@@ -12,6 +12,7 @@ SourceError                  raised by a source, or carried by an ERROR event
 +-- Failed                     any other status
 InformerError                misuse, or a wait that cannot succeed
 +-- InvalidResourceVersion     not comparable (INF-58)
++-- HistoryChanged             the server went back in time: what is cached never happened (EXP-45)
 +-- IndexFunctionError         an index function raised, or an index was named twice
 +-- AlreadyStarted             `run` a second time
 +-- InformerStopped            the informer has ended
@@ -90,6 +91,10 @@ class Failed(SourceError):  # noqa: N818
 
 class InformerError(Exception):
     """Root of misuse and of waits that cannot succeed."""
+
+
+class HistoryChanged(InformerError):  # noqa: N818
+    """A list is older than the store at quorum, or contradicts it: its database was restored."""
 
 
 class InvalidResourceVersion(InformerError, ValueError):  # noqa: N818

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from informers.errors import AlreadyStarted, InformerStopped, SourceError
-from informers.objects import IndexFunction, T
+from informers.errors import (
+    AlreadyStarted,
+    HistoryChanged,
+    InformerStopped,
+    InvalidResourceVersion,
+    SourceError,
+)
+from informers.objects import IndexFunction, T, is_comparable
 from informers.processor import Handler, Handlers, Notification, Processor
 from informers.reflector import Reflector
 from informers.settings import ReflectorSettings
@@ -124,7 +129,6 @@ class SharedInformer(Generic[T]):
         self._handlers: Handlers[T] = Handlers()
         self._on_change: list[Callable[[list[Notification[T]]], None]] = []
         self._on_advance: list[Callable[[str], None]] = []
-        self._on_reset: list[Callable[[], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
         self._run = SingleRun()
         self._stopped = False
@@ -189,10 +193,6 @@ class SharedInformer(Generic[T]):
         """
         self._on_advance.append(callback)
 
-    def on_reset(self, callback: Callable[[], None]) -> None:
-        """Call back when the server went back in time, before `on_advance` reports the revision."""
-        self._on_reset.append(callback)
-
     def on_error(self, callback: Callable[[SourceError], None]) -> None:
         """Call back with each failure to list or watch."""
         self._on_error.append(callback)
@@ -202,6 +202,8 @@ class SharedInformer(Generic[T]):
 
         Raises:
             AlreadyStarted: a second call.
+            HistoryChanged: the server went back in time.
+            InvalidResourceVersion: the server's revisions cannot be compared.
         """
         self._run.begin(f"{self.name} was run before")
         try:
@@ -269,24 +271,26 @@ class SharedInformer(Generic[T]):
             relists=dict(seen.relists),
             watch_restarts=dict(seen.watch_restarts),
             fall_backs=seen.fall_backs,
-            resets=seen.resets,
             skipped=seen.skipped,
             handler_failures=dict(self._handlers.failures),
         )
 
     def replace(self, replaced: Replaced[T], /) -> None:
-        """Apply a complete list. For the reflector only."""
+        """Apply a complete list. For the reflector only.
+
+        Raises:
+            InvalidResourceVersion: its revision cannot be compared with others.
+            HistoryChanged: it contradicts the store, which stays as it is.
+        """
         began = self._clock.time()
-        if not replaced.reset and (sign := self._processor.contradiction(replaced)):
-            self._reflector.note_reset(f"in time: {sign}")
-            replaced = dataclasses.replace(replaced, reset=True)
+        if not is_comparable(replaced.revision):
+            raise InvalidResourceVersion(f"{self._source.description}: {replaced.revision!r}")
+        if sign := self._processor.contradiction(replaced):
+            raise HistoryChanged(f"{self._source.description}: {sign}")
         self._publish(self._processor.replace(replaced), began)
         self._synced_or_stopped.set()
         self._replaced_or_stopped.set()
         self._replaced_or_stopped = asyncio.Event()
-        if replaced.reset:
-            for callback in self._on_reset:
-                callback()
         self._report_revision()
 
     def apply(self, event: WatchEvent[T], /) -> None:

@@ -171,10 +171,10 @@ class InitialState(Generic[T]):
         self._revisions[key] = revision
         return True
 
-    def complete(self, revision: str, *, reset: bool) -> Replaced[T]:
+    def complete(self, revision: str) -> Replaced[T]:
         """Return the complete list at the revision of the end bookmark."""
         undecodable = tuple(self._undecodable.values())
-        return Replaced(list(self._objects.values()), undecodable, revision, reset)
+        return Replaced(list(self._objects.values()), undecodable, revision)
 
     def _forget(self, key: str) -> None:
         self._objects.pop(key, None)

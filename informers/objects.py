@@ -205,14 +205,13 @@ class Replaced(Generic[T]):
         objects: in the server's order.
         undecodable: objects that exist but do not fit their type.
         revision: revision of the list.
-        reset: whether the server went back in time: a quorum read is older than the store, or shows
-            something older that the store does not.
+        fills_gaps: whether the store is known to lack events that came out of order.
     """
 
     objects: list[T]
     undecodable: tuple[Undecodable, ...]
     revision: str
-    reset: bool = False
+    fills_gaps: bool = False
 
 
 def revision_of(event: WatchEvent[T]) -> str:

@@ -112,11 +112,12 @@ class Processor(Generic[T]):
     def contradiction(self, replaced: Replaced[T]) -> str:
         """Return what shows that a list continues another history; empty if nothing does.
 
-        The store is the state at its revision, so it holds whatever has not changed since. A
-        database that was restored may hold something else, and its revision may be higher.
+        The store is the state at its revision, so it holds whatever has not changed since, unless
+        it is known to lack something. A database that was restored may hold something else, and its
+        revision may be higher.
         """
         held = self._store.resource_version
-        for obj in replaced.objects:
+        for obj in () if replaced.fills_gaps else replaced.objects:
             key, revision = key_of(obj), obj.metadata.resource_version
             if is_newer(revision, held) or key in self.quarantined:
                 continue
@@ -128,10 +129,10 @@ class Processor(Generic[T]):
     def replace(self, replaced: Replaced[T]) -> list[Notification[T]]:
         """Replace all contents; return deletions first, then the rest in list order.
 
-        Unchanged objects are neither replaced nor returned. Equal revisions prove nothing after a
-        reset, or if the definition has changed.
+        Unchanged objects are neither replaced nor returned. Equal revisions prove nothing if the
+        definition has changed.
         """
-        proves = not (replaced.reset or self.redefined)
+        proves = not self.redefined
         self.redefined = False
         initial = not self._store.resource_version
         before = {key_of(obj): obj for obj in self._store.list()}

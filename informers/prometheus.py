@@ -128,7 +128,6 @@ _COUNTERS = {
     "informer_relists": "Lists after the first, by cause",
     "informer_watch_restarts": "Watches resumed without a list, by cause",
     "informer_streaming_fall_backs": "Streaming lists given up for paged ones",
-    "informer_resets": "Lists that showed that the server had gone back in time",
     "informer_skipped_events": "Events that were unknown, repeated or without metadata",
     "informer_handler_failures": "Notifications on which a handler raised",
 }
@@ -161,7 +160,6 @@ def _add(
         "informer_objects": seen.objects,
         "informer_quarantined_objects": seen.quarantined,
         "informer_streaming_fall_backs": seen.fall_backs,
-        "informer_resets": seen.resets,
         "informer_skipped_events": seen.skipped,
     }
     if seen.last_byte is not None:

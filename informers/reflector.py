@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.decoding import LineSplitter
-from informers.errors import Disconnected, Expired, Malformed, SourceError
+from informers.errors import Disconnected, Expired, HistoryChanged, Malformed, SourceError
 from informers.listing import InitialState, list_request, read_list, watch_query
 from informers.objects import (
     Bookmark,
@@ -120,6 +120,7 @@ class Reflector(Generic[T]):
         self._on_error = on_error
         self._backoff = RetryBackoff(settings.backoff, rng)
         self._rewound = ""
+        self._has_gaps = False
         self._watchdog: asyncio.Timeout | None = None
         self.state: ReflectorState = Stopped()
         self.statistics = ReflectorStatistics()
@@ -135,13 +136,12 @@ class Reflector(Generic[T]):
         if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):
             watchdog.reschedule(self._clock.time())
 
-    def note_reset(self, sign: str) -> None:
-        """Count and log that a list shows that the server went back in time."""
-        self.statistics.resets += 1
-        _log.warning("%s: the server went back %s", self._source.description, sign)
-
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled.
+
+        Raises:
+            HistoryChanged: a list at quorum is older than the store.
+        """
         active = first_state(self._settings)
         try:
             while True:
@@ -234,10 +234,10 @@ class Reflector(Generic[T]):
             return Broken(error)
         if is_older(listed.revision, held) and request.revision:
             return Stale()
-        reset = self._is_reset(listed.revision, held)
+        self._expect_no_older(listed.revision, held)
         if not request.revision:
             self.statistics.quorum_read = began
-        self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
+        self._replace(Replaced(listed.objects, listed.undecodable, listed.revision))
         await asyncio.sleep(0)
         return Synced(paginated=listed.paginated and request.revision == "0")
 
@@ -342,12 +342,14 @@ class Reflector(Generic[T]):
         if state.context.at_quorum:
             self._rewound = ""
 
-    def _is_reset(self, revision: str, held: str) -> bool:
-        """Return whether a list shows that the server went back in time."""
-        if not is_older(revision, held):
-            return False
-        self.note_reset(f"from revision {held} to {revision}")
-        return True
+    def _replace(self, replaced: Replaced[T]) -> None:
+        self._sink.replace(replace(replaced, fills_gaps=self._has_gaps))
+        self._has_gaps = False
+
+    def _expect_no_older(self, revision: str, held: str) -> None:
+        """Raise if a list at quorum shows that the server went back in time."""
+        if is_older(revision, held):
+            raise HistoryChanged(f"{self._source.description} went back from {held} to {revision}")
 
     async def _handle_event(
         self, stream: _Stream[T], event: WatchEvent[T]
@@ -376,11 +378,11 @@ class Reflector(Generic[T]):
         """Replace the store by the temporary one and continue with the same stream."""
         if is_older(revision, stream.held) and not stream.consistent:
             return Stale()
-        reset = self._is_reset(revision, stream.held)
-        replaced = stream.initial.complete(revision, reset=reset)
+        self._expect_no_older(revision, stream.held)
+        replaced = stream.initial.complete(revision)
         if stream.consistent:
             self.statistics.quorum_read = stream.opened
-        self._sink.replace(replaced)
+        self._replace(replaced)
         stream.initial = InitialState()
         stream.progressed = True
         stream.newest = revision
@@ -398,6 +400,7 @@ class Reflector(Generic[T]):
             self._sink.apply(event)
             stream.progressed |= self._sink.resource_version != held
         elif not is_newer(revision, newest) and not self._sink.shows(event):
+            self._has_gaps = True
             return Rewound(f"an event at {revision} after one at {newest}")
         elif not isinstance(event, Bookmark):
             self._skip(f"an event at {revision}, the store is at {held}")

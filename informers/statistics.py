@@ -48,7 +48,6 @@ class ReflectorStatistics:
     relists: Counter[str] = field(default_factory=Counter[str])
     watch_restarts: Counter[str] = field(default_factory=Counter[str])
     fall_backs: int = 0
-    resets: int = 0
     skipped: int = 0
 
 
@@ -77,7 +76,6 @@ class InformerStatistics:
         relists: lists after the first, by cause.
         watch_restarts: watches resumed without a list, by cause.
         fall_backs: number of fall-backs from streaming to paged lists.
-        resets: number of lists that showed that the server had gone back in time.
         skipped: events that were unknown, repeated, or without metadata.
         handler_failures: exceptions of handlers, by name.
     """
@@ -102,6 +100,5 @@ class InformerStatistics:
     relists: Mapping[str, int]
     watch_restarts: Mapping[str, int]
     fall_backs: int
-    resets: int
     skipped: int
     handler_failures: Mapping[str, int]

@@ -3,6 +3,7 @@
 RuntimeFailure
 +-- Terminal            this object cannot be reconciled until it changes; no retry
 +-- SyncTimeout         a cache never became complete; the message names cause and remedy
++-- ServerUnusable      the API server went back in time, or its revisions cannot be compared
 +-- ManagerMisuse       started twice, or added to while stopping
 +-- LeadershipLost      another process holds the lease: this process must end
 +-- StopTimeout         something did not end within the grace period
@@ -41,6 +42,10 @@ class Terminal(RuntimeFailure):
 
 class SyncTimeout(RuntimeFailure):
     """Caches did not become complete in time (CTL-5); one paragraph with cause and remedy."""
+
+
+class ServerUnusable(RuntimeFailure):
+    """What is cached cannot be compared with the API server; one paragraph with the remedy."""
 
 
 class ManagerMisuse(RuntimeFailure):

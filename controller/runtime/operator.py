@@ -215,7 +215,6 @@ class Operator:
             on_quarantine=self._quarantined,
             on_watch=self._watch_begins,
             on_available=self._available,
-            on_agreement=self._resume,
         )
 
     def _new_schemas(self, client: Client) -> InstalledSchemas:
@@ -234,7 +233,6 @@ class Operator:
         self.expectations.reader.unverified = self.schemas.unverified
         for kind in self._kinds:
             self.caches.serve(self.controllers[kind.name], kind)
-        self._metrics.observe_rewind(lambda: len(self.caches.rewind.awaited))
         self.health.add_readiness("caches", self.caches.unready)
         self.health.add_readiness("stopping", self._stopping)
 
@@ -268,11 +266,6 @@ class Operator:
         for each in self.controllers.values():
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
-
-    def _resume(self) -> None:
-        """Plan what was held until all caches followed a server that went back in time."""
-        for each in self.controllers.values():
-            each.resume()
 
     def _edited(self, resource: Resource[Any], key: str) -> None:
         self.schemas.edited(resource, key)

@@ -17,7 +17,6 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from informers.objects import Replaced
 from tests.faults.faulty_transport import (
     ErrorResponse,
     LostRequest,
@@ -637,19 +636,6 @@ async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sen
     assert book.pending() == frozenset()
 
 
-def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
-    book = Book(revision="1000")
-    book.make("a", 1010)
-    book.revision()
-    book.reset("20")
-    assert book.questions == ["a"]
-    book.answer("a", child("a", 15))
-    assert book.get().metadata.resource_version == "15", "older, and the truth"
-    book.answer("a", None)
-    assert book.names() == []
-    assert book.revision() == "1.20", "another world's names"
-
-
 async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
     book, client = Book(), ScriptedClient()
     book.show(child("theirs", 2, owner="uid-else"))
@@ -836,24 +822,6 @@ async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_
     assert book.signs.pop() == "configmaps default/a is at 40, the store was at 100 before"
 
 
-def test_EXP45_what_was_returned_before_a_reset_is_gone_if_a_live_read_finds_nothing():
-    book = Book()
-    book.make("a", 60)
-    book.reset("40")
-    assert (book.names(), book.questions) == (["a"], ["a"])
-    book.answer("a", None)
-    assert (book.names(), book.entries) == ([], 0)
-
-
-def test_EXP45_a_create_after_a_reset_replaces_what_was_returned_before():
-    book = Book()
-    book.make("a", 60)
-    book.reset("40")
-    book.make("a", 41)
-    book.show(child("a", 41))
-    assert book.entries == 0
-
-
 async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
     widgets: WidgetWorld,
 ):
@@ -915,23 +883,6 @@ async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
     assert len(second.kind.seen[0].children) == 3
     await widgets.settle(60)
     assert (len(widgets.created), len(widgets.deleted)) == (3, 0)
-
-
-async def test_M25_EXP45_after_the_server_lost_what_was_made_it_is_made_again(
-    widgets: WidgetWorld,
-):
-    operator = widgets.start()
-    await widgets.create(size=1)
-    await widgets.counted(1)
-    operator.transport.rules = [watch_lag("configmaps", 5000.0)]
-    await widgets.resize(3)
-    await widgets.eventually(lambda: widgets.children == 3)
-    for key in widgets.created:
-        await widgets.user.delete(CONFIG_MAPS, *split(key))
-    informer = operator.informer(CONFIG_MAPS)
-    informer.replace(Replaced([], (), "1", reset=True))
-    await widgets.eventually(lambda: widgets.children == 3, seconds=20)
-    assert len(set(widgets.created)) == 6, "under names that were never used"
 
 
 async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(widgets: WidgetWorld):

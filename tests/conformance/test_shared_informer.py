@@ -437,7 +437,6 @@ class TestLife:
         async with running(informer):
             revisions: list[str] = []
             informer.on_advance(revisions.append)
-            informer.on_reset(lambda: None)
             informer.on_error(lambda error: None)
             server.put("a")
             await settle()

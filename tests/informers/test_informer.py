@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from informers import ReflectorSettings
+import pytest
+
+from informers import HistoryChanged, InvalidResourceVersion, ReflectorSettings
 from tests.informers.doubles import (
     FakeServer,
     Hang,
@@ -65,26 +67,25 @@ async def test_the_time_of_the_last_list_is_when_it_was_complete():
         assert 7.0 <= listed - began < 60.0
 
 
-async def test_EXP45_a_list_of_another_history_is_a_reset_although_its_revision_is_higher(caplog):
-    lists = [
-        page([thing("a", 50)], 100),
-        page([thing("a", 50, colour="other"), thing("b", 60)], 120),
-    ]
+async def test_EXP45_a_list_of_another_history_ends_the_informer_although_its_revision_is_higher():
+    lists = [page([thing("a", 50)], 100), page([thing("a", 50), thing("b", 60)], 120)]
     source = ScriptedSource(lists=lists, watches=[[status(410, "Expired")], [Hang]])
     informer = informer_of(source, settings=ReflectorSettings(streaming=False))
-    told: list[str] = []
-    informer.on_reset(lambda: told.append(f"reset {informer.resource_version}"))
-    async with running(informer):
-        await asyncio.sleep(60)
-        found = informer.lister.get("ns/a")
-        assert found is not None
-        assert found.colour == "other", "equal revisions prove nothing"
-        assert informer.statistics().resets == 1
-    assert told == ["reset 120"]
-    assert (
-        "things in all namespaces: the server went back in time: "
-        "ns/b has been at 60, and the store at 100 has not shown it"
-    ) in caplog.messages
+    with pytest.raises(HistoryChanged) as raised:
+        await informer.run()
+    assert str(raised.value) == (
+        "things in all namespaces: ns/b has been at 60, and the store at 100 has not shown it"
+    )
+    assert [each.metadata.name for each in informer.lister.list()] == ["a"]
+    assert informer.resource_version == "100"
+
+
+async def test_INF58_a_server_whose_revisions_are_no_numbers_is_refused():
+    informer = informer_of(
+        ScriptedSource(lists=[page([], "abc")]), settings=ReflectorSettings(streaming=False)
+    )
+    with pytest.raises(InvalidResourceVersion, match="things in all namespaces: 'abc'"):
+        await informer.run()
 
 
 async def test_EXP27_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():

@@ -123,14 +123,14 @@ def test_the_latest_state_in_an_initial_stream_counts():
     state: InitialState[Thing] = InitialState()
     state.apply(Upserted(A))
     state.apply(odd)
-    assert state.complete("9", reset=False) == Replaced([], (odd,), "9")
+    assert state.complete("9") == Replaced([], (odd,), "9")
     state.apply(Removed(at("7")))
-    assert state.complete("9", reset=False) == Replaced([], (), "9")
+    assert state.complete("9") == Replaced([], (), "9")
     state.apply(replace(odd, revision="8"))
     state.apply(Upserted(at("10")))
-    assert state.complete("9", reset=True) == Replaced([at("10")], (), "9", reset=True)
+    assert state.complete("9") == Replaced([at("10")], (), "9")
     state.apply(replace(odd, revision="11", removed=True))
-    assert state.complete("9", reset=False) == Replaced([], (), "9")
+    assert state.complete("9") == Replaced([], (), "9")
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_what_is_old_in_an_initial_stream_changes_nothing(old):
     initial = InitialState[Thing]()
     initial.apply(Upserted(A))
     initial.apply(old)
-    assert initial.complete("9", reset=False) == Replaced([A], (), "9")
+    assert initial.complete("9") == Replaced([A], (), "9")
 
 
 def test_what_was_deleted_in_an_initial_stream_stays_deleted():
     initial = InitialState[Thing]()
     for event in (Upserted(A), Removed(at("9")), Upserted(A)):
         initial.apply(event)
-    assert initial.complete("9", reset=False).objects == []
+    assert initial.complete("9").objects == []
 
 
 def test_only_members_of_objects_have_names():

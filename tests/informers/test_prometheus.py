@@ -131,7 +131,6 @@ STATISTICS = InformerStatistics(
     relists={"Expired": 2, "short watch": 3},
     watch_restarts={"ended": 4},
     fall_backs=5,
-    resets=6,
     skipped=7,
     handler_failures={"a": 3, "b": 0},
 )
@@ -159,7 +158,6 @@ def test_T111_each_figure_has_its_metric():
         ("informer_relists_total", "short watch"): 3,
         ("informer_watch_restarts_total", "ended"): 4,
         ("informer_streaming_fall_backs_total",): 5,
-        ("informer_resets_total",): 6,
         ("informer_skipped_events_total",): 7,
         ("informer_handler_failures_total", "a"): 3,
         ("informer_handler_failures_total", "b"): 0,
@@ -193,16 +191,3 @@ def test_two_sets_of_metrics_in_one_registry_are_refused():
     InformerCollector(registry, clock=None)
     with pytest.raises(ValueError, match="Duplicated"):
         InformerCollector(registry, clock=None)
-
-
-async def test_a_revision_that_is_no_number_does_not_break_the_exposition():
-    registry = CollectorRegistry()
-    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
-    source = ScriptedSource(lists=[page([], "opaque")])
-    recorder = metrics.recorder(InformerLabels(**LABELS))
-    async with running(
-        informer_of(source, settings=ReflectorSettings(streaming=False), metrics=recorder)
-    ):
-        await asyncio.sleep(1)
-        value = registry.get_sample_value("informer_store_resource_version", LABELS)
-        assert value == 0

@@ -31,7 +31,7 @@ from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.settings import Settings
-from informers import Codec, SharedInformer, Tombstone
+from informers import Codec, HistoryChanged, SharedInformer, Tombstone
 from tests.fakes import worlds
 from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
 from tests.faults.faulty_transport import FaultyTransport
@@ -39,6 +39,7 @@ from tests.lab.session import own_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from prometheus_client import CollectorRegistry
 
@@ -288,13 +289,15 @@ async def _inhabited(
     async with AsyncExitStack() as stack:
         await _install_definitions(world)
         await stack.enter_async_context(
-            run_nodes(
-                world.client("manta-nodes", between),
-                clock=world.loop,
-                wall=world.wall,
-                rng=random.Random(world.rng.random()),
-                settings=nodes,
-                components=components,
+            kept_running(
+                lambda: run_nodes(
+                    world.client("manta-nodes", between),
+                    clock=world.loop,
+                    wall=world.wall,
+                    rng=random.Random(world.rng.random()),
+                    settings=nodes,
+                    components=components,
+                )
             )
         )
         await stack.enter_async_context(_observed(world))
@@ -302,8 +305,43 @@ async def _inhabited(
 
 
 @asynccontextmanager
+async def kept_running(run: Callable[[], AbstractAsyncContextManager[Any]]) -> AsyncIterator[None]:
+    """Run something in the background, anew each time that a restored database has ended it."""
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def keep() -> None:
+        while True:
+            try:
+                async with run():
+                    if not ready.done():
+                        ready.set_result(None)
+                    await asyncio.get_running_loop().create_future()
+            except* HistoryChanged:
+                pass
+
+    task = asyncio.create_task(keep())
+    await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if task.done():
+            await task
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def _observed(world: World) -> AsyncIterator[None]:
     """Keep the journal of `world`; kill its operators at the end."""
+    async with kept_running(lambda: _observer(world)):
+        try:
+            yield
+        finally:
+            await world.kill_operators()
+
+
+@asynccontextmanager
+async def _observer(world: World) -> AsyncIterator[None]:
     observer = SharedInformer(
         "observer",
         ResourceSource(world.client("observer"), PODS, world.namespace),
@@ -312,14 +350,11 @@ async def _observed(world: World) -> AsyncIterator[None]:
         rng=random.Random(1),
     )
     observer.add_handler(world.journal)
-    task = asyncio.create_task(observer.run())
-    await observer.wait_for_sync()
-    try:
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(observer.run())
+        await observer.wait_for_sync()
         yield
-    finally:
-        await world.kill_operators()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        running.cancel()
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from tests.faults.restored import Backup
 from tests.integration.test_all_kinds import start
 from tests.integration.test_failing_keys import GATES
 from tests.integration.test_fairness_of_kinds import prepared
-from tests.integration.test_restored import BOOKMARKS, agrees
+from tests.integration.test_restored import ended
 from tests.neighbours.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ async def test_EXP45_objects_of_each_kind_are_followed_into_an_earlier_state(
 
     backup.restore()
     assert objects.names() == ["before"]
-    await world.eventually(lambda: agrees(world, operator), seconds=BOOKMARKS, pause=1)
+    await ended(world, operator)
+    start(rays, GATES)
     await world.eventually(lambda: objects.are_well("before"), seconds=60, pause=1)
     await objects.create("next")
     await world.eventually(lambda: objects.are_well("before", "next"), seconds=300, pause=1)
     assert objects.names() == ["before", "next"]
-    assert operator.operator.caches.unready() is None

@@ -23,7 +23,7 @@ from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.resources import CRDS, STATEFUL_SETS
-from tests.integration.harness import install_crds
+from tests.integration.harness import install_crds, kept_running
 from tests.kaito.support import inference
 
 if TYPE_CHECKING:
@@ -166,13 +166,15 @@ class Workspaces:
     @asynccontextmanager
     async def provisioner(self) -> AsyncIterator[None]:
         """A simulated provisioner, as long as the block runs."""
-        async with run_nodes(
-            self.world.client("provisioner"),
-            clock=self.world.loop,
-            wall=self.world.wall,
-            rng=random.Random(3),
-            components=frozenset(),
-            others=self.components(),
+        async with kept_running(
+            lambda: run_nodes(
+                self.world.client("provisioner"),
+                clock=self.world.loop,
+                wall=self.world.wall,
+                rng=random.Random(3),
+                components=frozenset(),
+                others=self.components(),
+            )
         ):
             yield
 

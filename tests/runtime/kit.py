@@ -114,7 +114,7 @@ class Book:
         self.woken: list[Owner] = []
         self.expectations.enqueue = self.woken.append
         self.signs: list[str] = []
-        self.expectations.on_rewound = self.signs.append
+        self.expectations.on_rewound = lambda _resource, sign: self.signs.append(sign)
         self.expectations.add_owner(OWNER)
 
     def now(self) -> float:
@@ -148,11 +148,6 @@ class Book:
         store = self.stores[resource]
         store.advance(str(revision))
         self.expectations.observe_revision(resource, "", store.resource_version)
-
-    def reset(self, revision: str, objects: list[ConfigMap] | None = None) -> None:
-        """A list of a server whose database was put back to an older state."""
-        self.store.replace(objects or [], revision)
-        self.expectations.observe_reset(CONFIG_MAPS)
 
     def watch(self, resource: Resource[Any]) -> None:
         """Feed a store of one more resource, at revision 1."""

@@ -51,7 +51,6 @@ class RecordingExpectations:
         self.told: list[tuple[Any, ...]] = []
         self.known = known or {}
         self.refuted = False
-        self.held = False
 
     def is_refuted(self, _owner: Any, _write: Any) -> bool:
         return self.refuted

@@ -67,7 +67,6 @@ def registry() -> CollectorRegistry:
     widgets.phase("pods_ready", 38.0)
     widgets.wrote("create", 34)
     widgets.stale(PODS)
-    metrics.observe_rewind(lambda: 39)
     metrics.loop_lag.observe(35.0)
     metrics.gc_pauses.labels(2).observe(36.0)
     registry.register(ExpectationCollector(lambda: EXPECTATIONS))

@@ -184,11 +184,8 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
             "timeout": 6.0,
             "on_edit": operator._edited,
         }
-    *of_controllers, (name, awaited) = metrics.calls
-    assert of_controllers == [("controller", "widgets", 3), ("controller", "gadgets", 3)]
+    assert metrics.calls == [("controller", "widgets", 3), ("controller", "gadgets", 3)]
     caches = world.one("Caches")
-    caches.rewind = SimpleNamespace(awaited=["one", "two"])
-    assert (name, awaited()) == ("observe_rewind", 2)
     of_informers, on_watch = caches.options.pop("metrics"), caches.options.pop("on_watch")
     world.check(
         "Caches",
@@ -202,7 +199,6 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         on_synced=synced,
         on_quarantine=operator._quarantined,
         on_available=operator._available,
-        on_agreement=operator._resume,
     )
     assert caches.calls == [
         ("serve", operator.controllers[kind.name], kind) for kind in world.kinds
@@ -298,12 +294,6 @@ def test_a_resource_that_appears_plans_all_objects_anew_whose_kind_owns_it(
         kind.owned = [SimpleNamespace(resource=each) for each in owned]
     world.operator._available(resource)
     assert reconsidered(world) == all_keys(*planned)
-
-
-def test_EXP45_all_controllers_resume_when_the_caches_agree(monkeypatch: pytest.MonkeyPatch):
-    world = World(monkeypatch)
-    world.operator._resume()
-    assert reconsidered(world) == [[("resume",)], [("resume",)]]
 
 
 def test_an_edit_has_the_schema_read_and_is_then_planned_for(monkeypatch: pytest.MonkeyPatch):

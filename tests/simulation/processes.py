@@ -106,7 +106,4 @@ def lapses(process: Process, entry: JournalEntry, alive: Iterable[Process]) -> l
     wrong = [] if process.leads else [f"{what} by an operator that does not lead"]
     if others := sum(each.leads for each in alive if each is not process and each.candidate):
         wrong.append(f"{what} while {others} others lead")
-    if awaited := process.operator.operator.caches.rewind.awaited:
-        names = ", ".join(str(cache.scope.resource) for cache in awaited)
-        wrong.append(f"{what} before {names} were read since the database was restored")
     return wrong

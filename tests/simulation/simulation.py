@@ -348,8 +348,11 @@ class Simulation:
         self.referee.violations += [f"{self.world.loop.time():.3f} s: {each}" for each in wrong]
 
     async def _revive(self) -> None:
-        """Start another process for each that has ended since it does not lead any more."""
-        while self.scenario.elected:
+        """Start another process for each that has ended.
+
+        It does so when it does not lead any more, or when the database was restored.
+        """
+        while self.scenario.elected or self.scenario.has_restores:
             await asyncio.sleep(1.0)
             for process in list(self._alive):
                 if not process.operator.running and process is not self._ending:

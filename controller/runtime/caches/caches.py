@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from controller.kube.discovery import is_served
 from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
-from controller.runtime.caches.cache import Cache, confirm, explain, failing, unready
-from controller.runtime.caches.rewind import Rewind
+from controller.runtime.caches.cache import Cache, confirm, explain, unready
 from controller.runtime.caches.watches import (
     ASK,
     EnqueueHandler,
@@ -27,10 +26,18 @@ from controller.runtime.caches.watches import (
     wait_until_known,
     warn_not_served,
 )
-from controller.runtime.errors import SyncTimeout
+from controller.runtime.errors import ServerUnusable, SyncTimeout, leaves
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import ObjectUnreadable
-from informers import Added, Deleted, InformerFactory, Updated, last_state
+from informers import (
+    Added,
+    Deleted,
+    HistoryChanged,
+    InformerFactory,
+    InvalidResourceVersion,
+    Updated,
+    last_state,
+)
 from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
@@ -45,6 +52,15 @@ if TYPE_CHECKING:
     from controller.runtime.kind import Kind
     from controller.runtime.reconcile.controller import Controller
     from informers import Clock, InformerMetrics, Notification, Undecodable
+
+_RESTORED: Final = (
+    "The API server went back in time: its database was probably restored from a backup. This "
+    "process ends without having planned anything by that, and a new one reads everything anew"
+)
+_OPAQUE: Final = (
+    "This API server's resource versions are no numbers, so that nobody can tell whether what is "
+    "cached is older than what was written. Manta cannot work with it"
+)
 
 _log = structlog.stdlib.get_logger("manta.caches")
 
@@ -66,10 +82,6 @@ class Caches:
         on_watch: called with the resource and the namespace when a watch of primary objects begins.
         on_available: called with an optional resource that is installed later, once its objects can
             be read, and with one that is removed, once they cannot.
-        on_agreement: called when all caches follow a server that went back in time.
-
-    Attributes:
-        rewind: which caches do not yet; nothing is planned or written meanwhile.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -93,7 +105,6 @@ class Caches:
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
         on_watch: Callable[[Resource[Any], str], None] = lambda _resource, _namespace: None,
         on_available: Callable[[Resource[Any]], None] = lambda _resource: None,
-        on_agreement: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._expectations = expectations
@@ -103,19 +114,13 @@ class Caches:
         self._on_quarantine = on_quarantine
         self._on_watch = on_watch
         self._on_available = on_available
-        self._on_agreement = on_agreement
         self._factory = InformerFactory(
             self._open,
             clock=clock,
             rng=rng,
             metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
         )
-        self.rewind = Rewind(
-            lambda: self.caches, now=clock.time, on_begin=self._hold, on_end=self._resume
-        )
-        expectations.on_rewound = self.rewind.sign
-        self._held = asyncio.Event()
-        self._agreed = asyncio.Event()
+        expectations.on_rewound = self._relist
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
         self._namespaces = namespaces
@@ -152,18 +157,22 @@ class Caches:
         """Run all informers until stopped.
 
         Raises:
-            SyncTimeout: they were not complete in time, or did not follow a server that went back
-                in time; the message gives the cause.
+            SyncTimeout: they were not complete in time; the message gives the cause.
+            ServerUnusable: the server went back in time, or its revisions cannot be compared.
         """
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._factory.run()),
-                group.create_task(self._sync(ready)),
-                group.create_task(self._limit_holds()),
-            ]
-            await self._stopped.wait()
-            for task in tasks:
-                task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._factory.run()),
+                    group.create_task(self._sync(ready)),
+                ]
+                await self._stopped.wait()
+                for task in tasks:
+                    task.cancel()
+        except* HistoryChanged as errors:
+            raise ServerUnusable(f"{leaves(errors)[0]}. {_RESTORED}") from None
+        except* InvalidResourceVersion as errors:
+            raise ServerUnusable(f"{leaves(errors)[0]}. {_OPAQUE}") from None
 
     def stop(self) -> None:
         """Stop all informers."""
@@ -203,8 +212,6 @@ class Caches:
 
     def unready(self) -> str | None:
         """Return a sentence about why the caches are incomplete or stale, else None."""
-        if awaited := self.rewind.awaited:
-            return f"the server went back in time: {'; '.join(map(failing, awaited))}"
         oldest_unseen = self._expectations.statistics().oldest_unseen
         return unready(self.caches, oldest_unseen, self._clock.time())
 
@@ -282,7 +289,6 @@ class Caches:
             self._expectations.remove_caches(resource)
             for cache in caches:
                 self.caches.remove(cache)
-                self.rewind.forget(cache)
                 await self._factory.remove(_selection(cache.scope))
             self._optional[resource] = self._dispensable.pop(resource)
         _log.warning("resource.removed", resource=str(resource))
@@ -329,9 +335,6 @@ class Caches:
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
-        informer.on_reset(partial(self._expectations.observe_reset, resource))
-        informer.on_reset(lambda: self._on_reset(cache))
-        informer.on_advance(lambda _revision: self.rewind.advanced(cache))
         informer.on_error(cache.note_error)
         return cache
 
@@ -379,32 +382,11 @@ class Caches:
             if self._on_quarantine is not None:
                 self._on_quarantine(cache.scope.resource, odd)
 
-    def _on_reset(self, cache: Cache) -> None:
-        """List all others again: one database holds all resources."""
-        resource, revision = str(cache.scope.resource), cache.informer.resource_version
-        _log.warning("server.went_back", resource=resource, revision=revision)
-        self.rewind.sign(f"{resource} went back to {revision}", read=cache)
-
-    def _hold(self) -> None:
-        self._expectations.held = True
-        self._agreed.clear()
-        self._held.set()
-
-    def _resume(self) -> None:
-        self._expectations.held = False
-        self._held.clear()
-        self._agreed.set()
-        self._on_agreement()
-
-    async def _limit_holds(self) -> None:
-        """End the process if the caches do not follow in time: it then starts with new ones."""
-        while True:
-            await self._held.wait()
-            try:
-                async with asyncio.timeout(self._sync_timeout):
-                    await self._agreed.wait()
-            except TimeoutError:
-                raise SyncTimeout(explain(self.rewind.awaited, self._sync_timeout)) from None
+    def _relist(self, resource: Resource[Any], sign: str) -> None:
+        """List a resource at quorum: the server may have gone back in time (EXP-45)."""
+        for cache in self.caches:
+            if cache.scope.resource == resource:
+                cache.informer.relist(sign)
 
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:

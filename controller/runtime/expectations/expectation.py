@@ -91,8 +91,6 @@ class Expectation(Generic[T]):
         tried_at: revision of the stored object when that write was sent; empty if there was none.
         presumed_failed: a live read has found that such a change was not carried out, and the store
             still shows the same revision. The owner may repeat it without another live read.
-        before_reset: the server has gone back in time since `obj` was returned: its revision
-            cannot be compared.
         live_only: `obj` was found by a live read although the store has passed it: it is not in
             the watched selection, and only live reads show its later states.
         name_conflict: a create met an object of this name that belongs to another owner.
@@ -126,7 +124,6 @@ class Expectation(Generic[T]):
     unknown_failure: Failure | None = None
     tried_at: str = ""
     presumed_failed: bool = False
-    before_reset: bool = False
     live_only: bool = False
     name_conflict: bool = False
     absent: bool = False

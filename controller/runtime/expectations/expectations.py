@@ -9,10 +9,9 @@ The store itself satisfies an expectation: it shows the object at or past the re
 response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
 the next reconcile of the owner makes one live read (EXP-9, EXP-24): for an object whose revision
 the store has passed without showing it, for one that left the selector without having been seen
-terminating, for a change whose answer was lost, for an expectation older than 30 seconds, and for
-every expectation after the server's revisions went backwards (EXP-45). No expectation expires
-unchecked. Creates and deletes whose answers were lost are sent again, under the same name and uid
-(EXP-32, EXP-33).
+terminating, for a change whose answer was lost, and for an expectation older than 30 seconds. No
+expectation expires unchecked. Creates and deletes whose answers were lost are sent again, under the
+same name and uid (EXP-32, EXP-33).
 """
 
 from __future__ import annotations
@@ -61,9 +60,8 @@ class Expectations:
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
         enqueue: enqueues the key of an owner; set by the operator.
-        on_rewound: called with a sign that the server went back in time; set by the caches.
-        held: whether nothing may be planned or written, because the caches have yet to follow a
-            server that went back in time; set by the caches.
+        on_rewound: called with a resource and a sign that the server went back in time; set by the
+            caches.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
@@ -76,8 +74,7 @@ class Expectations:
             self._overlays, self._owners, now=now, wall=wall, hooks=self
         )
         self.enqueue: Callable[[Owner], None] = _ignore
-        self.on_rewound: Callable[[str], None] = _ignore
-        self.held = False
+        self.on_rewound: Callable[[Resource[Any], str], None] = _ignore
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -146,21 +143,6 @@ class Expectations:
         if expectation.warning:
             self._tracker.require_live_read(expectation)
         self._tracker.update(expectation)
-
-    def observe_reset(self, resource: Resource[Any]) -> None:
-        """Read every expected object live: the server's revisions went backwards (EXP-45)."""
-        overlay = self._overlays.get(resource)
-        overlay.epoch += 1
-        for state in self._owners.all():
-            state.revisions.pop(resource, None)
-            state.refuted.clear()
-        for expectation in list(overlay.expectations()):
-            if expectation.gone:
-                expectation.obj, expectation.deleted_uid, expectation.gone = None, "", False
-                self._tracker.update(expectation)
-            if not expectation.satisfied:
-                expectation.before_reset = True
-                self._tracker.require_live_read(expectation)
 
     # -- owners -------------------------------------------------------------------------------
 
@@ -464,7 +446,7 @@ class Expectations:
         if expectation.sent_at.is_contradicted_by(obj, new=created):
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
-            self.on_rewound(sign)
+            self.on_rewound(expectation.reference.resource, sign)
 
 
 def _is_change(write: Write | None) -> bool:

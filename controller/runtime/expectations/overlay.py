@@ -44,14 +44,12 @@ class Overlay(Generic[T]):
         corrections: reads in which an expectation replaced stale data of the cache.
         selective: a label selector filters the caches, so that an object may leave them without
             being deleted.
-        epoch: how often the server's revisions have gone backwards.
     """
 
     def __init__(self, resource: Resource[T]) -> None:
         self.resource = resource
         self.corrections = 0
         self.selective = False
-        self.epoch = 0
         self._caches: dict[str, Lister[T]] = {}
         self._quarantined: list[Mapping[str, Undecodable]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}

@@ -120,16 +120,11 @@ class OverlayReader:
         return self._overlays.get(resource).by_index(index, value)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Return the newest revision observed, of the store or of a response; no value ever recurs.
-
-        After the server's revisions went backwards, the number of such resets precedes it.
-        """
-        overlay = self._overlays.get(resource)
+        """Return the newest revision observed, of the store or of a response; none ever recurs."""
         state = self._owners.get(owner_uid)
-        newest = overlay.cache_of(state.namespace if state else "").resource_version
-        if state is not None:
-            newest = state.observe_revision(resource, newest)
-        return f"{overlay.epoch}.{newest}" if overlay.epoch else newest
+        cache = self._overlays.get(resource).cache_of(state.namespace if state else "")
+        newest = cache.resource_version
+        return newest if state is None else state.observe_revision(resource, newest)
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         """Return this owner's scopes with an unanswered write or a blocking warning.

@@ -177,8 +177,7 @@ class ExpectationTracker:
     def set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
         """Show `obj` in place of the stored object until the store has caught up."""
         self.observe_owner_revision(expectation, obj)
-        known, expectation.before_reset = not expectation.before_reset, False
-        if known and expectation.obj is not None and is_newer(expectation.obj, obj):
+        if expectation.obj is not None and is_newer(expectation.obj, obj):
             return
         expectation.obj = obj
         reference = expectation.reference
@@ -219,8 +218,6 @@ class ExpectationTracker:
 
     def apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """Apply the result of a live read to the expectation."""
-        if expectation.before_reset:
-            expectation.obj = None
         if obj is None:
             self._apply_absence(expectation)
         else:
@@ -275,7 +272,7 @@ class ExpectationTracker:
             expectation.deleted_uid, expectation.gone = "", False
         owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
         expectation.name_conflict = expectation.name_conflict and not owned
-        expectation.obj = None  # the live read wins, also after the revisions went backwards
+        expectation.obj = None  # the live read wins
         self.set_object(expectation, obj)
         expectation.live_only = self._passed_unseen(expectation, obj)
 

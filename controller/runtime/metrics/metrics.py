@@ -60,11 +60,6 @@ class RuntimeMetrics:
         self._register_reconciles(registry)
         self._register_plans(registry)
         self._register_loop(registry)
-        self._rewound = Gauge(
-            "manta_rewound_caches",
-            "Caches still to be read after the server went back in time; above 0, all plans wait",
-            registry=registry,
-        )
         build = Info("manta_build", "Version of Manta and of Python", registry=registry)
         build.info({"version": version, "python": sys.version.split()[0]})
 
@@ -167,10 +162,6 @@ class RuntimeMetrics:
             ("generation",),
             buckets=PAUSE_BUCKETS,
         )
-
-    def observe_rewind(self, awaited: Callable[[], int]) -> None:
-        """Read at each scrape how many caches do not follow a server that went back in time."""
-        self._rewound.set_function(awaited)
 
     def controller(self, name: str, workers: int) -> ControllerMetrics:
         """Return metrics of one controller; its series exist from now on, at 0."""

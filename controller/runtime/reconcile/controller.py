@@ -147,7 +147,6 @@ class Controller(Generic[Observation]):
         self._on_edit = on_edit
         self._errors: dict[str, str] = {}
         self._generations: dict[str, int] = {}
-        self._held: dict[str, int] = {}
         self._external_source = kind.external_source
         if self._external_source is not None:
             self._external_source.start(self.enqueue)
@@ -166,12 +165,6 @@ class Controller(Generic[Observation]):
         self._executor.forget_pruned_fields()
         for key in keys:
             self.queue.add(key, priority=LOW_PRIORITY)
-
-    def resume(self) -> None:
-        """Reconcile the keys that were held, with their priorities."""
-        held, self._held = self._held, {}
-        for key, priority in held.items():
-            self.queue.add(key, priority=priority)
 
     def snapshot(self, limit: int) -> ControllerSnapshot:
         """Return the numbers and at most `limit` keys of each sort."""
@@ -195,10 +188,7 @@ class Controller(Generic[Observation]):
         self.queue.close()
 
     async def _process_key(self, key: str) -> None:
-        """Reconcile a key once, unless it is held until all caches agree (EXP-45)."""
-        if self._expectations.held:
-            self._held[key] = self.queue.priority_of(key)
-            return
+        """Reconcile a key once."""
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()

@@ -139,8 +139,6 @@ class Writer:
             return WriteResult(
                 write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
             )
-        if self._expectations.held:  # its plan precedes the sign that the server went back in time
-            return WriteResult(write, WriteOutcome.CONFLICT)
         client = self._client.for_flow(owner.uid, _silence_of(write, on_silence))
         return await self._perform_recorded(client, owner, write, repetition=repetition)
 

@@ -106,7 +106,14 @@ def definition_without(resource: Resource[Any], field: str) -> Course:
 async def restored_database(sick: Tenant) -> AsyncIterator[None]:
     """A backup that is older than the tenant's objects is put back a minute after them."""
     backup = Backup(sick.server)
-    restoring = asyncio.get_running_loop().call_later(60, backup.restore)
+
+    async def restore() -> None:
+        await asyncio.sleep(60)
+        backup.restore()
+        await sick.street.operator.task
+        await sick.street.restart_operator()  # as a kubelet does
+
+    restoring = asyncio.create_task(restore())
     yield
     restoring.cancel()
 

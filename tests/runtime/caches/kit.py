@@ -87,7 +87,6 @@ class CacheWorld:
             rng=random.Random(1),
             on_synced=lambda: self.said.append("synced"),
             on_quarantine=lambda resource, odd: self.odd.append((resource, odd)),
-            on_agreement=lambda: self.said.append("agreed"),
             on_watch=lambda *watched: self.watched.append(watched),
             **settings,
         )

@@ -15,12 +15,12 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.watches import ASK, is_available
-from controller.runtime.errors import SyncTimeout
+from controller.runtime.errors import ServerUnusable, SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import Owned, References
 from controller.runtime.plan import Create, Delete, Target
-from informers.objects import Replaced
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
+from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
 from workqueue import LOW_PRIORITY
@@ -517,121 +517,32 @@ async def test_EXP22_a_revision_that_is_passed_in_silence_is_asked_about(
         assert world.questions(owner) == ["outside"]
 
 
-async def test_EXP45_when_one_cache_goes_back_in_time_all_others_are_listed_again(
+async def test_EXP45_a_list_of_another_history_ends_the_process_before_it_is_published(
     world: CacheWorld,
 ):
-    for name in "ab":
-        await world.child(name)
+    await world.child("a")
+    backup = Backup(world.server)
     world.build([kind()])
-    async with world.running():
-        await world.widget("f")
-        await asyncio.sleep(1)
-        before = {cache.scope.name: relists(cache) for cache in world.caches.caches}
-        assert before == {"widgets.test.dev": {}, "configmaps": {}}
-        with capture_logs() as logs:
-            world.cache(WIDGETS).informer.replace(Replaced([], (), "1", reset=True))
-        assert logs == [
-            {
-                "event": "server.went_back",
-                "resource": "widgets.test.dev",
-                "revision": "1",
-                "log_level": "warning",
-            },
-            {
-                "event": "plans.held",
-                "sign": "widgets.test.dev went back to 1",
-                "caches": ["configmaps (widget)"],
-                "log_level": "warning",
-            },
-        ]
-        assert world.expectations.held
-        assert world.caches.unready() == (
-            "the server went back in time: "
-            "cannot list configmaps in all namespaces (widget) yet: no answer so far"
-        )
-        with capture_logs() as logs:
-            await asyncio.sleep(5)
-        assert logs == [{"event": "plans.resumed", "seconds": 0.0, "log_level": "info"}]
-        assert relists(world.cache(CONFIG_MAPS)) == {"rewound": 1}
-        assert world.expectations.reader.revision(WIDGETS, "").startswith("1.")
-        assert not world.expectations.reader.revision(CONFIG_MAPS, "").startswith("1.")
-        assert world.said[2:] == ["agreed"]
-        assert not world.expectations.held
-        assert world.caches.unready() is None
-
-
-def relists(cache: Any) -> dict[str, int]:
-    return dict(cache.informer.statistics().relists)
-
-
-async def test_EXP45_a_sign_from_an_answer_holds_all_until_each_is_read(world: CacheWorld):
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [slow("configmaps", 20.0)]
-        with capture_logs():
-            world.expectations.on_rewound("a sign")
-            await asyncio.sleep(10)
-            world.expectations.on_rewound("an answer to a request that was sent before")
-            assert world.expectations.held
-            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
-            await asyncio.sleep(11)
-        assert not world.expectations.held
-        assert relists(world.cache(WIDGETS)) == relists(world.cache(CONFIG_MAPS)) == {"rewound": 1}
-
-
-async def test_EXP45_a_second_restore_begins_anew(world: CacheWorld):
-    world.build([kind()])
-    async with world.running():
-        with capture_logs() as logs:
-            world.expectations.on_rewound("a sign")
-            await asyncio.sleep(0.5)
-            world.transport.rules = [slow("configmaps", 20.0)]
-            world.cache(WIDGETS).informer.replace(Replaced([], (), "1", reset=True))
-            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
-            await asyncio.sleep(10)
-            world.cache(WIDGETS).informer.replace(Replaced([], (), "0", reset=True))
-            await asyncio.sleep(35)
-        assert not world.expectations.held
-        assert [each["event"] for each in logs].count("plans.held") == 2
-
-
-async def test_EXP45_a_list_that_began_before_the_sign_does_not_count(world: CacheWorld):
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [slow("configmaps", 10.0)]
-        with capture_logs():
-            world.cache(CONFIG_MAPS).informer.relist("an earlier sign")
-            await asyncio.sleep(5)
-            world.expectations.on_rewound("a sign")
-            await asyncio.sleep(7)
-            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
-            await asyncio.sleep(10)
-        assert not world.expectations.held
-
-
-async def test_EXP45_caches_that_cannot_be_read_in_time_end_the_process(world: CacheWorld):
-    """It starts again with empty ones, or says why it cannot."""
-    world.build([kind()], sync_timeout=30.0)
     task = asyncio.create_task(world.run())
     await asyncio.sleep(1)
-    world.transport.rules = [refused("configmaps")]
-    began = world.loop.time()
-    world.expectations.on_rewound("a sign")
-    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
+    await world.child("b")
+    await asyncio.sleep(1)
+    backup.restore()
+    world.expectations.on_rewound(CONFIG_MAPS, "a sign")
+    await asyncio.sleep(1)
+    with pytest.raises(ServerUnusable, match="database was probably restored") as raised:
         await task
-    assert world.loop.time() - began == 30
-    assert str(raised.value.exceptions[0]) == WORDS
+    assert str(raised.value).startswith("configmaps in all namespaces (widget) went back from ")
+    assert world.expectations.reader.get(CONFIG_MAPS, "default/b") is not None
 
 
-async def test_EXP45_holds_that_end_in_time_do_not_add_up(world: CacheWorld):
-    world.build([kind()], sync_timeout=30.0)
+async def test_EXP45_a_sign_leads_to_a_list_of_its_resource_at_quorum(world: CacheWorld):
+    world.build([kind()])
     async with world.running():
-        world.transport.rules = [slow("configmaps", 20.0)]
-        for _ in range(3):
-            with capture_logs():
-                world.expectations.on_rewound("a sign")
-                await asyncio.sleep(21)
-            assert not world.expectations.held
+        world.expectations.on_rewound(CONFIG_MAPS, "a sign")
+        await asyncio.sleep(5)
+        assert world.cache(CONFIG_MAPS).informer.statistics().relists == {"rewound": 1}
+        assert world.cache(WIDGETS).informer.statistics().relists == {}
 
 
 # -- start and confirmation -----------------------------------------------------------------------

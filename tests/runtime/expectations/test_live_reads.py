@@ -93,7 +93,7 @@ def test_all_controllers_that_have_the_owner_are_woken():
 def test_EXP45_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int):
     book = Book()
     signs: list[str] = []
-    book.expectations.on_rewound = signs.append
+    book.expectations.on_rewound = lambda _resource, sign: signs.append(sign)
     book.show(child("a", 50))
     book.bookmark(100)
     book.expectations.expect(OWNER, patch("a"))
@@ -108,7 +108,7 @@ def test_EXP45_what_the_store_held_itself_is_no_sign_of_an_older_server(revision
 def test_EXP45_what_existed_already_is_no_sign_of_an_older_server():
     book = Book(revision="100")
     signs: list[str] = []
-    book.expectations.on_rewound = signs.append
+    book.expectations.on_rewound = lambda _resource, sign: signs.append(sign)
     book.expectations.expect(OWNER, create("a"))
     book.expectations.confirm(OWNER, create("a"), child("a", 90))
     assert signs == []
@@ -252,12 +252,6 @@ def test_after_a_success_the_next_change_is_read_live():
     assert lose(book, patch("a"))
 
 
-def test_EXP45_after_a_reset_a_revision_says_nothing():
-    book = refuted(patch("a"))
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert lose(book, patch("a"))
-
-
 def test_a_change_that_was_cut_off_is_read_live():
     book = refuted(patch("a"))
     assert lose(book, patch("a"), told=False)
@@ -323,13 +317,6 @@ def test_a_deletion_of_unknown_outcome_is_sent_again_anyway():
     assert not is_repeated(OWNER, patch("a"))
     book.expectations.mark_unknown(OWNER, patch("a"))
     assert not is_repeated(OWNER, delete("a")), "that will be read live"
-
-
-def test_EXP45_nothing_is_presumed_after_a_reset():
-    book = refuted(patch("a"))
-    lose(book, patch("a"))
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert book.expectations.reader.pending_scopes(OWNER.uid)
 
 
 def test_a_precondition_that_failed_although_nothing_has_changed_refutes_a_change():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.kube.objects import ObjectMeta
-from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.kube.resources import PODS, SERVICES
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Unreadable
 from informers import Store, Undecodable
@@ -149,14 +149,3 @@ def test_what_is_known_to_have_gone_is_not_believed_to_a_cache_that_shows_it_lat
     book.remove(made, 20)
     assert book.names() == []
     assert book.entries == 0
-
-
-def test_after_a_reset_of_the_server_what_had_gone_is_not_waited_for():
-    book = Book()
-    made = book.make(revision=10)
-    write = delete()
-    book.expectations.expect(OWNER, write)
-    book.expectations.confirm_gone(OWNER, write, made.metadata.uid)
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert book.entries == 0
-    assert book.expectations.statistics().resolved_by == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.plan import Create, Target
 from informers import Store
-from tests.runtime.kit import OWNER, Book, child, create, delete, patch
+from tests.runtime.kit import OWNER, Book, child, patch
 
 
 def test_EXP24_what_leaves_the_selection_while_it_is_written_is_kept():
@@ -34,42 +34,6 @@ def test_EXP21_the_end_of_a_terminating_object_counts_whatever_was_returned_sinc
     book.store.remove("default/a", "5")
     book.expectations.observe_delete(CONFIG_MAPS, child("a", 2, terminating=True))
     assert book.names() == []
-
-
-def test_EXP45_resets_are_counted_and_forget_what_was_observed():
-    book = Book(revision="100")
-    reads = book.expectations.reader
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "1.100"
-    book.store.replace([], "20")
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "2.20"
-
-
-def test_EXP45_what_is_created_between_two_resets_is_shown_after_the_second():
-    book = Book()
-    book.make("a", 10)
-    deletion, creation = delete("a"), create("a")
-    book.expectations.expect(OWNER, deletion)
-    book.expectations.confirm_gone(OWNER, deletion, deletion.uid)
-    book.expectations.expect(OWNER, creation)
-    book.expectations.observe_reset(CONFIG_MAPS)
-    book.expectations.confirm(OWNER, creation, child("a", 12))
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert book.names() == ["a"]
-
-
-def test_EXP45_what_was_created_after_a_deletion_that_the_store_has_shown_stays_in_a_reset():
-    book = Book()
-    book.show(child("a", 2))
-    deletion, creation = delete("a"), create("a")
-    book.expectations.expect(OWNER, deletion)
-    book.expectations.confirm_gone(OWNER, deletion, deletion.uid)
-    book.expectations.expect(OWNER, creation)
-    book.remove(child("a", 2, terminating=True), 5)
-    book.expectations.confirm(OWNER, creation, child("a", 12, uid="another"))
-    book.expectations.observe_reset(CONFIG_MAPS)
-    assert book.names() == ["a"]
 
 
 def test_a_deletion_is_answered_with_the_deleted_object():

@@ -251,32 +251,6 @@ def test_EXP29_what_two_owners_expect_stays_for_the_one_that_is_left():
     assert book.entries == 0
 
 
-def test_EXP45_after_a_reset_any_revision_of_the_same_object_is_believed():
-    book = Book(revision="1000")
-    book.make("a", 1010)
-    book.store.replace([], "20")
-    book.expectations.observe_reset(CONFIG_MAPS)
-    book.expectations.confirm(OWNER, patch("a"), child("a", 15))
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "15"
-    book.expectations.confirm(OWNER, patch("a"), child("a", 14))
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "15", "from then on revisions count again"
-
-
-def test_EXP45_after_a_reset_an_object_that_was_restored_is_shown_as_it_was_read():
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a")
-    book.answer("a", child("a", 10))
-    book.expectations.observe_reset(CONFIG_MAPS)
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "10"
-
-
 def test_nothing_is_kept_of_what_the_store_shows():
     book = Book()
     book.make("a", 10)

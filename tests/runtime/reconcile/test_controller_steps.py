@@ -115,7 +115,6 @@ class Bench:
             by_index=lambda _resource, _index, uid: self.children if uid == "uid-f" else [],
         )
         self.expectations = Notes(overdue_failures=("overdue",))
-        self.expectations.held = False  # type: ignore[attr-defined]
         self.expectations.reader = self.reader  # type: ignore[attr-defined]
         parts: Any = {
             "expectations": self.expectations,
@@ -195,16 +194,6 @@ class Bench:
         name = "controller_runtime_reconcile_total"
         values = {each: self.value(name, result=each) for each in results}
         return {each: value for each, value in values.items() if value}
-
-
-async def test_EXP45_nothing_is_planned_until_all_caches_agree_and_then_with_its_priority():
-    bench = Bench()
-    bench.expectations.held = True  # type: ignore[attr-defined]
-    await bench.controller._process_key(KEY)
-    assert (bench.planned, bench.executions, bench.queue.changes) == ([], [], [])
-    for _ in range(2):
-        bench.controller.resume()
-    assert bench.queue.changes == [("add", KEY, {"priority": -3})]
 
 
 async def test_CTL7_the_line_of_a_reconcile_has_these_fields():

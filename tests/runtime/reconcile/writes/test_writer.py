@@ -83,14 +83,6 @@ async def test_without_a_fence_this_process_leads():
     assert result.outcome is WriteOutcome.DONE
 
 
-async def test_EXP45_nothing_is_sent_while_caches_disagree():
-    desk = Desk()
-    desk.expectations.held = True
-    for write in (CREATE, DELETE, *CHANGES):
-        assert await desk.perform(write) == WriteResult(write, WriteOutcome.CONFLICT)
-    assert (desk.client.requests, desk.expectations.told) == ([], [])
-
-
 async def test_a_secret_is_merged_into_the_request_alone():
     desk, write = Desk(OBJ), replace(CREATE, secret=lambda: {"stringData": {"token": "t"}})
     await desk.perform(write)
