@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import dig, parse
+from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import service_problem
 from controller.ray.api import labels
@@ -52,7 +52,8 @@ def read_upgrade(service: RayService, gates: FeatureGates) -> RayServiceSpec | N
 
     The rest of the result is empty. None if these fields are invalid, too.
     """
-    needed = {name: service.spec[name] for name in _OF_UPGRADES if name in service.spec}
+    stored = mapping(service.spec)  # which may be null in an object of long ago
+    needed = {name: stored[name] for name in _OF_UPGRADES if name in stored}
     try:
         spec = parse({"rayClusterConfig": _ANY_CLUSTER, **needed}, RayServiceSpec)
     except msgspec.ValidationError:
