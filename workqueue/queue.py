@@ -41,7 +41,7 @@ lets keys of priority 0 pass for five minutes, then none. Inside one priority it
 first served.
 
 **Begun work** (WQ-35): all this holds inside each of two bands. Keys whose work has begun, and
-whose priority is not negative, come before the rest, which has each fourth turn (see `bands.py`).
+whose priority is not negative, come before the rest, which has each fourth turn (see `heaps.py`).
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # Names the features of a RayCluster that this version of Manta does not implement yet.
 #
 # Such fields are accepted and named in a condition, so that users learn of them. Fields that
-# protect the cluster are refused instead (`validation/protection.py`).
+# protect the cluster are refused instead (`validation/options.py`).
 
 _SCHEDULER_LABELS: Final = (
     "ray.io/gang-scheduling-enabled",

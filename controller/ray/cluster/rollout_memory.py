@@ -151,7 +151,7 @@ def not_kept(why: str) -> Note:
     return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")
 
 
-# The state of a rolling update at one moment, as a value: `decision.py` makes it.
+# The state of a rolling update at one moment, as a value: `rolling.py` makes it.
 
 OUTDATED: Final = "it was created from an older template and is being replaced"
 DRAINED: Final = "it was draining"

@@ -214,7 +214,7 @@ def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class RollingStrategy(NoUpgrade):
-    """Replaces outdated pods by the usual creates and deletes, as `decision.py` decides."""
+    """Replaces outdated pods by the usual creates and deletes, as `rolling.py` decides."""
 
     reason: str = "UpgradeStrategyRollingUpdate"
     outlook: str = "the condition Upgrading says how they are replaced"

@@ -86,6 +86,17 @@ def test_nobody_asks_about_what_another_owner_has_written():
     assert asked(book, other) == (["a"], [])
 
 
+def test_the_write_of_an_owner_that_is_gone_is_read_by_the_one_that_is_left():
+    other = replace(OWNER, uid="uid-other", key="default/g")
+    book = lost(patch("a"))
+    book.owned_by(other)
+    book.sent(delete("a"), other)
+    book.lost(delete("a"), other)
+    assert asked(book) == ([], []), "who wrote last finds out"
+    book.gone(other)
+    assert asked(book) == ([], ["a"])
+
+
 def test_the_owner_is_woken_when_the_next_read_is_due():
     book = Book()
     book.make("a", 10)

@@ -1,4 +1,4 @@
-"""What a rolling update decides: each guard of `decision.py` holds something, or lets it go."""
+"""What a rolling update decides: each guard of `rolling.py` holds something, or lets it go."""
 
 from __future__ import annotations
 
