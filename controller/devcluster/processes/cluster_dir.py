@@ -145,8 +145,8 @@ class ClusterDir:
             return
         _clean(self.root)
         os.close(self._alive)
+        self._owner.close()  # before waiting: the reaper takes this lock if the folder is still there
         self.reaper.wait()
-        self._owner.close()
         self._claim.close()
 
 
@@ -180,15 +180,19 @@ def clean_up(base: Path) -> list[Leftover]:
     return [leftover for leftover in found if leftover is not None]
 
 
-def clean_up_one(root: Path) -> Leftover | None:
-    """Remove the remains of a cluster if it is dead and no other process does so."""
+def clean_up_one(root: Path, *, wait: bool = False) -> Leftover | None:
+    """Remove the remains of a cluster if it is dead and no other process does so.
+
+    With `wait`, the caller knows that the cluster dies: the kernel closes the files of a killed
+    process one after the other, and may come to the lock last.
+    """
     try:
         file = (root / _OWNER).open("r+")
     except OSError:
         return None  # being created, or no cluster, or removed
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             return None  # it lives
         return _clean(root)

@@ -36,7 +36,7 @@ def reap(folder: str) -> int:
     wait_for_end(lifeline)
     from controller.devcluster.processes.cluster_dir import clean_up_one  # noqa: PLC0415 - large
 
-    clean_up_one(Path(folder))
+    clean_up_one(Path(folder), wait=True)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from controller.devcluster.processes.cluster_dir import (
     ClusterDir,
     clean_up,
     started_at,
+    supervisor_command,
     tagged_processes,
 )
 from controller.devcluster.processes.isolation.selection import (
@@ -151,6 +153,24 @@ async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
     assert f"manta-{root.name}" not in networks()
     assert not exists(f"/dev/shm/manta-{root.name}")
     assert list(tagged_processes(f"{root}/")) == []
+
+
+async def test_a_reaper_waits_for_a_lock_that_ends_after_the_lifeline(base):
+    root = base / "abcd"
+    root.mkdir()
+    os.mkfifo(root / "alive")
+    alive = os.open(root / "alive", os.O_RDWR | os.O_CLOEXEC)
+    with (root / "owner").open("w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        reaper = await asyncio.create_subprocess_exec(*supervisor_command("reap", str(root)))
+        await asyncio.sleep(0.3)
+        os.close(alive)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await reaper.wait()
+        assert exists(root)
+    assert await reaper.wait() == 0
+    assert contents(base) == []
 
 
 async def test_processes_are_known_by_their_mark_even_without_a_supervisor(base):
