@@ -145,7 +145,7 @@ class ClusterDir:
             return
         _clean(self.root)
         os.close(self._alive)
-        self._owner.close()  # before waiting: the reaper takes this lock if the folder is still there
+        self._owner.close()  # before waiting: the reaper takes its lock if the folder is there
         self.reaper.wait()
         self._claim.close()
 
