@@ -51,7 +51,7 @@ test: $(VENV)/.dev
 # Real Ray has the machine to itself: it needs all of it, and fails its probes when it starves.
 # pytest ends with 5 where it has nothing to run.
 WITH_RAY = tests/e2e/ray
-EACH     = --timeout 180 $(if $(REST),-m 'slow and not rare') $(ARGS)
+EACH     = $(if $(REST),-m 'slow and not rare') $(ARGS)
 
 test-all: $(VENV)/.dev
 	failed=0; \

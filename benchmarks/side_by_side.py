@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from benchmarks.planes import real_plane
 from benchmarks.processes import measured
 from controller.ray.api import RAYCLUSTERS
-from tests.lab.control_plane import control_plane, free_ports
+from tests.lab.control_plane import control_plane
 from tests.lab.programs import why_missing
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence

@@ -25,7 +25,8 @@ from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.chart.helm import CHART, ROOT
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS
 from tests.chart.running_prometheus import leave_a_lease, prometheus
-from tests.e2e.processes import free_port, manta, until, write_kubeconfig
+from tests.e2e.processes import manta, until, write_kubeconfig
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import yaml
 from controller.command.run.election import LEASE_NAME
 from controller.runtime.leaderelection.lock import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups
-from tests.e2e.processes import free_port
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Prometheus:
         """What it answers; None as long as it does not."""
         url = f"{self._url}{path}?{urllib.parse.urlencode(arguments)}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return json.load(answer)["data"]
         except OSError:
             return None

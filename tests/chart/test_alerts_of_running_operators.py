@@ -29,13 +29,14 @@ from tests.chart.prometheus import (
     needs_promtool,
 )
 from tests.chart.running_prometheus import prometheus
-from tests.e2e.processes import Process, free_port, manta, manta_dev, needs_kubectl
+from tests.e2e.processes import Process, manta, manta_dev, needs_kubectl
 from tests.e2e.processes import until as reached
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -272,7 +273,7 @@ def test_faults_fire_their_alerts_and_the_runbooks_show_the_faults(site: Site):
 
 def complaints_of_promtool(port: int) -> str:
     """What promtool finds wrong with the metrics that are served."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         served = answer.read()
     done = subprocess.run(
         [str(PROMTOOL), "check", "metrics"], input=served, capture_output=True, check=False
@@ -324,7 +325,7 @@ def break_upgrades(site: Site) -> None:
         )
         return states == (1, "ready")
 
-    reached(are_ready, seconds=90, why=site.operators[WORKS].text)
+    reached(are_ready, why=site.operators[WORKS].text)
     never = {"annotations": {"sim.manta.dev/outcome": "never-ready"}}
     fleet["spec"]["template"]["spec"]["headGroupSpec"]["template"]["metadata"] = never
     cluster["spec"]["workerGroupSpecs"][0]["template"]["metadata"] = never

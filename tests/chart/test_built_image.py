@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import re
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -20,6 +19,7 @@ from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.chart.dockerfile import ROOT, build, images_can_be_built
 from tests.integration.deployed import site
 from tests.integration.harness import example_cluster
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,9 +110,7 @@ async def test_it_serves_a_cluster_as_an_unknown_user_who_can_write_nowhere(
         kubeconfig = image.root / "tmp" / "kubeconfig"
         kubeconfig.write_text(at.kubeconfig)
         kubeconfig.chmod(0o644)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            health = f"127.0.0.1:{free.getsockname()[1]}"
+        health = f"127.0.0.1:{free_port()}"
         command = image.command(
             *image.entrypoint,
             *("run", "--kubeconfig=/tmp/kubeconfig", "--metrics-address="),
@@ -134,7 +132,7 @@ async def test_it_serves_a_cluster_as_an_unknown_user_who_can_write_nowhere(
                     await asyncio.sleep(0.2)
             assert user_of(operator) == "65532"
             operator.terminate()
-            assert await asyncio.to_thread(operator.wait, 30) == 0, log.read_text()
+            assert await asyncio.to_thread(operator.wait, 90) == 0, log.read_text()
             assert "Traceback" not in log.read_text()
         finally:
             if operator.poll() is None:
@@ -155,7 +153,7 @@ async def is_served(at: Site, namespace: str) -> bool:
 async def answers(health: str) -> bool:
     def ask() -> bool:
         try:
-            with urllib.request.urlopen(f"http://{health}/readyz", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://{health}/readyz", timeout=30) as answer:
                 return answer.status == 200
         except (urllib.error.URLError, OSError):
             return False

@@ -24,7 +24,8 @@ from tests.chart.prometheus import (
     unknown_in,
 )
 from tests.chart.running_prometheus import leave_a_lease, prometheus
-from tests.e2e.processes import free_port, manta, until, write_kubeconfig
+from tests.e2e.processes import manta, until, write_kubeconfig
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ def test_grafanas_sidecar_finds_the_dashboard():
 
 @pytest.mark.slow
 @needs_prometheus
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 async def test_prometheus_knows_what_the_dashboard_and_the_alerts_ask_for(tmp_path: Path):
     port, kubeconfig = free_port(), tmp_path / "kubeconfig"
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)
@@ -113,7 +114,7 @@ async def test_prometheus_knows_what_the_dashboard_and_the_alerts_ask_for(tmp_pa
                 until, lambda: found.ask("query", query="informer_synced"), why=operator.text
             )
             await cluster.client("user").create(RAYCLUSTERS, "default", manifest)
-            await asyncio.to_thread(until, found.has_scraped, seconds=60, why=operator.text)
+            await asyncio.to_thread(until, found.has_scraped, why=operator.text)
             rules = await asyncio.to_thread(until, found.evaluated)
             shown = {
                 title: await asyncio.to_thread(lambda t=title: [found.query(q) for q in queries(t)])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = {"controller/devcluster", "controller/command/development"}
@@ -38,7 +39,7 @@ def manta(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
 
@@ -70,8 +71,7 @@ def test_development_commands_say_what_they_need(tree, command):
 @pytest.fixture
 def unreachable(tmp_path) -> str:
     """A kubeconfig of an API server that refuses connections."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         f"""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ALONE = ("unshare", "--map-root-user", "--pid", "--fork", "--kill-child")
-READY = "import time; print('ready', flush=True); time.sleep(50)"
+READY = "import time; print('ready', flush=True); time.sleep(100)"
 
 
 def namespaces_work() -> bool:
@@ -31,7 +31,7 @@ def test_the_first_process_of_a_container_can_be_ended_while_it_loads_its_module
             assert outer.stdout.readline() == b"ready\n"
             children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
             os.kill(int(children), signal.SIGTERM)
-            assert outer.wait(10) == 128 + signal.SIGTERM
+            assert outer.wait(60) == 128 + signal.SIGTERM
         finally:
             outer.kill()
 

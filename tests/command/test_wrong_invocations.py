@@ -22,6 +22,7 @@ from controller.kube.errors import (
     Status,
     Unauthorized,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,12 +78,6 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
         return resolve(host, *arguments, **options)
 
     return addresses
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.mark.real_time

@@ -77,7 +77,7 @@ class Client:
         await self._until(lambda: bool(self.data.get(stream)))
 
     async def _until(self, reached: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not reached():
                 self.changed.clear()
                 await self.changed.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -43,7 +42,7 @@ class Process:
     def text(self) -> str:
         return self.out.read_text() + self.err.read_text()
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = 90.0) -> int:
         return self.popen.wait(seconds)
 
 
@@ -68,7 +67,7 @@ def manta(folder: Path, *arguments: str, name: str = "manta", **env: str) -> Ite
 
 
 def manta_once(
-    *arguments: str, seconds: float = 60.0, **env: str
+    *arguments: str, seconds: float = 90.0, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `manta ARGUMENTS` to its end."""
     return subprocess.run(
@@ -82,14 +81,8 @@ def manta_once(
     )
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def until(
-    reached: Callable[[], Any], *, seconds: float = 30.0, why: Callable[[], str] = str
+    reached: Callable[[], Any], *, seconds: float = 90.0, why: Callable[[], str] = str
 ) -> Any:
     """Wait for a condition in the world outside, with a deadline."""
     deadline = time.monotonic() + seconds
@@ -106,7 +99,7 @@ class Kubectl:
 
     kubeconfig: Path
     environment: dict[str, str] = field(default_factory=dict)
-    patience: float = 60.0
+    patience: float = 90.0
 
     def with_environment(self, **variables: str) -> Kubectl:
         return replace(self, environment=variables)
@@ -159,7 +152,6 @@ def manta_dev(folder: Path, *arguments: str) -> Iterator[tuple[Process, Kubectl]
     with manta(folder, "dev", "--kubeconfig", str(kubeconfig), *arguments, name="dev") as process:
         until(
             lambda: kubeconfig.exists() and "kubectl get" in process.out.read_text(),
-            seconds=90,
             why=process.text,
         )
         yield process, Kubectl(kubeconfig)

@@ -19,13 +19,13 @@ from tests.e2e.processes import (
     ROOT,
     Kubectl,
     Process,
-    free_port,
     manta,
     manta_dev,
     manta_once,
     needs_kubectl,
     until,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def on_loopback(port: int) -> str:
 @needs_kubectl
 def test_nothing_listens_unless_a_port_is_given(cluster: Kubectl, tmp_path: Path):
     with manta(tmp_path, *arguments(cluster), name="run") as operator:
-        until(lambda: has_started(operator), seconds=90, why=operator.text)
+        until(lambda: has_started(operator), why=operator.text)
         assert addresses(operator) == set()
 
 
@@ -89,10 +89,10 @@ def test_the_page_is_served_on_the_loopback_interface_and_without_secrets(
     port = free_port()
     cluster("apply", "-f", "-", stdin=with_secrets())
     with manta(tmp_path, *arguments(cluster, f"--debug-port={port}"), name="run") as operator:
-        until(lambda: has_started(operator), seconds=90, why=operator.text)
+        until(lambda: has_started(operator), why=operator.text)
         assert addresses(operator) == {on_loopback(port)}
 
-        page = until(lambda: served(port, "example"), seconds=60, why=operator.text)
+        page = until(lambda: served(port, "example"), why=operator.text)
         names = [each.name for each in page.controllers.items]
         assert "raycluster-controller" in names
         pods = next(each for each in page.informers.items if each.resource == "pods")
@@ -126,8 +126,8 @@ def test_an_object_in_back_off_is_shown_with_its_cause_and_not_its_values(
     cluster("-n", "limited", "create", "quota", "none", "--hard=pods=0")
     cluster("-n", "limited", "apply", "-f", "-", stdin=with_secrets())
     with manta(tmp_path, *arguments(cluster, f"--debug-port={port}"), name="run") as operator:
-        until(lambda: has_started(operator), seconds=90, why=operator.text)
-        failing = until(lambda: backing_off(port), seconds=60, why=operator.text)
+        until(lambda: has_started(operator), why=operator.text)
+        failing = until(lambda: backing_off(port), why=operator.text)
         assert failing.key == "limited/example"
         assert failing.failures >= 1
         assert "exceeded quota" in failing.cause
@@ -139,7 +139,7 @@ def test_an_object_in_back_off_is_shown_with_its_cause_and_not_its_values(
 @needs_kubectl
 def test_signals_change_the_level_of_the_log(cluster: Kubectl, tmp_path: Path):
     with manta(tmp_path, *arguments(cluster), name="run") as operator:
-        until(lambda: has_started(operator), seconds=90, why=operator.text)
+        until(lambda: has_started(operator), why=operator.text)
         told: list[tuple[str, str]] = []
         for number, before, after in (
             (signal.SIGUSR1, "info", "debug"),
@@ -164,7 +164,7 @@ def test_the_command_of_the_manual_changes_the_level_of_the_log(cluster: Kubectl
     )
     _, _, in_the_pod = line.partition(" -- ")
     with manta(tmp_path, *arguments(cluster), name="run") as operator:
-        until(lambda: has_started(operator), seconds=90, why=operator.text)
+        until(lambda: has_started(operator), why=operator.text)
         assert in_the_pod.count("os.kill(1,") == 1  # the operator's id in its pod
         here = in_the_pod.replace("os.kill(1,", f"os.kill({operator.popen.pid},")
         subprocess.run(shlex.split(here), check=True)
@@ -197,7 +197,7 @@ def with_secrets() -> str:
 
 
 def raw(port: int) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", "/debug")
         return connection.getresponse().read()

@@ -6,11 +6,11 @@ import pytest
 
 from tests.e2e.processes import manta_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_the_demo_works_and_prints_plain_lines_into_a_pipe():
-    done = manta_once("demo", seconds=100)
+    done = manta_once("demo", seconds=150)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cluster state: ready" in done.stdout
     assert "surplus pods: 0" in done.stdout

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.processes import Process
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 PRODUCTION: dict[str, Any] = {
     "apiVersion": "v1",

@@ -20,12 +20,12 @@ def test_a_workspace_gets_its_node_becomes_ready_and_gives_the_node_back(tmp_pat
     with manta_dev(tmp_path, "--workspaces") as (process, kubectl):
         assert "kubectl apply -f examples/workspace.yaml" in process.out.read_text()
         kubectl("apply", "-f", EXAMPLE)
-        kubectl("wait", "workspace/phi-4-mini", "--for=condition=InferenceReady", "--timeout=50s")
+        kubectl("wait", "workspace/phi-4-mini", "--for=condition=InferenceReady", "--timeout=80s")
         (claim,) = kubectl.json("get", "nodeclaims")["items"]
         (pod,) = kubectl.json("get", "pods")["items"]
         assert pod["spec"]["nodeName"] == claim["status"]["nodeName"]
 
-        kubectl("delete", "workspace", "phi-4-mini", "--timeout=30s")
+        kubectl("delete", "workspace", "phi-4-mini", "--timeout=80s")
         assert kubectl.json("get", "nodeclaims")["items"] == []
         nodes = [each["metadata"]["name"] for each in kubectl.json("get", "nodes")["items"]]
         assert nodes == ["manta-node-0"]

@@ -110,7 +110,7 @@ def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path, "--workspaces") as (process, kubectl):
         for page in map(str, (page.relative_to(ROOT) for page in PAGES)):
             if page not in WITH_RAY and run_page(page, kubectl, tmp_path):
-                kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
+                kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=80s")
         assert process.popen.poll() is None
 
 

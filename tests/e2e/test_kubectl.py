@@ -72,7 +72,7 @@ def test_apply_get_watch_patch_and_delete_of_a_raycluster(
         until(lambda: kubectl(*pods).count("Running") == 4, why=process.text)
         until(lambda: watched.read_text().count("ready") >= 1)
 
-        kubectl("delete", "raycluster", "example", "--wait", "--timeout=30s")
+        kubectl("delete", "raycluster", "example", "--wait", "--timeout=80s")
         assert "NotFound" in kubectl("get", "raycluster", "example", check=False)
         until(lambda: not kubectl("get", "pods", "--no-headers").strip())
     finally:
@@ -151,8 +151,8 @@ def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crd
             why=process.text,
         )
 
-        kubectl("delete", "raycronjobs", "--all", "--wait", "--timeout=60s")
-        kubectl("delete", "rayjobs", "--all", "--wait", "--timeout=60s")
+        kubectl("delete", "raycronjobs", "--all", "--wait", "--timeout=80s")
+        kubectl("delete", "rayjobs", "--all", "--wait", "--timeout=80s")
         kinds = "rayjobs,raycronjobs,rayclusters,jobs,pods"
         until(lambda: not kubectl("get", kinds, "--no-headers").strip(), why=process.text)
 

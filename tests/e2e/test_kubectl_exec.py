@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.processes import free_port, manta_dev, needs_kubectl, until
+from tests.e2e.processes import manta_dev, needs_kubectl, until
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ spec:
 def get(url: str) -> str:
     """What is there; empty while it cannot be reached."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.read().decode()
     except OSError:
         return ""

@@ -84,14 +84,14 @@ def test_logs_say_when_containers_started(dev: Kubectl, tmp_path: Path):
     assert "is not valid for pod" in dev("logs", head, "-c", "nobody", check=False)
 
     dev("run", "short", "--image=busybox:1", "--restart=Never")
-    dev("wait", "--for=condition=Ready", "pod/short", "--timeout=30s")
+    dev("wait", "--for=condition=Ready", "pod/short", "--timeout=80s")
     followed = tmp_path / "followed"
     follower = dev.background("logs", "-f", "short", out=followed)
     try:
         until(lambda: "container short started" in followed.read_text())
         assert follower.poll() is None, "the pod still runs"
-        dev("delete", "pod", "short", "--wait", "--timeout=60s")
-        assert follower.wait(30) == 0
+        dev("delete", "pod", "short", "--wait", "--timeout=80s")
+        assert follower.wait(90) == 0
     finally:
         follower.kill()
         follower.wait()
@@ -125,8 +125,8 @@ def test_get_prints_every_format_and_selects(dev: Kubectl):
     columns = "custom-columns=NAME:.metadata.name,STATE:.status.state"
     assert dev("get", "raycluster", "-o", columns).split() == ["NAME", "STATE", "example", "ready"]
     assert "kind: RayCluster" in dev("get", "raycluster", "example", "-o", "yaml")
-    dev("wait", "--for=condition=RayClusterProvisioned", "raycluster/example", "--timeout=30s")
-    dev("wait", "--for=jsonpath={.status.state}=ready", "raycluster/example", "--timeout=30s")
+    dev("wait", "--for=condition=RayClusterProvisioned", "raycluster/example", "--timeout=80s")
+    dev("wait", "--for=jsonpath={.status.state}=ready", "raycluster/example", "--timeout=80s")
     assert "NotFound" in dev("scale", "raycluster", "example", "--replicas=3", check=False)
 
 
@@ -208,7 +208,7 @@ def test_delete_with_every_way_to_treat_dependents(dev: Kubectl, cascade: str):
     owner = f'{{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "{uid}"}}'
     dev(*create, "owned")
     dev("patch", "cm", "owned", "-p", f'{{"metadata": {{"ownerReferences": [{owner}]}}}}')
-    dev("delete", "configmap", "owner", f"--cascade={cascade}", "--wait", "--timeout=30s")
+    dev("delete", "configmap", "owner", f"--cascade={cascade}", "--wait", "--timeout=80s")
     if cascade == "orphan":
         assert "ownerReferences" not in dev.json("get", "cm", "owned")["metadata"]
         dev("delete", "configmap", "owned")

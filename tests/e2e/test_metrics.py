@@ -13,7 +13,8 @@ from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
-from tests.e2e.processes import ROOT, free_port, manta, until, write_kubeconfig
+from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 
 CONTROLLER = {"controller": "raycluster-controller"}
 QUEUE = CONTROLLER | {"name": "raycluster-controller"}
@@ -67,7 +68,7 @@ AT_LEAST = [  # sample, some of its labels, least value soon after a cluster of 
 
 def scrape(port: int) -> list[Sample]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
     except OSError:
         return []

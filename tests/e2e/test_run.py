@@ -20,7 +20,6 @@ from controller.kube.resources import PODS
 from controller.ray.api import custom_resource_definitions
 from tests.e2e.processes import (
     ROOT,
-    free_port,
     manta,
     manta_dev,
     manta_once,
@@ -28,6 +27,7 @@ from tests.e2e.processes import (
     until,
     write_kubeconfig,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 
 def http(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -73,7 +73,7 @@ def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_pat
             kubectl("apply", "-f", EXAMPLE)
             until(lambda: "example-head" in kubectl("get", "pods"), why=operator.text)
             operator.popen.send_signal(signal.SIGTERM)
-            assert operator.wait(30) == 0
+            assert operator.wait(90) == 0
             assert "Traceback" not in operator.text()
 
         pods_before = kubectl("get", "pods", "-o", "name")
@@ -88,7 +88,7 @@ def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_pat
             assert status == 200
             assert "controller_runtime_reconcile_total" in text
             operator.popen.send_signal(signal.SIGTERM)
-            assert operator.wait(30) == 0
+            assert operator.wait(90) == 0
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_broken_kubeconfig_is_one_clear_paragraph(tmp_path: Path):
     assert "nowhere" in missing.stderr
 
 
-QUICK = ("--health-address=", "--metrics-address=", "--sync-timeout=4", "--log-format=json")
+QUICK = ("--health-address=", "--metrics-address=", "--sync-timeout=10", "--log-format=json")
 
 
 def failure(stderr: str) -> str:
@@ -213,7 +213,7 @@ def test_readiness_says_why_while_caches_cannot_be_filled(tmp_path: Path):
         until(lambda: "cannot list" in http(health, "/readyz")[1], why=operator.text)
         assert http(health, "/healthz")[0] == 200
         operator.popen.send_signal(signal.SIGTERM)
-        assert operator.wait(30) == 0
+        assert operator.wait(90) == 0
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path):
     with manta_dev(tmp_path) as (process, _):
         process.popen.send_signal(signal.SIGINT)
         process.popen.send_signal(signal.SIGINT)
-        assert process.wait(10) in {0, 1}
+        assert process.wait(90) in {0, 1}
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import SECRETS
 from controller.ray.api import RAYJOBS, custom_resource_definitions
-from tests.e2e.processes import ROOT, free_port, manta, until, write_kubeconfig
+from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def job(cluster: dict[str, Any]) -> dict[str, Any]:
 def scrape_after_requests(port: int) -> str:
     """All metrics, once Ray's dashboard, which does not exist, was asked in vain."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
     except OSError:
         return ""

@@ -10,13 +10,13 @@ import yaml
 
 from tests.e2e.processes import (
     ROOT,
-    free_port,
     manta,
     manta_dev,
     manta_once,
     needs_kubectl,
     until,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     import subprocess

@@ -22,7 +22,7 @@ def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
     folder = "examples/kinds/widget"
     with manta_dev(tmp_path) as (_, kubectl):
         kubectl("apply", "-f", f"{folder}/crd.yaml")
-        kubectl("wait", "--for=condition=Established", "crd/widgets.example.dev", "--timeout=30s")
+        kubectl("wait", "--for=condition=Established", "crd/widgets.example.dev", "--timeout=80s")
         kubectl("apply", "-f", f"{folder}/widget.yaml")
         operator = subprocess.Popen(
             [sys.executable, "-m", "examples.kinds.widget.operator"],
@@ -30,9 +30,9 @@ def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
             env=os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)},
         )
         try:
-            kubectl("wait", "--for=condition=Ready", "widget/hello", "--timeout=30s")
+            kubectl("wait", "--for=condition=Ready", "widget/hello", "--timeout=80s")
         finally:
             operator.terminate()
-            operator.wait(30)
+            operator.wait(90)
         copies = kubectl("get", "configmaps", "-l", "example.dev/widget=hello", "-o", "name")
         assert len(copies.split()) == 3

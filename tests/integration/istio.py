@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.lab.control_plane import free_ports
 from tests.lab.programs import kubectl, manifests_of
 from tests.lab.running import running, wait_until_ready
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Generator

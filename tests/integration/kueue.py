@@ -14,8 +14,9 @@ import yaml
 from controller.kube.transport import MERGE_PATCH
 from controller.ray.api import custom_resource_definitions
 from tests.integration.harness import REAL_KUBECONFIG
-from tests.lab.control_plane import free_ports, plane_in
+from tests.lab.control_plane import plane_in
 from tests.lab.programs import kubectl, manifests_of
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.integration.harness import World
     from tests.integration.rays import Rays
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
 
 Json = dict[str, Any]
 TRACKED = {"argocd.argoproj.io/tracking-id": "shop:ray.io/RayService:default/svc"}

@@ -22,7 +22,7 @@ from tests.integration.test_rayservices import greeting
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.embedded_only
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 async def test_bug_80_clusters_that_grow_by_a_thousand_delay_no_small_one():
     alone = await seconds_to_all_pods(growing=False)
     together = await seconds_to_all_pods(growing=True)

@@ -24,7 +24,7 @@ from tests.integration.rayservices import (
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 IMAGE = "rayproject/ray:2.53.0"
 

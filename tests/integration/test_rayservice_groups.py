@@ -15,7 +15,7 @@ from tests.integration.rayservices import Services, service_manifest
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from tests.ray.dashboard.simulated import Fault
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
 DELAY = 40
 

@@ -14,7 +14,8 @@ from controller.ray.api import RAYCLUSTERS
 from tests.integration.fleets import OLD, Fleets
 from tests.integration.harness import World, real_world
 from tests.integration.test_restored import ended, ready_workers
-from tests.lab.control_plane import control_plane, free_ports
+from tests.lab.control_plane import control_plane
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -168,7 +168,7 @@ async def test_a_leader_that_was_frozen_beyond_its_lease_writes_nothing_more_and
             await term.is_of("second")
             await world.scale(6)
             first.send_signal(signal.SIGCONT)
-            assert await asyncio.wait_for(first.wait(), 30) == 1
+            assert await asyncio.wait_for(first.wait(), 60) == 1
             await world.eventually(lambda: len(journal.ready_workers()) == 6, seconds=40)
             assert await term.holder() == "second"
     assert journal.most_live_heads == 1
@@ -184,7 +184,7 @@ async def test_a_stopped_leader_hands_the_lease_over_at_once(world: World, tmp_p
         async with electing(world, "second", tmp_path / "second.log"):
             await asyncio.sleep(5)
             first.terminate()
-            assert await asyncio.wait_for(first.wait(), 30) == 0
+            assert await asyncio.wait_for(first.wait(), 60) == 0
             await world.create_cluster(replicas=1)
             await world.eventually(lambda: journal.workers_created() == 1, seconds=5)
             assert await term.holder() == "second"

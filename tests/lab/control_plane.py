@@ -6,7 +6,6 @@ with control_plane(folder) as plane, plane.scheduler():
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import StartError, running, wait_until_ready
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -191,17 +191,6 @@ def plane_in(folder: Path) -> ControlPlane:
     """The control plane that runs with its files in this folder."""
     server, etcd = (folder / "addresses").read_text().split()
     return ControlPlane(folder, server, etcd)
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _write_files(plane: ControlPlane) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
 
-pytestmark = [pytest.mark.usefixtures("silence"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.usefixtures("silence"), pytest.mark.timeout(180)]
 
 
 async def found(course: Course, **more: object) -> list[str]:

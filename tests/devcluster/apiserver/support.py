@@ -143,7 +143,7 @@ class Api:
         assert answer.status == 201, answer.body
         spec = definition["spec"]
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await self.get(path)).status != 200:  # noqa: ASYNC110 - nothing to wait on
                 await asyncio.sleep(0.1)
 

@@ -83,7 +83,7 @@ async def test_closing_the_server_ends_streams():
         session.get("/api/v1/pods", params={"watch": "1"}) as stream,
     ):
         await server.aclose()
-        assert await asyncio.wait_for(stream.content.read(), 5) == b""
+        assert await asyncio.wait_for(stream.content.read(), 60) == b""
 
 
 async def run_kubectl(url: str, folder, *arguments: str, stdin: str = "") -> str:

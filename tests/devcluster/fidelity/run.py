@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GRACE = 0.05
 """Seconds in which a server may still send an event that it should not send."""
-PATIENCE = 3.0
+PATIENCE = 30.0
 """Seconds in which a server must have sent the events that it should send."""
 _COMPARED_HEADERS = ("content-type", "warning", "retry-after", "cache-control")
 

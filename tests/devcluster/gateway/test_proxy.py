@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-import socket
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,12 @@ from aiohttp import web
 
 from controller.devcluster.gateway.objects import Gateway, HTTPRoute
 from controller.devcluster.gateway.proxy import WeightedProxy
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.real_time
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def gateway(port: int, name: str = "svc-gateway") -> Gateway:

@@ -116,7 +116,7 @@ class World:
         return await self.user.get(SPECIFIED_PODS, "default", name)
 
     async def until(
-        self, name: str, reached: Callable[[SpecifiedPod], Any], *, seconds: float = 20
+        self, name: str, reached: Callable[[SpecifiedPod], Any], *, seconds: float = 60
     ) -> SpecifiedPod:
         """Watch the pod until `reached` gives something true; the pod as it was then."""
         table = self.server.store.table("pods")
@@ -134,7 +134,7 @@ class World:
         """The folder of an `emptyDir` of a pod."""
         return self.isolation.sandboxes[pod.metadata.uid].root / f"v{volume}"
 
-    async def gone(self, name: str, *, seconds: float = 20) -> None:
+    async def gone(self, name: str, *, seconds: float = 60) -> None:
         table = self.server.store.table("pods")
         async with asyncio.timeout(seconds):
             while f"default/{name}" in table.items:

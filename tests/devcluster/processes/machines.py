@@ -83,7 +83,7 @@ def exists(path: str | Path) -> bool:
 
 async def ended(container_dir: ContainerDir) -> None:
     """Wait until no process of a container is left."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while list(tagged_processes(f"{container_dir.root}/")):  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.01)
 
@@ -132,7 +132,7 @@ async def run(sandbox, argv: Sequence[str], **more) -> tuple[int, str]:
 
 async def said(process: asyncio.subprocess.Process, line: str) -> None:
     """Wait until a process has written a line."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await process.stdout.readline()).decode().strip() != line:
             assert not process.stdout.at_eof()
 
@@ -143,7 +143,7 @@ def connecting(where: tuple[str, int]) -> subprocess.Popen[bytes]:
         import os, socket
         os.setuid({NOBODY})
         other = socket.socket()
-        other.settimeout(5)
+        other.settimeout(50)
         other.connect({where!r})
         other.recv(1)
     """
@@ -151,4 +151,4 @@ def connecting(where: tuple[str, int]) -> subprocess.Popen[bytes]:
 
 
 async def connects(ip: str, port: int) -> bool:
-    return not await asyncio.to_thread(connecting((ip, port)).wait, 10)
+    return not await asyncio.to_thread(connecting((ip, port)).wait, 60)

@@ -49,7 +49,7 @@ class Client:
         self.changed.set()
 
     async def until(self, channel: int, text: bytes) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text not in self.received.get(channel, b""):
                 self.changed.clear()
                 await self.changed.wait()
@@ -67,7 +67,7 @@ async def executed(world, *command: str, messages=(), **query: str) -> Client:
     client = Client()
     for message in messages:
         client.sent.put_nowait(message)
-    await asyncio.wait_for(session(world, "exec", *command, **query)(client), 20)
+    await asyncio.wait_for(session(world, "exec", *command, **query)(client), 60)
     return client
 
 
@@ -105,7 +105,7 @@ async def test_a_terminal_has_the_size_of_the_clients(world):
             (STDIN, b"stty size; tty; exit 4\n"),
         ):
             client.sent.put_nowait(message)
-        await asyncio.wait_for(running_session, 20)
+        await asyncio.wait_for(running_session, 60)
         assert b"45 123" in client.received[STDOUT]
         assert b"/dev/" in client.received[STDOUT]
         assert client.status["details"]["causes"][0]["message"] == "4"
@@ -119,7 +119,7 @@ async def test_a_command_is_killed_when_its_client_has_gone(world):
         )
         await client.until(STDOUT, b"started")
         client.sent.put_nowait(None)
-        await asyncio.wait_for(serving, 20)
+        await asyncio.wait_for(serving, 60)
         assert ERROR not in client.received
 
 
@@ -135,7 +135,7 @@ async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
         await client.until(STDOUT, b"later\n")
         await client.until(STDERR, b"worse\n")
         await executed(world, "sh", "-c", release.format("end"))
-        await asyncio.wait_for(serving, 20)
+        await asyncio.wait_for(serving, 60)
         assert client.received[STDOUT].endswith(b"later\n")
         assert client.received[STDERR] == b"worse\n"
 
@@ -148,7 +148,7 @@ async def attached(world, *messages: bytes, until: bytes = b"", **query: str) ->
         client.sent.put_nowait((STDIN, message))
     await client.until(STDOUT, until)
     client.sent.put_nowait(None)
-    await asyncio.wait_for(serving, 20)
+    await asyncio.wait_for(serving, 60)
     return client
 
 
@@ -208,10 +208,10 @@ async def test_over_a_websocket_each_message_names_its_channel(world, version):
         ):
             assert socket.protocol == protocol
             await socket.send_bytes(b"\0hello")
-            assert await asyncio.wait_for(socket.receive_bytes(), 20) == b"\1hello"
+            assert await asyncio.wait_for(socket.receive_bytes(), 60) == b"\1hello"
             if version == "v5":
                 await socket.send_bytes(b"\xff\0")
-                status = await asyncio.wait_for(socket.receive_bytes(), 20)
+                status = await asyncio.wait_for(socket.receive_bytes(), 60)
                 assert (status[0], json.loads(status[1:])["status"]) == (ERROR, "Success")
         await http.aclose()
 
@@ -244,7 +244,7 @@ async def test_over_spdy_each_channel_is_a_stream(world):
             assert client.data[7] == b"err\n"
             assert json.loads(client.data[1])["details"]["causes"][0]["message"] == "3"
             client.put(Frame.farewell(7, 0))
-            await asyncio.wait_for(client.is_cut.wait(), 20)
+            await asyncio.wait_for(client.is_cut.wait(), 60)
 
 
 LEAVING: dict[str, bytes | None] = {
@@ -266,7 +266,7 @@ async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(wo
                 await client.until_data(5)
                 if last is not None:
                     client.pieces.put_nowait(last)
-                    await asyncio.wait_for(client.is_cut.wait(), 20)
+                    await asyncio.wait_for(client.is_cut.wait(), 60)
             gone = f"while kill -0 $(cat {pid}); do sleep 0.02; done"
             assert (await executed(world, "sh", "-c", gone)).status["status"] == "Success", way
 
@@ -295,7 +295,7 @@ async def test_a_client_that_leaves_with_unread_input_is_noticed_by_a_ping(world
                 left = client.pieces.qsize()
                 await asyncio.sleep(0.1)
             assert left
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 60)
 
 
 async def test_a_client_that_breaks_its_connection_breaks_no_other(world, caplog):
@@ -304,7 +304,7 @@ async def test_a_client_that_breaks_its_connection_breaks_no_other(world, caplog
         async with spdy(port, query, "error", "stdin", "stdout") as client:
             async with spdy(port, query) as other:
                 other.pieces.put_nowait(b"\x80" * 1000)
-                await asyncio.wait_for(other.is_cut.wait(), 20)
+                await asyncio.wait_for(other.is_cut.wait(), 60)
                 assert other.replies == [(GOAWAY, 0)]
             client.write(3, b"text", last=True)
             await client.until_ended(1, 3, 5)

@@ -68,7 +68,7 @@ async def test_two_pods_listen_on_the_same_port_and_are_probed_there(world):
             for name in ("a", "b"):
                 await world.create(name, sh(LISTEN, readinessProbe=PORT))
             for name in ("a", "b"):
-                await world.until(name, lambda pod: pod.status.is_true("Ready"), seconds=20)
+                await world.until(name, lambda pod: pod.status.is_true("Ready"))
 
 
 @pytest.mark.slow

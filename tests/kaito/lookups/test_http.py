@@ -97,7 +97,7 @@ async def reader(site: Site) -> AsyncIterator[WebReader]:
 
 
 async def get(reader: WebReader, path: str, token: str = "hf_x") -> Document:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await reader.get(path, token=token, limit=LIMIT)
 
 

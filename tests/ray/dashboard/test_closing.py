@@ -153,7 +153,7 @@ def run(
 
 @pytest.mark.real_time
 def test_answers_close_connections_then_idle_ones_go_and_web_sockets_at_the_end(tmp_path: Path):
-    done = run(tmp_path, due=3, until=15)
+    done = run(tmp_path, due=5, until=60)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if "connections:" not in line]
     *first, last = said
@@ -164,7 +164,7 @@ def test_answers_close_connections_then_idle_ones_go_and_web_sockets_at_the_end(
 
 @pytest.mark.real_time
 def test_a_cluster_that_may_serve_again_keeps_its_grpc_servers(tmp_path: Path):
-    done = run(tmp_path, due=0, until=15, ends=False)
+    done = run(tmp_path, due=0, until=60, ends=False)
     assert done.returncode == 0, done.stderr
     assert "closes a WebSocket" in done.stdout
     assert "gRPC" not in done.stdout
@@ -181,6 +181,6 @@ def test_the_job_ends_in_time_whatever_is_open(tmp_path: Path):
 def test_the_job_fails_with_the_reason_where_a_proxy_is_another_server(tmp_path: Path):
     (tmp_path / "uvicorn").mkdir()
     (tmp_path / "uvicorn/server.py").write_text("from other.server import Server")
-    done = run(tmp_path, due=0, until=15, uvicorn="other/server.py")
+    done = run(tmp_path, due=0, until=60, uvicorn="other/server.py")
     assert done.returncode == 1
     assert "a proxy is no uvicorn server" in done.stderr.splitlines()[-1]

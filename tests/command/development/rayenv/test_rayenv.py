@@ -24,7 +24,7 @@ from controller.command.development.rayenv.creation import Installer, InstallerF
 from controller.command.development.rayenv.environment import LOCK
 from controller.kube.errors import ConfigurationError
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 
 
 class Told:

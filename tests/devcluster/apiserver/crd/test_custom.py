@@ -474,7 +474,7 @@ async def redefine(things, spec) -> None:
 
 async def read_until(things, name, reached):
     """The object once its specification is as wanted: a real server takes a moment."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             answer = await things.api.get(things.path(name))
             if answer.status == 200 and reached(answer.body["spec"]):

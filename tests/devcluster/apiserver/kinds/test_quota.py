@@ -30,7 +30,7 @@ def limit(api):
 
 async def used(api, known: str = "", **expected: str):
     """What the quota counts; a real server needs a moment to see it or to count again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             status = (await api.get(api.path("resourcequotas", "q"))).body.get("status", {})
             counted = status.get("used", {})

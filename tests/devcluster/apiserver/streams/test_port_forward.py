@@ -29,7 +29,7 @@ async def forwarding():
         yield client, server.sockets[0].getsockname()[1]
     finally:
         client.pieces.put_nowait(None)
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, 60)
         server.close()
 
 
@@ -84,7 +84,7 @@ async def test_a_pod_that_sends_to_a_stream_that_was_reset_is_left():
         client.open_pair(1, 3, chatty.sockets[0].getsockname()[1])
         await client.until_data(3)
         client.put(Frame.reset(3, 5))
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 60)
     chatty.close()
 
 
@@ -123,6 +123,6 @@ async def test_a_client_that_goes_cuts_its_connections():
     client.write(3, b"x")
     await asyncio.sleep(0.05)
     client.pieces.put_nowait(None)
-    await asyncio.wait_for(serving, 10)
-    await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(serving, 60)
+    await asyncio.wait_for(gone.wait(), 60)
     server.close()

@@ -69,7 +69,7 @@ async def test_a_cancelled_probe_ends_what_its_command_has_started_even_if_that_
 
 
 async def becomes(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
+    for _ in range(6000):
         if condition():
             return
         await asyncio.sleep(0.01)

@@ -77,20 +77,17 @@ async def dying_cluster(way: str, base: Path) -> tuple[asyncio.subprocess.Proces
         stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         root = Path((await process.stdout.readline()).decode().strip())
     return process, root
 
 
-async def processes_that_stay(root: Path) -> list[tuple[int, int]]:
-    """The processes of a cluster once those are gone that only start others."""
-    found = list(tagged_processes(f"{root}/"))
-    async with asyncio.timeout(10):
-        while True:
-            await asyncio.sleep(0.2)
-            before, found = found, list(tagged_processes(f"{root}/"))
-            if set(found) == set(before):
-                return found
+async def processes_that_run(root: Path) -> set[tuple[int, int]]:
+    """The processes of a cluster once all commands of its pod run."""
+    async with asyncio.timeout(60):
+        while len(found := set(tagged_processes(f"{root}/"))) <= 3:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.05)
+    return found
 
 
 def reaper_pid(root: Path) -> int:
@@ -115,15 +112,14 @@ def rules_of(root: Path) -> bool:
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the_rest(way, base):
     process, root = await dying_cluster(way, base)
-    running = await processes_that_stay(root)
-    assert len(running) > 3
+    running = await processes_that_run(root)
     assert clean_up(base) == [], "a living cluster is left alone"
     assert rules_of(root) == (way == "namespaces")
-    assert set(tagged_processes(f"{root}/")) >= set(running)
+    assert len(running.intersection(tagged_processes(f"{root}/"))) > 2, "one may only start others"
     os.kill(reaper_pid(root), signal.SIGKILL)
     process.kill()
     await process.communicate()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while list(tagged_processes(f"{root}/")):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     link = f"manta-{root.name}"
@@ -146,7 +142,7 @@ async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the reaper is not meant
     process.kill()
     await process.communicate()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while started_at(reaper):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     assert contents(base) == []

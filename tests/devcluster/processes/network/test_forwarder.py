@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
 from controller.devcluster.processes.network.backends import Backend
 from controller.devcluster.processes.network.forwarder import Forwarder
+from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time
 
@@ -27,9 +27,7 @@ async def answering(text: bytes):
 
 def nobody() -> Backend:
     """A backend where nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return Backend(*taken.getsockname())
+    return Backend("127.0.0.1", free_port())
 
 
 async def forwarding(*backends: Backend):
@@ -103,7 +101,7 @@ async def test_closing_cuts_connections_that_stand():
     await writer.drain()
     assert await told(port) == b"1?"  # so the first has been taken by now
     await forwarder.aclose()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
     with pytest.raises(ConnectionRefusedError):

@@ -150,7 +150,7 @@ async def test_a_pipe_is_split_into_lines(output):
     await asyncio.sleep(0.05)
     os.write(pipe.writer, b"o\n" + b"x" * (LONGEST_LINE + 5) + b"\nrest")
     pipe.started()
-    await pipe.drained(5)
+    await pipe.drained(60)
     assert await shown(output) == f"one\ntwo\n{'x' * (LONGEST_LINE + 5)}\nrest"
 
 

@@ -85,7 +85,7 @@ async def listening(
 
 @asynccontextmanager
 async def dashboard(
-    said: bytes, *, then_silent: bool = False, token: str = "", limit: float = 5
+    said: bytes, *, then_silent: bool = False, token: str = "", limit: float = 60
 ) -> AsyncIterator[tuple[DashboardClient, list[bytes]]]:
     """A client of a server that answers everything with these bytes, and what it was sent."""
     async with listening(said, then_silent=then_silent) as (port, heard):
