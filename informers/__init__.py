@@ -2,8 +2,9 @@
 
 A `SharedInformer` reads a `Source` into an indexed `Store` and notifies handlers of changes. It
 uses no HTTP: `Source` is the interface to a server. The rules are those of Kubernetes' own
-informers and are cited by number (INF-23). Import from this package; `informers.prometheus` is
-separate, so that only users of metrics load prometheus_client.
+informers; those that need more words have numbers and stand in docs/rules.md (INF-23). Import from
+this package; `informers.prometheus` is separate, so that only users of metrics load
+prometheus_client.
 """
 
 from informers.codec import Codec

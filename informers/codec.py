@@ -209,7 +209,7 @@ class Codec(Generic[T]):
 
     Args:
         view: a msgspec Struct type with `metadata`; other fields, such as `managedFields`, are
-            skipped (INF-33).
+            skipped.
         kind: kind of the objects; an event of another kind is skipped (INF-23). Empty for any.
         namespace: namespace of the objects, likewise.
         namespaced: whether the objects must have a namespace.
@@ -228,7 +228,7 @@ class Codec(Generic[T]):
         """Decode one page of a list.
 
         Raises:
-            Malformed: not a list with metadata (INF-9), or its strings and brackets are not closed.
+            Malformed: not a list with metadata, or its strings and brackets are not closed.
         """
         try:
             page = self._page.decode(body)

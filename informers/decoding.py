@@ -84,7 +84,7 @@ def _text_of(string: bytes) -> str:
     return string[1:-1].decode(errors="replace")
 
 
-# Splits a stream of chunks into lines up to a maximum size (INF-28).
+# Splits a stream of chunks into lines up to a maximum size.
 #
 # HTTP libraries limit a line to some tens of kilobytes, which a large object exceeds.
 

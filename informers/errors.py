@@ -16,7 +16,7 @@ InformerError                misuse, or a wait that cannot succeed
 +-- IndexFunctionError         an index function raised, or an index was named twice
 +-- AlreadyStarted             `run` a second time
 +-- InformerStopped            the informer has ended
-+-- NotWatched                 no informer exists for the selection (INF-64)
++-- NotWatched                 no informer exists for the selection
 +-- ShapeConflict              one selection requested as two types (INF-61)
 """
 
@@ -53,7 +53,7 @@ class Expired(SourceError):  # noqa: N818
 
 
 class ResourceVersionTooLarge(SourceError):  # noqa: N818
-    """504: the server's cache did not reach the revision in time (INF-3)."""
+    """504: the server's cache did not reach the revision in time."""
 
 
 class Throttled(SourceError):  # noqa: N818
@@ -102,7 +102,7 @@ class InvalidResourceVersion(InformerError, ValueError):  # noqa: N818
 
 
 class IndexFunctionError(InformerError):
-    """An index function raised on an object, or two indexes have the same name (INF-55)."""
+    """An index function raised on an object, or two indexes have the same name."""
 
 
 class AlreadyStarted(InformerError):  # noqa: N818
@@ -114,7 +114,7 @@ class InformerStopped(InformerError):  # noqa: N818
 
 
 class NotWatched(InformerError, LookupError):  # noqa: N818
-    """No informer exists for the selection: an error, not "object not found" (INF-64)."""
+    """No informer exists for the selection: an error, not "object not found"."""
 
 
 class ShapeConflict(InformerError):  # noqa: N818
@@ -156,7 +156,7 @@ def error_from_status(
 
 
 def _names_too_large(message: str, causes: Iterable[tuple[str, str]]) -> bool:
-    """Return whether the cause, or the message of older servers, names the limit (INF-3)."""
+    """Return whether the cause, or the message of older servers, names the limit."""
     return _TOO_LARGE in message or any(
         kind == "ResourceVersionTooLarge" or _TOO_LARGE in text for kind, text in causes
     )

@@ -1,4 +1,4 @@
-"""Shares one informer among all users of a selection (INF-61, INF-64, INF-66)."""
+"""Shares one informer among all users of a selection (INF-61)."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class SharedInformer(Generic[T]):
         self._store.add_index(name, function)
 
     def add_handler(self, handler: Handler[T], *, name: str = "") -> None:
-        """Add a handler, at any time. It first receives every object in the store (INF-45).
+        """Add a handler, at any time. It first receives every object in the store.
 
         Args:
             handler: the handler.
@@ -318,7 +318,7 @@ class SharedInformer(Generic[T]):
             callback(error)
 
     def _stop(self) -> None:
-        """Release all waiters (INF-50)."""
+        """Release all waiters."""
         self._stopped = True
         self._synced_or_stopped.set()
         self._replaced_or_stopped.set()

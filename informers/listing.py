@@ -96,7 +96,7 @@ class ListRequest:
         )
 
     def next_page(self, token: str) -> dict[str, str]:
-        """Return the parameters of a later page: the token implies revision and match (INF-5)."""
+        """Return the parameters of a later page: the token implies revision and match."""
         return {"continue": token, "limit": str(self.limit)}
 
 
@@ -109,7 +109,7 @@ def list_request(state: Listing, held: str, settings: ReflectorSettings) -> List
 def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[str, str]:
     """Return the query of a watch for a store at revision `held`.
 
-    A streaming list requests initial events; a resumed watch must not (INF-11, INF-15).
+    A streaming list requests initial events; a resumed watch must not.
     """
     query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout)}
     if not isinstance(state, Streaming):
@@ -134,7 +134,7 @@ def _present(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-# The temporary store of one streaming list (INF-13).
+# The temporary store of one streaming list.
 
 
 class InitialState(Generic[T]):
@@ -183,8 +183,8 @@ class InitialState(Generic[T]):
 
 # Reads a list page by page, and no page twice.
 #
-# All pages are collected first, because a store is replaced as a whole. Pages are not prefetched
-# (INF-8), because the token of the next page is in the page being decoded.
+# All pages are collected first, because a store is replaced as a whole. Pages are not prefetched,
+# because the token of the next page is in the page being decoded.
 
 _MOST_PAGES: Final = 10_000
 """Maximum pages of one list: five million objects."""

@@ -100,7 +100,7 @@ IndexFunction: TypeAlias = Callable[[T], Sequence[str]]
 class Tombstone(Generic[T_co]):
     """A deletion that was not observed: `last` may be older than the object's final state.
 
-    Upstream's `DeletedFinalStateUnknown` (INF-38).
+    Upstream's `DeletedFinalStateUnknown`.
     """
 
     key: str
@@ -113,7 +113,7 @@ def last_state(obj: T | Tombstone[T]) -> T:
 
 
 def object_key(namespace: str, name: str) -> str:
-    """Return `namespace/name`, or `name` for cluster-scoped objects (INF-54)."""
+    """Return `namespace/name`, or `name` for cluster-scoped objects."""
     return f"{namespace}/{name}" if namespace else name
 
 
@@ -124,12 +124,12 @@ def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
     return object_key(obj.metadata.namespace, obj.metadata.name)
 
 
-# Results of the codec: pages of a list and events of a watch, as values (INF-34).
+# Results of the codec: pages of a list and events of a watch, as values.
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """ADDED or MODIFIED, which mean the same for a store (INF-36)."""
+    """ADDED or MODIFIED, which mean the same for a store."""
 
     object: T
 
@@ -172,7 +172,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An unknown event type (INF-27) or an event without metadata: skipped and counted."""
+    """An unknown event type or an event without metadata: skipped and counted."""
 
     reason: str
 

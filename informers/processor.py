@@ -1,7 +1,7 @@
-"""Applies events and lists to the store and returns notifications (INF-35 to INF-40).
+"""Applies events and lists to the store and returns notifications.
 
 Everything is synchronous: no other task can observe a state between a store write, its index
-updates, its revision and its notifications (INF-53).
+updates, its revision and its notifications.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Added(Generic[T]):
-    """A new key. `initial`: it belongs to the first list (INF-40)."""
+    """A new key. `initial`: it belongs to the first list."""
 
     object: T
     initial: bool = False
@@ -244,7 +244,7 @@ def _change(old: T | None, new: T, *, initial: bool) -> Notification[T]:
     return Updated(old, new)
 
 
-# Handlers of changes, called synchronously in the server's order (INF-34, INF-45, INF-47).
+# Handlers of changes, called synchronously in the server's order.
 
 _log = logging.getLogger(__name__)
 

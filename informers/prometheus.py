@@ -1,4 +1,4 @@
-"""Metrics of informers for Prometheus, with upstream's names where there are any (INF-67, INF-68).
+"""Metrics of informers for Prometheus, with upstream's names where there are any.
 
 All but processing times are computed from `statistics()` when Prometheus scrapes.
 """

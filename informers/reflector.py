@@ -1,7 +1,7 @@
 """Keeps a sink equal to a collection of the API server by list and watch.
 
 `states.py` makes the decisions; this module executes them. One task reads, decodes and applies
-in turn, so events are applied in the order of the stream (INF-34).
+in turn, so events are applied in the order of the stream.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ReflectorSettings:
     """Settings of a reflector. The defaults suit any API server.
 
     Attributes:
-        streaming: start with a streaming list (INF-11) if the server supports it.
+        streaming: start with a streaming list if the server supports it.
         streaming_idle_timeout: longest wait for any byte before the end of the initial events; a
             server that ignores `sendInitialEvents` is silent on a quiet collection.
         streaming_deadline: longest wait for the end of the initial events; the same server is
@@ -85,16 +85,16 @@ class ReflectorSettings:
         page_size: objects a page. None: 500 where a limit does not bypass the server's cache
             (INF-4).
         watch_timeout: shortest `timeoutSeconds`; the longest is twice that. At least 300: the
-            spread keeps clients from reconnecting all at once (INF-19).
+            spread keeps clients from reconnecting all at once.
         start_timeout: longest wait for the response headers of a stream.
         grace: time by which the server may exceed `timeoutSeconds` (INF-24).
         idle_timeout: longest silence on a stream that has sent bookmarks, which come once a minute.
         bookmark_timeout: longest wait for the first bookmark of a stream of a server that sends
             them, which does so once a minute. A server whose revisions went backwards sends none
             until it has caught up.
-        short_watch: a stream that ends sooner without a new event counts as a failure (INF-22).
+        short_watch: a stream that ends sooner without a new event counts as a failure.
         line_limit: maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold.
-        batch: maximum number of events between two yields to the event loop (INF-41).
+        batch: maximum number of events between two yields to the event loop.
         backoff: delays after failures.
     """
 

@@ -53,7 +53,7 @@ class ReflectorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """Statistics of one informer (INF-67). Times are those of its clock, None for never.
+    """Statistics of one informer. Times are those of its clock, None for never.
 
     Attributes:
         name: as given.

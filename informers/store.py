@@ -1,4 +1,4 @@
-"""The store of one informer: objects, indexes and a revision (INF-54 to INF-58).
+"""The store of one informer: objects, indexes and a revision (INF-58).
 
 Reconcilers use the `Lister`; only the informer holds the `Store`. Every method is synchronous and
 therefore atomic with respect to the event loop: no locks are needed.

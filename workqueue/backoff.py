@@ -21,7 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Backoff:
-    """Delays that double with each failure: `min(base * 2**failures, cap)` (WQ-20).
+    """Delays that double with each failure: `min(base * 2**failures, cap)`.
 
     Another curve is a subclass with another `delay`.
 

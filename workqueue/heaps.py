@@ -102,11 +102,10 @@ class KeyHeap(Generic[K]):
 
 # Delays keys until a given time, with a single timer.
 #
-# A timer for every key would fill the heap of the event loop; only the earliest key needs one
-# (WQ-18).
+# A timer for every key would fill the heap of the event loop; only the earliest key needs one.
 
 LONGEST_DELAY = 180 * 24 * 3600.0
-"""Seconds. Half a year is as good as "never" and cannot overflow a timer (WQ-19)."""
+"""Seconds. Half a year is as good as "never" and cannot overflow a timer."""
 
 _LONGEST_TIMER = (
     3600.0  # seconds: event loops reject timers of many days; waking up early is harmless

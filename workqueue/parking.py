@@ -1,6 +1,6 @@
 """Parks the tasks that wait for a key.
 
-A wake-up is only a hint to look again; it carries no key. This makes cancellation safe (WQ-9). The
+A wake-up is only a hint to look again; it carries no key. This makes cancellation safe. The
 obvious design is wrong.
 
 The obvious design hands the key to the sleeper with the wake-up. Between the moment when the

@@ -11,12 +11,11 @@ workers have the same key, or a change is missed. Two sets and one order prevent
 `add` makes a key dirty, and puts it in the order unless it is processing. `get` moves the head of
 the order from dirty to processing. `done` removes a key from processing and, if it has become
 dirty meanwhile, puts it in the order. There is no other transition, and each keeps the invariant
-(WQ-1)
 
     order == dirty - processing
 
-*Mutual exclusion* (WQ-2): `get` takes keys from the order only, and there no key is processing.
-*No lost change* (WQ-3): a key handed out is no longer dirty. A change that the worker could miss,
+*Mutual exclusion*: `get` takes keys from the order only, and there no key is processing.
+*No lost change*: a key handed out is no longer dirty. A change that the worker could miss,
 because it came after the worker looked, came after `get`, so it made the key dirty again, and
 `done` queues the key again.
 
@@ -92,7 +91,7 @@ class WorkQueue(Generic[K]):
     """Hands out each added key to one worker at a time.
 
     The module's docstring explains the order. A key has one place: adding a waiting key again
-    changes nothing, except that the higher priority and the earlier time win (WQ-16, WQ-26). In
+    changes nothing, except that the higher priority and the earlier time win. In
     particular, a delayed key that is added runs once, now, and *its timer is gone* (WQ-17). A
     caller that needs a run at a certain time requests it at the end of every run.
 
@@ -148,14 +147,14 @@ class WorkQueue(Generic[K]):
         )
 
     def __len__(self) -> int:
-        """Return the number of keys that a worker could take now (WQ-7, WQ-29)."""
+        """Return the number of keys that a worker could take now."""
         return len(self._order)
 
     def add(self, key: K, *, priority: int | None = None) -> None:
         """Queue `key` to run as soon as possible.
 
         Without `priority` a waiting key keeps its priority, a key in flight keeps that of its
-        run, and a new key gets 0. Ignored after `close` or `drain` (WQ-10).
+        run, and a new key gets 0. Ignored after `close` or `drain`.
         """
         self._schedule(key, 0.0, priority)
 
@@ -201,7 +200,7 @@ class WorkQueue(Generic[K]):
         self._hold_back(key)
 
     def forget(self, key: K) -> None:
-        """Reset the back-off of `key`. It stays queued (WQ-21)."""
+        """Reset the back-off of `key`. It stays queued."""
         self._failures.forget(key)
 
     def num_requeues(self, key: K) -> int:
@@ -211,7 +210,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """Wait for a key and take it. The caller must call `done`; `take` does so itself.
 
-        A cancelled caller has taken no key, and no key is lost (WQ-9). Even if keys are ready,
+        A cancelled caller has taken no key, and no key is lost. Even if keys are ready,
         the event loop gets a turn, so that workers which never wait for anything else do not
         block other tasks.
 
@@ -229,7 +228,7 @@ class WorkQueue(Generic[K]):
         """Mark `key` as processed, after which it may be handed out again.
 
         Raises:
-            ValueError: it is not in flight (WQ-8).
+            ValueError: it is not in flight.
         """
         run = self._processing.pop(key, None)
         if run is None:
@@ -270,7 +269,7 @@ class WorkQueue(Generic[K]):
         return self._processing[key].waited
 
     def close(self) -> None:
-        """Drop everything queued, release all getters, interrupt `drain`. Runs go on (WQ-14).
+        """Drop everything queued, release all getters, interrupt `drain`. Runs go on.
 
         Dropping is right for level-triggered work: the next process finds it again. To wait for
         the runs in flight, call `drain` afterwards.
@@ -286,9 +285,9 @@ class WorkQueue(Generic[K]):
         self._release_drainers(left)
 
     async def drain(self, deadline: float | None = None) -> set[K]:
-        """Ignore further adds and wait until no key is queued or in flight (WQ-14).
+        """Ignore further adds and wait until no key is queued or in flight.
 
-        Delayed keys are dropped. A key that is dirty and in flight gets its second run (WQ-12).
+        Delayed keys are dropped. A key that is dirty and in flight gets its second run.
         Getters are released as soon as no keys are left for them. After a cancelled wait adds
         are still ignored.
 
@@ -371,7 +370,7 @@ class WorkQueue(Generic[K]):
         elif priority is not None and priority > present:
             self._priority[key] = priority
             if key in self._order:
-                # To the back of its new priority (WQ-27), unless ageing has moved it further.
+                # To the back of its new priority, unless ageing has moved it further.
                 self._push(key, min(self._rank(key, now), self._order.rank(key)))
 
     def _mark_dirty(self, key: K, since: float) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-# Signals: the first asks for a clean stop, the second ends the process at once (MGR-8).
+# Signals: the first asks for a clean stop, the second ends the process at once.
 #
 # Two others change the level of the log.
 

@@ -72,7 +72,7 @@ def _split(path: str) -> tuple[str, list[str]]:
             return "", []
 
 
-# A token bucket: limits requests a second, and bursts of requests (THR-1).
+# A token bucket: limits requests a second, and bursts of requests.
 
 
 class RateLimiter:

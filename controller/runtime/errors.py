@@ -30,7 +30,7 @@ class RuntimeFailure(Exception):  # noqa: N818  root of the tree
 
 
 class Terminal(RuntimeFailure):
-    """Raised by `Kind.plan`: no retry until an event says that something changed (CTL-10).
+    """Raised by `Kind.plan`: no retry until an event says that something changed.
 
     `reason` is CamelCase, for the event on the object.
     """
@@ -49,12 +49,12 @@ class ServerUnusable(RuntimeFailure):
 
 
 class ManagerMisuse(RuntimeFailure):
-    """The manager was started twice, or a runnable was added while it was stopping (MGR-2)."""
+    """The manager was started twice, or a runnable was added while it was stopping."""
 
 
 class LeadershipLost(RuntimeFailure):
-    """Another process leads now; this one must end at once (MGR-6)."""
+    """Another process leads now; this one must end at once."""
 
 
 class StopTimeout(RuntimeFailure):
-    """Tasks did not end within the grace period and were abandoned (MGR-5)."""
+    """Tasks did not end within the grace period and were abandoned."""

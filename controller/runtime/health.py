@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Serves an application at one address until it is stopped.
 
 IDLE_TIMEOUT: Final = 90.0
-"""Seconds after which an idle connection is closed (HLT-5)."""
+"""Seconds after which an idle connection is closed."""
 
 SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds in which requests in flight may end when the server stops."""
@@ -59,7 +59,7 @@ class HttpListener:
         """Serve until stopped.
 
         Raises:
-            OSError: the address cannot be bound (HLT-3); the message names the options.
+            OSError: the address cannot be bound; the message names the options.
         """
         runner = web.AppRunner(
             application,
@@ -112,7 +112,7 @@ class Health:
         """Add a check to `/readyz`.
 
         Raises:
-            ManagerMisuse: it is served already (HLT-2).
+            ManagerMisuse: it is served already.
         """
         self._add(self._ready, name, check)
 
@@ -158,7 +158,7 @@ class MonitoringServer(HttpListener):
         """Serve until stopped.
 
         Raises:
-            OSError: the address cannot be bound (HLT-3).
+            OSError: the address cannot be bound.
         """
         if self._health is not None:
             self._health.seal()

@@ -143,7 +143,7 @@ class Owned(Generic[T]):
         label_selector: limits list and watch; one resource has one selector in the process.
         indexes: index functions besides `owner`.
         also_enqueues: keys ("namespace/name" of primaries) that an event of this object enqueues
-            besides its controller owner's (CTL-22), for objects that are selected by label.
+            besides its controller owner's, for objects that are selected by label.
         references: finds primaries that refer to an object, which an event of it enqueues too.
         optional: whether the API server may lack it. Then there is no cache of it, and it must
             not be read: `CacheReader.serves` tells. It is watched when it is installed later, and

@@ -167,7 +167,7 @@ def _hide_secrets(
     return redact_fields(msgspec.to_builtins(fields, enc_hook=str, str_keys=True))
 
 
-# The single log line of a reconcile (CTL-7).
+# The single log line of a reconcile.
 
 _log_of_reconciles = structlog.stdlib.get_logger("manta.reconcile")
 

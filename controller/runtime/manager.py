@@ -52,7 +52,7 @@ class Runnable(Protocol):
     async def run(self, ready: Callable[[], None]) -> None:
         """Run until stopped or cancelled; call `ready` when others may rely on it.
 
-        An exception stops the manager (MGR-3), a plain return does not.
+        An exception stops the manager, a plain return does not.
         """
         ...
 
@@ -82,7 +82,7 @@ class Manager:
 
     Args:
         clock: the running event loop, or something like it.
-        grace: seconds for stopping; 0 does not wait, a negative value waits forever (MGR-5).
+        grace: seconds for stopping; 0 does not wait, a negative value waits forever.
         election: decides when the elected group may start.
     """
 
@@ -105,7 +105,7 @@ class Manager:
         return self._stopping
 
     def add(self, group: Group, runnable: Runnable) -> None:
-        """Run `runnable` in `group`, at once if that group has already started (MGR-2).
+        """Run `runnable` in `group`, at once if that group has already started.
 
         Raises:
             ManagerMisuse: the manager is stopping.
@@ -121,7 +121,7 @@ class Manager:
 
         Raises:
             ManagerMisuse: it was run before.
-            ExceptionGroup: errors of runnables and of stopping, cancellations left out (MGR-5).
+            ExceptionGroup: errors of runnables and of stopping, cancellations left out.
         """
         if self._started:
             raise ManagerMisuse("a manager runs once")

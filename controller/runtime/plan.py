@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event for `kubectl describe` (events.k8s.io/v1, EVT-1 to EVT-6).
+    """An event for `kubectl describe` (events.k8s.io/v1).
 
     Attributes:
         type: `Normal` or `Warning`.

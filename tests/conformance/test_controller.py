@@ -69,7 +69,7 @@ def settings(**changes: Any) -> Settings:
 # -- start ----------------------------------------------------------------------------------------
 
 
-async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forgotten(
+async def test_nothing_runs_before_the_caches_are_ready_and_nothing_is_forgotten(
     widgets: WidgetWorld,
 ):
     await widgets.create("early", size=1)
@@ -85,7 +85,7 @@ async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forg
     assert operator.unready_cache() is None
 
 
-async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
+async def test_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
     widgets: WidgetWorld,
 ):
     widgets.server.audit.authorizer = lambda request: request.resource != "configmaps"
@@ -105,7 +105,7 @@ async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and
     assert "\n" not in failed["error"], "one paragraph"
 
 
-async def test_T249_a_server_that_never_answers_ends_in_the_same_bound(widgets: WidgetWorld):
+async def test_a_server_that_never_answers_ends_in_the_same_bound(widgets: WidgetWorld):
     silent = Rule(DelayedResponse(1e5), "configmaps", frozenset({"list", "watch"}))
     operator = widgets.start(rules=[silent])
     assert await operator.task == 1
@@ -121,14 +121,14 @@ async def test_missing_definitions_are_answered_with_how_to_install_them():
         assert "does not serve widgets.test.dev" in failed["error"]
 
 
-async def test_T251_an_operator_runs_once(widgets: WidgetWorld):
+async def test_an_operator_runs_once(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.settle(1)
     with pytest.raises(ManagerMisuse, match="once"):
         await operator.operator.run(asyncio.Event())
 
 
-async def test_T252_kinds_that_watch_the_same_share_one_informer(widgets: WidgetWorld):
+async def test_kinds_that_watch_the_same_share_one_informer(widgets: WidgetWorld):
     operator = widgets.start(kind=WidgetKind())
     await widgets.settle(5)
     assert widgets.requests("watch", resource="widgets.test.dev") == 1
@@ -146,7 +146,7 @@ async def test_T252_kinds_that_watch_the_same_share_one_informer(widgets: Widget
     assert sorted(watched) == ["configmaps", "gadgets.test.dev", "widgets.test.dev"]
 
 
-async def test_T263_two_controllers_of_one_name_are_refused(widgets: WidgetWorld):
+async def test_two_controllers_of_one_name_are_refused(widgets: WidgetWorld):
     with pytest.raises(ValueError, match="same name"):
         Operator(
             widgets.user,
@@ -159,7 +159,7 @@ async def test_T263_two_controllers_of_one_name_are_refused(widgets: WidgetWorld
         )
 
 
-async def test_T271_what_is_woken_before_the_start_is_kept(widgets: WidgetWorld):
+async def test_what_is_woken_before_the_start_is_kept(widgets: WidgetWorld):
     operator = widgets.start()
     operator.enqueue("default/never-made")
     with capture_logs() as logs:
@@ -183,7 +183,7 @@ async def test_an_error_in_a_group_of_tasks_is_reported_without_the_group(widget
     assert {event["note"] for event in events["items"]} == {"ValueError: no such colour"}
 
 
-async def test_T245_T253_an_exception_costs_only_its_own_key(widgets: WidgetWorld):
+async def test_an_exception_costs_only_its_own_key(widgets: WidgetWorld):
     registry = CollectorRegistry()
     bad = {"bad"}
     kind = WidgetKind(plan_hook=failing(bad, RuntimeError("cannot plan this")))
@@ -213,7 +213,7 @@ async def test_T245_T253_an_exception_costs_only_its_own_key(widgets: WidgetWorl
     assert said["status"] == "True"
 
 
-async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(widgets: WidgetWorld):
+async def test_what_takes_too_long_is_cut_off_and_then_unknown(widgets: WidgetWorld):
     registry = CollectorRegistry()
     slow = Rule(DelayedResponse(20.0), "configmaps", frozenset({"create"}), times=1)
     widgets.start(rules=[slow], registry=registry, settings=settings(reconcile_timeout_seconds=5.0))
@@ -231,7 +231,7 @@ class SomebodyElsesTimeout(WidgetKind):
 
 
 @pytest.mark.parametrize("cause", ["stop", "own error", "slow but in time"])
-async def test_T247_the_time_out_metric_counts_nothing_else(widgets: WidgetWorld, cause: str):
+async def test_the_time_out_metric_counts_nothing_else(widgets: WidgetWorld, cause: str):
     registry = CollectorRegistry()
     kind = WidgetKind()
     slow = Rule(DelayedResponse(8.0), "configmaps", frozenset({"create"}), times=1)
@@ -250,7 +250,7 @@ async def test_T247_the_time_out_metric_counts_nothing_else(widgets: WidgetWorld
     assert sample(registry, "controller_runtime_reconcile_timeouts_total") == 0
 
 
-async def test_T254_a_terminal_error_is_said_and_not_retried(widgets: WidgetWorld):
+async def test_a_terminal_error_is_said_and_not_retried(widgets: WidgetWorld):
     registry = CollectorRegistry()
     kind = WidgetKind(plan_hook=failing({"f"}, Terminal("never", reason="Hopeless")))
     operator = widgets.start(kind=kind, registry=registry)
@@ -267,7 +267,7 @@ async def test_T254_a_terminal_error_is_said_and_not_retried(widgets: WidgetWorl
     assert (said["status"], said["reason"]) == ("False", "Hopeless")
 
 
-async def test_T255_the_back_off_is_reset_only_by_success(widgets: WidgetWorld):
+async def test_the_back_off_is_reset_only_by_success(widgets: WidgetWorld):
     refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=4)
     operator = widgets.start(rules=[refused])
     queue, counts = queue_of(operator), []
@@ -281,7 +281,7 @@ async def test_T255_the_back_off_is_reset_only_by_success(widgets: WidgetWorld):
     assert queue.num_requeues("default/f") == 0
 
 
-async def test_T256_a_wake_up_comes_in_time_and_without_back_off(widgets: WidgetWorld):
+async def test_a_wake_up_comes_in_time_and_without_back_off(widgets: WidgetWorld):
     kind = WidgetKind(plan_hook=lambda _seen: Plan(requeue_after=7.0))
     operator = widgets.start(kind=kind)
     await widgets.create(size=1)
@@ -290,7 +290,7 @@ async def test_T256_a_wake_up_comes_in_time_and_without_back_off(widgets: Widget
     assert queue_of(operator).num_requeues("default/f") == 0
 
 
-async def test_T257_an_error_wins_over_a_wake_up(widgets: WidgetWorld):
+async def test_an_error_wins_over_a_wake_up(widgets: WidgetWorld):
     kind = WidgetKind()
     kind.plan_hook = lambda seen: Plan(
         stages=((kind.create(seen.widget, "child"),),), requeue_after=5000.0
@@ -301,7 +301,7 @@ async def test_T257_an_error_wins_over_a_wake_up(widgets: WidgetWorld):
     await widgets.eventually(lambda: widgets.children == 1, seconds=10)
 
 
-async def test_T258_T268_T264_initial_objects_have_low_priority_and_keep_it_after_an_error(
+async def test_initial_objects_have_low_priority_and_keep_it_after_an_error(
     widgets: WidgetWorld,
 ):
     await widgets.create("old", size=1)
@@ -323,7 +323,7 @@ async def test_T258_T268_T264_initial_objects_have_low_priority_and_keep_it_afte
     assert lines(logs, "new")[0]["priority"] == 0
 
 
-async def test_T259_each_result_has_its_label(widgets: WidgetWorld):
+async def test_each_result_has_its_label(widgets: WidgetWorld):
     plans: list[Plan | Exception] = []
 
     def next_plan(seen: Seen) -> Plan | None:
@@ -355,7 +355,7 @@ async def test_T259_each_result_has_its_label(widgets: WidgetWorld):
         assert sample(registry, total, result=label) == before + 1, label
 
 
-async def test_T262_each_run_has_an_id_of_its_own_in_its_line(widgets: WidgetWorld):
+async def test_each_run_has_an_id_of_its_own_in_its_line(widgets: WidgetWorld):
     with capture_logs() as logs:
         widgets.start()
         await widgets.create(size=2)
@@ -368,7 +368,7 @@ async def test_T262_each_run_has_an_id_of_its_own_in_its_line(widgets: WidgetWor
     assert first["writes"] == {"create": 2, "status": 1}
 
 
-def test_T289_a_terminal_error_keeps_its_cause():
+def test_a_terminal_error_keeps_its_cause():
     inner = ValueError("inner")
     with pytest.raises(Terminal) as caught:
         raise Terminal("outer") from inner
@@ -430,13 +430,13 @@ def owner_handler(
     return EnqueueHandler(keys, mapped), keys
 
 
-def test_T265_an_owner_of_both_states_is_enqueued_once():
+def test_an_owner_of_both_states_is_enqueued_once():
     handler, keys = owner_handler()
     handler.on_update(owned_by("f", revision="1"), owned_by("f", revision="2"))
     assert keys.added == [("default/f", 0)]
 
 
-def test_T202_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_names():
+def test_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_names():
     handler, keys = owner_handler()
     handler.on_update(owned_by("a", revision="1"), owned_by("b", revision="2"))
     assert keys.added == [("default/a", 0), ("default/b", 0)]
@@ -451,7 +451,7 @@ def test_T202_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_na
     assert keys.added == []
 
 
-def test_T266_a_cluster_scoped_owner_has_a_key_without_namespace():
+def test_a_cluster_scoped_owner_has_a_key_without_namespace():
     reference = OwnerReference(
         api_version="v1", kind="Namespace", name="ns", uid="u", controller=True
     )
@@ -463,14 +463,14 @@ def test_T266_a_cluster_scoped_owner_has_a_key_without_namespace():
     assert keys.added == [("ns", 0)]
 
 
-def test_T267_the_mapping_is_applied_to_both_states():
+def test_the_mapping_is_applied_to_both_states():
     keys = Keys([])
     handler = EnqueueHandler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
     handler.on_update(orphan("1"), orphan("2"))
     assert keys.added == [("1", 0), ("both", 0), ("2", 0)]
 
 
-def test_T268_T269_only_initial_objects_and_unchanged_revisions_are_low():
+def test_only_initial_objects_and_unchanged_revisions_are_low():
     keys = Keys([])
     handler = EnqueueHandler(keys, own_key)
     handler.on_add(orphan(), initial=True)
@@ -482,13 +482,13 @@ def test_T268_T269_only_initial_objects_and_unchanged_revisions_are_low():
     assert priorities == [LOW_PRIORITY, 0, LOW_PRIORITY, 0, 0]
 
 
-def test_T270_a_tombstone_is_a_deletion():
+def test_a_tombstone_is_a_deletion():
     handler, keys = owner_handler(uid="another")
     handler.on_delete(Tombstone("default/child", owned_by("f", "u")))
     assert keys.added == [("default/f", 0)]
 
 
-def test_M30_an_owner_that_was_replaced_is_woken_only_by_the_end_of_its_child():
+def test_an_owner_that_was_replaced_is_woken_only_by_the_end_of_its_child():
     handler, keys = owner_handler(uid="second")
     handler.on_add(owned_by("f", "first"), initial=False)
     handler.on_update(owned_by("f", "first"), owned_by("f", "first", revision="2"))
@@ -509,7 +509,7 @@ def test_owners_are_matched_by_group_and_kind_whatever_the_version():
 # -- owners and changes ---------------------------------------------------------------------------
 
 
-async def test_T285_a_change_that_renames_is_refused():
+async def test_a_change_that_renames_is_refused():
     book, client = Book(), ScriptedClient()
     client.objects["a"] = child("a", 5)
     rename = Replace(target("a"), "uid-a", {"metadata": {"name": "b"}})

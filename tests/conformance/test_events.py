@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.runtime.events.recorder import Recorder
 
 
-async def test_T290_equal_events_are_one_object_with_a_count_and_different_notes_all_show():
+async def test_equal_events_are_one_object_with_a_count_and_different_notes_all_show():
     async with recording() as (recorder, sink):
         for _ in range(3):
             recorder.record(PODS, META, event("same"))
@@ -65,7 +65,7 @@ async def _send_odd_ones(recorder: Recorder) -> None:
     await asyncio.sleep(1)
 
 
-async def test_T291_the_spam_filter_counts_per_object_and_type_whatever_the_reason():
+async def test_the_spam_filter_counts_per_object_and_type_whatever_the_reason():
     async with recording() as (recorder, sink):
         for number in range(2 * BURST):
             recorder.record(PODS, META, event(f"note {number}", reason=f"Reason{number}"))
@@ -94,7 +94,7 @@ async def test_T291_the_spam_filter_counts_per_object_and_type_whatever_the_reas
     ],
     ids=str,
 )
-async def test_T292_refusals_are_final_and_everything_else_is_tried_again(
+async def test_refusals_are_final_and_everything_else_is_tried_again(
     error: Exception, attempts: int, failed: int
 ):
     def fail(_verb: str, _name: str) -> None:
@@ -108,7 +108,7 @@ async def test_T292_refusals_are_final_and_everything_else_is_tried_again(
         assert recorder.statistics.unsent == 0
 
 
-async def test_T292_attempts_wait_twice_as_long_each_time_and_the_first_is_anywhere_before():
+async def test_attempts_wait_twice_as_long_each_time_and_the_first_is_anywhere_before():
     times: list[float] = []
 
     def fail(_verb: str, _name: str) -> None:
@@ -124,7 +124,7 @@ async def test_T292_attempts_wait_twice_as_long_each_time_and_the_first_is_anywh
     assert all(7.4 <= gap / 2**number <= 12.6 for number, gap in enumerate(gaps[1:], 1))
 
 
-async def test_T292_an_event_that_has_expired_on_the_server_is_made_again():
+async def test_an_event_that_has_expired_on_the_server_is_made_again():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event())
         await asyncio.sleep(1)
@@ -134,7 +134,7 @@ async def test_T292_an_event_that_has_expired_on_the_server_is_made_again():
         assert sink.counts == [2]
 
 
-async def test_T292_at_the_end_there_is_one_attempt_and_no_more():
+async def test_at_the_end_there_is_one_attempt_and_no_more():
     def fail(_verb: str, _name: str) -> None:
         raise OutcomeUnknown("reset")
 
@@ -144,7 +144,7 @@ async def test_T292_at_the_end_there_is_one_attempt_and_no_more():
     assert len(sink.calls) == 1
 
 
-async def test_T292_of_a_thousand_events_that_each_fail_four_times_none_is_lost():
+async def test_of_a_thousand_events_that_each_fail_four_times_none_is_lost():
     failures: dict[str, int] = {}
 
     def fail(_verb: str, name: str) -> None:
@@ -161,7 +161,7 @@ async def test_T292_of_a_thousand_events_that_each_fail_four_times_none_is_lost(
         assert recorder.statistics.sent == MOST_UNSENT
 
 
-async def test_T293_T187_a_series_is_told_at_two_refreshed_and_finished_by_silence():
+async def test_a_series_is_told_at_two_refreshed_and_finished_by_silence():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event())
         await asyncio.sleep(1)
@@ -187,7 +187,7 @@ async def test_T293_T187_a_series_is_told_at_two_refreshed_and_finished_by_silen
         assert not recorder._series, "nothing is remembered for ever"
 
 
-async def test_T293_repetitions_during_a_slow_create_are_not_lost():
+async def test_repetitions_during_a_slow_create_are_not_lost():
     async with recording(Sink(seconds=5.0)) as (recorder, sink):
         for _ in range(4):
             recorder.record(PODS, META, event())
@@ -199,7 +199,7 @@ async def test_T293_repetitions_during_a_slow_create_are_not_lost():
 @pytest.mark.parametrize(
     "name", ["plain", "with.dots-and-dashes", "Upper_case", "x" * 300, "-starts-badly", "ends-"]
 )
-async def test_T294_names_of_events_are_names(name: str):
+async def test_names_of_events_are_names(name: str):
     async with recording() as (recorder, sink):
         recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid=name[:9]), event())
         recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid="2"), event())
@@ -210,7 +210,7 @@ async def test_T294_names_of_events_are_names(name: str):
         assert len(made) <= 253
 
 
-async def test_T294_events_about_cluster_scoped_objects_are_in_the_default_namespace():
+async def test_events_about_cluster_scoped_objects_are_in_the_default_namespace():
     async with recording() as (recorder, sink):
         recorder.record(NODES, ObjectMeta(name="n", uid="uid-n"), event())
     (made,) = sink.events.values()
@@ -218,7 +218,7 @@ async def test_T294_events_about_cluster_scoped_objects_are_in_the_default_names
     assert made["regarding"]["namespace"] == ""
 
 
-async def test_M31_two_notes_for_one_reason_are_both_visible():
+async def test_two_notes_for_one_reason_are_both_visible():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event("pod a failed"))
         await asyncio.sleep(60)
@@ -253,7 +253,7 @@ def test_a_note_is_never_cut_inside_a_character():
 
 
 @pytest.mark.parametrize("server", ["x" * 5000, "é" * 5000, "no"])
-def test_EVT3_a_long_note_loses_its_middle_and_keeps_what_to_do(server: str):
+def test_a_long_note_loses_its_middle_and_keeps_what_to_do(server: str):
     note = f"group a: cannot create a pod: {server}; ask for a larger quota"
     told = shorten(note, 1024)
     assert told.startswith("group a: cannot create a pod: ")

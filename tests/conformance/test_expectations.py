@@ -58,7 +58,7 @@ async def widgets() -> AsyncIterator[WidgetWorld]:
         yield world
 
 
-def test_T188_an_own_create_counts_from_its_answer_on_and_never_expires_blindly():
+def test_an_own_create_counts_from_its_answer_on_and_never_expires_blindly():
     book = Book()
     book.make("a", 10)
     assert book.names() == ["a"], "the cache has not shown it"
@@ -71,7 +71,7 @@ def test_T188_an_own_create_counts_from_its_answer_on_and_never_expires_blindly(
     assert book.entries == 0, "settled, however often it is observed"
 
 
-def test_T189_each_deletion_is_seen_once_and_unknown_objects_do_not_matter():
+def test_each_deletion_is_seen_once_and_unknown_objects_do_not_matter():
     book = Book()
     for name in ("a", "b"):
         book.show(child(name, 2))
@@ -85,7 +85,7 @@ def test_T189_each_deletion_is_seen_once_and_unknown_objects_do_not_matter():
     assert book.entries == 0
 
 
-def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
+def test_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
     for order in itertools.permutations(["answer", "event"]):
         book = Book()
         write = create("a")
@@ -99,7 +99,7 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
         assert book.entries == 0, order
 
 
-def test_T194_an_owner_that_is_gone_leaves_nothing_behind():
+def test_an_owner_that_is_gone_leaves_nothing_behind():
     book = Book()
     book.make("a", 10)
     book.lost(create("b"))
@@ -110,7 +110,7 @@ def test_T194_an_owner_that_is_gone_leaves_nothing_behind():
     assert book.pending() == frozenset()
 
 
-def test_T195_a_namesake_with_another_uid_starts_clean():
+def test_a_namesake_with_another_uid_starts_clean():
     book = Book()
     book.make("a", 10)
     book.lost(create("b"))
@@ -123,7 +123,7 @@ def test_T195_a_namesake_with_another_uid_starts_clean():
     assert book.entries == 0, "a late answer for the old one is not kept either"
 
 
-def test_T196_a_tombstone_settles_a_deletion():
+def test_a_tombstone_settles_a_deletion():
     book = Book()
     book.show(child("a", 2))
     book.unmake("a")
@@ -133,7 +133,7 @@ def test_T196_a_tombstone_settles_a_deletion():
     assert book.questions == []
 
 
-def test_T197_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
+def test_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
     book = Book()
     book.show(child("a", 2))
     book.unmake("a", answer=child("a", 5, terminating=True))
@@ -147,7 +147,7 @@ def test_T197_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
     assert (book.names(), book.live()) == (["b"], []), "also when it was never seen alive"
 
 
-def test_T197_a_deletion_without_an_object_in_its_answer_is_settled_by_terminating_too():
+def test_a_deletion_without_an_object_in_its_answer_is_settled_by_terminating_too():
     book = Book()
     book.show(child("a", 2))
     book.unmake("a")
@@ -156,7 +156,7 @@ def test_T197_a_deletion_without_an_object_in_its_answer_is_settled_by_terminati
     assert (book.live(), book.entries) == ([], 0)
 
 
-async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_gone(
+async def test_the_controller_closes_the_account_of_an_owner_that_is_gone(
     widgets: WidgetWorld,
 ):
     operator = widgets.start()
@@ -171,7 +171,7 @@ async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_g
     assert operator.unseen_writes == 0
 
 
-def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
+def test_the_newest_revision_observed_is_kept_and_only_grows():
     book = Book()
     assert book.revision() == "1"
     book.make("a", 12)
@@ -194,7 +194,7 @@ def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
         (None, 10, False, True),  # passed without being shown: only the server can tell
     ],
 )
-def test_T205_an_entry_is_settled_by_what_the_store_shows(
+def test_an_entry_is_settled_by_what_the_store_shows(
     shown: int | None, passed: int, settled: bool, asked: bool
 ):
     book = Book()
@@ -209,14 +209,14 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
     assert book.get().metadata.resource_version == str(max(shown or 0, 10))
 
 
-def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
+def test_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
     book = Book(revision="opaque")
     book.done(create("a"), child("a", 10))
     assert book.names() == ["a"]
     assert book.questions == ["a"]
 
 
-def test_T206_T207_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
+def test_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
     book = Book()
     for name in ("a", "b"):
         book.sent(create(name))
@@ -237,7 +237,7 @@ def stage(count: int) -> Plan:
 @pytest.mark.parametrize(
     ("works", "calls", "made"), [(0, 1, 0), (10, 10, 10), (5, 7, 5)], ids=["none", "all", "five"]
 )
-async def test_T190_creates_start_slowly_and_stop_at_the_first_failure(
+async def test_creates_start_slowly_and_stop_at_the_first_failure(
     works: int, calls: int, made: int
 ):
     book, client = Book(), ScriptedClient()
@@ -254,7 +254,7 @@ async def test_T190_creates_start_slowly_and_stop_at_the_first_failure(
     assert outcome.result is (Result.DONE if made == 10 else Result.FAILED)
 
 
-async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
+async def test_every_write_is_made_once_and_never_more_than_a_batch():
     for count in (1, 2, 3, 7, 63, 64, 65, 200):
         book, client = Book(), ScriptedClient()
         rounds = 0
@@ -272,7 +272,7 @@ async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
         assert client.most <= BATCH
 
 
-async def test_T191_a_quota_of_ten_costs_few_calls():
+async def test_a_quota_of_ten_costs_few_calls():
     book, client = Book(), ScriptedClient()
 
     def quota(call: Call):
@@ -289,7 +289,7 @@ async def test_T191_a_quota_of_ten_costs_few_calls():
     assert len(client.calls) == 15 + 1
 
 
-async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
+async def test_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
     widgets: WidgetWorld,
 ):
     operator = widgets.start(rules=[Rule(LostRequest(), "configmaps", frozenset({"create"}))])
@@ -302,7 +302,7 @@ async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
     assert operator.unseen_writes == 0
 
 
-async def test_T201_a_404_on_delete_is_success():
+async def test_a_404_on_delete_is_success():
     book, client = Book(), ScriptedClient()
     book.show(child("a", 2))
     outcome = await book.execute(client, Plan(stages=((delete("a"),),)))
@@ -311,7 +311,7 @@ async def test_T201_a_404_on_delete_is_success():
     assert book.names() == [], "hidden although the cache still shows it"
 
 
-async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
+async def test_each_kind_of_write_is_recorded_by_the_writer():
     client = ScriptedClient()
     for write, verb in [(create("a"), "create"), (patch("a", k="v"), "patch"), (delete("a"), "x")]:
         book = Book()
@@ -332,7 +332,7 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
         assert book.entries == 0, "and now it is not"
 
 
-def test_T209_every_action_is_expected_by_name_and_has_an_age():
+def test_every_action_is_expected_by_name_and_has_an_age():
     book = Book()
     book.show(child("b", 2))
     book.make("a", 10)
@@ -346,7 +346,7 @@ def test_T209_every_action_is_expected_by_name_and_has_an_age():
     assert book.statistics().oldest_age == 3.0
 
 
-def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
+def test_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
     book = Book()
     book.show(child("a", 12))
     book.done(patch("a"), child("a", 11))
@@ -357,7 +357,7 @@ def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
     assert book.entries == 0
 
 
-def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
+def test_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
     book = Book()
     book.show(child("a", 2, data={"hash": "old"}))
     book.done(patch("a", hash="new"), child("a", 10, data={"hash": "new"}))
@@ -368,7 +368,7 @@ def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
     assert book.entries == 0
 
 
-def test_T212_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
+def test_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
     book = Book()
     book.make("a", 10)
     book.unmake("a")
@@ -380,7 +380,7 @@ def test_T212_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
     assert book.entries == 0
 
 
-def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
+def test_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     book = Book()
     book.make("a", 10)
     book.show(child("b", 2))
@@ -396,10 +396,10 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     assert book.next_question("a") == 2 * LIVE_READ, "a slow cache is asked about less"
 
 
-# -- failures, EXP-29 to EXP-45 -------------------------------------------------------------------
+# -- failures -------------------------------------------------------------------------------------
 
 
-def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
+def test_reads_are_by_owner_uid_and_an_object_may_have_several():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
     book.owned_by(other)
@@ -411,7 +411,7 @@ def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
     assert book.entries == 0
 
 
-def test_EXP20_the_lost_write_of_another_owner_does_not_hold_this_one_back():
+def test_the_lost_write_of_another_owner_does_not_hold_this_one_back():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
     book.owned_by(other)
@@ -430,7 +430,7 @@ def test_an_answer_to_a_create_outdates_what_was_known_of_the_name():
     assert not book.is_taken()
 
 
-def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
+def test_an_object_found_alive_outside_the_selection_is_kept_and_said():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 10)
@@ -446,7 +446,7 @@ def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     assert book.entries == 0
 
 
-def test_EXP24_an_object_outside_the_selection_counts_as_pending_only_while_it_is_written():
+def test_an_object_outside_the_selection_counts_as_pending_only_while_it_is_written():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 10)
@@ -461,7 +461,7 @@ def test_EXP24_an_object_outside_the_selection_counts_as_pending_only_while_it_i
     assert book.statistics().pending == 0
 
 
-def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
+def test_without_a_selector_a_deletion_is_a_deletion():
     book = Book(selective=False)
     book.show(child("a", 2))
     book.remove(child("a", 2), 10)
@@ -469,14 +469,14 @@ def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
     assert book.questions == []
 
 
-def test_EXP24_what_was_seen_terminating_needs_no_question():
+def test_what_was_seen_terminating_needs_no_question():
     book = Book()
     book.show(child("a", 2, terminating=True))
     book.remove(child("a", 2, terminating=True), 10)
     assert (book.names(), book.questions) == ([], [])
 
 
-def test_EXP30_a_namesake_made_by_somebody_else_is_what_counts():
+def test_a_namesake_made_by_somebody_else_is_what_counts():
     book = Book()
     book.make("a", 10)
     book.show(child("a", 14, uid="uid-foreign", owner="uid-else"))
@@ -485,7 +485,7 @@ def test_EXP30_a_namesake_made_by_somebody_else_is_what_counts():
     assert book.entries == 0
 
 
-def test_EXP30_an_older_namesake_does_not_hide_what_was_made():
+def test_an_older_namesake_does_not_hide_what_was_made():
     book = Book()
     book.show(child("a", 5, uid="uid-before", owner="uid-else"))
     book.make("a", 10)
@@ -493,7 +493,7 @@ def test_EXP30_an_older_namesake_does_not_hide_what_was_made():
     assert book.get().metadata.uid == "uid-a"
 
 
-async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
+async def test_a_create_without_a_name_of_its_own_is_refused():
     book, client = Book(), ScriptedClient()
     nameless = create("a")
     nameless.body["metadata"]["generateName"] = nameless.body["metadata"].pop("name")
@@ -503,7 +503,7 @@ async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
 
 
 @pytest.mark.parametrize("theirs", ["", "uid-else"])
-async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(theirs: str):
+async def test_a_name_taken_by_somebody_else_is_said_and_not_fought_for(theirs: str):
     book, client = Book(), ScriptedClient()
     client.objects["a"] = child("a", 50, uid="uid-foreign", owner=theirs)
     outcome = await book.execute(client, Plan(stages=((create("a"),),)))
@@ -514,7 +514,7 @@ async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(th
     assert not book.is_taken()
 
 
-async def test_EXP33_our_own_object_under_that_name_is_success():
+async def test_our_own_object_under_that_name_is_success():
     book, client = Book(), ScriptedClient()
     client.objects["a"] = child("a", 50)
     outcome = await book.execute(client, Plan(stages=((create("a"),),)))
@@ -523,7 +523,7 @@ async def test_EXP33_our_own_object_under_that_name_is_success():
     assert client.verbs("create") == client.verbs("get") == ["a"]
 
 
-async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object():
+async def test_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object():
     book, client = Book(), ScriptedClient()
     book.show(child("a", 2, data={"k": "old"}))
     client.objects["a"] = child("a", 50, data={"k": "theirs"})
@@ -541,7 +541,7 @@ async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object
     assert book.get().data == {"k": "theirs"}
 
 
-async def test_EXP36_a_delete_that_meets_another_uid_is_done():
+async def test_a_delete_that_meets_another_uid_is_done():
     book, client = Book(), ScriptedClient()
     book.show(child("a", 2))
     client.objects["a"] = child("a", 50, uid="uid-foreign", owner="uid-else")
@@ -551,7 +551,7 @@ async def test_EXP36_a_delete_that_meets_another_uid_is_done():
     assert book.names() == [], "ours is gone"
 
 
-async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry():
+async def test_a_terminating_namespace_stops_creating_without_retry():
     book, client = Book(), ScriptedClient()
 
     def terminating(call: Call):
@@ -564,7 +564,7 @@ async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry(
     assert outcome.failures[0].reason == "NamespaceTerminating"
 
 
-async def test_EXP40_a_write_cancelled_under_way_is_unknown():
+async def test_a_write_cancelled_under_way_is_unknown():
     book, client = Book(), ScriptedClient()
     task = asyncio.create_task(book.perform(client, create("a")))
     await asyncio.sleep(0.5)
@@ -577,7 +577,7 @@ async def test_EXP40_a_write_cancelled_under_way_is_unknown():
     assert book.questions == ["a"]
 
 
-async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
+async def test_of_a_batch_successes_are_recorded_and_failures_are_not():
     book, client = Book(), ScriptedClient()
 
     def second_fails(call: Call):
@@ -599,7 +599,7 @@ async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
     assert book.statistics().unknown == 1
 
 
-async def test_EXP43_what_admission_made_of_it_is_what_counts():
+async def test_what_admission_made_of_it_is_what_counts():
     book, client = Book(), ScriptedClient()
 
     def webhook(call: Call):
@@ -619,7 +619,7 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
         (child("a", 50, owner=""), "owner reference", True),
     ],
 )
-async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
+async def test_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
     book = Book()
     client = ScriptedClient(script=lambda _call: made)
     await book.perform(client, create("a"))
@@ -636,7 +636,7 @@ async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sen
     assert book.pending() == frozenset()
 
 
-async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
+async def test_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
     book, client = Book(), ScriptedClient()
     book.show(child("theirs", 2, owner="uid-else"))
     book.show(child("orphan", 3, owner=""))
@@ -651,7 +651,7 @@ async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces(
     assert outcome.failures[0].message == "no patching"
 
 
-async def test_T192_status_is_written_although_nothing_else_may_be_done():
+async def test_status_is_written_although_nothing_else_may_be_done():
     book, client = Book(), ScriptedClient()
     book.lost(create("a"))
     assert book.pending() == {"children"}
@@ -667,7 +667,7 @@ async def test_T192_status_is_written_although_nothing_else_may_be_done():
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAPS, GADGETS], ids=str)
-async def test_M18_a_lost_answer_to_a_create_makes_exactly_one_child(
+async def test_a_lost_answer_to_a_create_makes_exactly_one_child(
     widgets: WidgetWorld, resource: Resource
 ):
     for skip in range(4):
@@ -682,7 +682,7 @@ async def test_M18_a_lost_answer_to_a_create_makes_exactly_one_child(
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAPS, GADGETS], ids=str)
-async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
+async def test_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
     widgets: WidgetWorld, resource: Resource
 ):
     """Custom resources answer a DELETE with a Status, without a revision."""
@@ -703,7 +703,7 @@ async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
 
 
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
-async def test_EXP32_a_lost_delete_is_repeated_with_the_same_uid(
+async def test_a_lost_delete_is_repeated_with_the_same_uid(
     widgets: WidgetWorld, fault: LostResponse | LostRequest
 ):
     widgets.start(
@@ -719,7 +719,7 @@ async def test_EXP32_a_lost_delete_is_repeated_with_the_same_uid(
     assert (len(widgets.created), len(widgets.deleted)) == (5, 2)
 
 
-async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
+async def test_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
     widgets: WidgetWorld,
 ):
     operator = widgets.start()
@@ -746,7 +746,7 @@ async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_m
     assert widgets.children == 2
 
 
-def test_EXP39_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
+def test_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
     book = Book()
     book.lost(create("a"))
     book.time += 1000
@@ -759,7 +759,7 @@ def test_EXP39_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
     assert book.statistics().oldest_unseen == 0.0
 
 
-async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
+async def test_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
     widgets: WidgetWorld,
 ):
     operator = widgets.start()
@@ -783,7 +783,7 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     assert widgets.children == 5
 
 
-async def test_EXP39_a_cache_whose_watch_is_frozen_is_listed_again(widgets: WidgetWorld):
+async def test_a_cache_whose_watch_is_frozen_is_listed_again(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.create(size=1)
     await widgets.counted(1)
@@ -795,7 +795,7 @@ async def test_EXP39_a_cache_whose_watch_is_frozen_is_listed_again(widgets: Widg
     assert (len(widgets.created), widgets.most) == (5, 5)
 
 
-async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_database():
+async def test_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_database():
     book = Book()
     book.show(child("a", 50))
     book.bookmark(100)
@@ -822,7 +822,7 @@ async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_
     assert book.signs.pop() == "configmaps default/a is at 40, the store was at 100 before"
 
 
-async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
+async def test_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
     widgets: WidgetWorld,
 ):
     operator = widgets.start()
@@ -851,7 +851,7 @@ async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so
     assert operator.unseen_writes == 0
 
 
-async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
+async def test_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
     widgets: WidgetWorld,
 ):
     def relabelled(seen: Seen) -> Plan | None:
@@ -869,7 +869,7 @@ async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_secon
     assert len(widgets.created) == 1
 
 
-async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
+async def test_a_new_operator_does_not_trust_a_cache_older_than_now(
     widgets: WidgetWorld,
 ):
     stale = StaleCache(widgets.server, "/api/v1/configmaps")
@@ -885,7 +885,7 @@ async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
     assert (len(widgets.created), len(widgets.deleted)) == (3, 0)
 
 
-async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(widgets: WidgetWorld):
+async def test_a_patch_that_changes_nothing_is_settled_at_once(widgets: WidgetWorld):
     done = False
 
     def touch(seen: Seen) -> Plan | None:
@@ -904,7 +904,7 @@ async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(widgets
     assert operator.unseen_writes == 0
 
 
-def test_EXP42_two_resources_are_settled_each_by_its_own_store():
+def test_two_resources_are_settled_each_by_its_own_store():
     book = Book()
     book.watch(GADGETS)
     gadget = KubeObject(metadata=child("e", 10).metadata)
@@ -917,7 +917,7 @@ def test_EXP42_two_resources_are_settled_each_by_its_own_store():
     assert book.entries == 0
 
 
-async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(widgets: WidgetWorld):
+async def test_reconciles_held_back_by_an_unknown_write_are_counted(widgets: WidgetWorld):
     registry = CollectorRegistry()
     lost = Rule(LostRequest(), "configmaps", frozenset({"create"}), times=3)
     operator = widgets.start(registry=registry, rules=[lost])

@@ -53,7 +53,7 @@ def broken() -> str | None:
     raise RuntimeError("a password may be in here")
 
 
-async def test_T241_checks_are_served_together_and_alone_with_and_without_a_slash():
+async def test_checks_are_served_together_and_alone_with_and_without_a_slash():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
     async with serving(server(health)) as session:
@@ -67,7 +67,7 @@ async def test_T241_checks_are_served_together_and_alone_with_and_without_a_slas
         assert (status, text) == (200, "[+]ping ok\nhealthz check passed\n")
 
 
-async def test_T286_a_failed_check_lists_all_of_them():
+async def test_a_failed_check_lists_all_of_them():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
     health.add_readiness("broken", broken)
@@ -84,7 +84,7 @@ async def test_T286_a_failed_check_lists_all_of_them():
         assert [line["check"] for line in logs] == ["broken"], "the reason is in the log"
 
 
-async def test_T287_checks_can_be_left_out_also_unknown_ones():
+async def test_checks_can_be_left_out_also_unknown_ones():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
     async with serving(server(health)) as session:
@@ -118,7 +118,7 @@ async def test_checks_must_be_there_before_they_are_served():
         ),
     ],
 )
-async def test_T240_an_address_in_use_is_an_error_at_the_start_that_names_the_option(
+async def test_an_address_in_use_is_an_error_at_the_start_that_names_the_option(
     served: dict[str, Any], options: str
 ):
     loop = asyncio.get_running_loop()
@@ -139,7 +139,7 @@ async def test_T240_an_address_in_use_is_an_error_at_the_start_that_names_the_op
     await task
 
 
-async def test_T288_metrics_have_upstreams_names_and_buckets(widgets: WidgetWorld):
+async def test_metrics_have_upstreams_names_and_buckets(widgets: WidgetWorld):
     registry = CollectorRegistry()
     operator = Operator(
         widgets.user,

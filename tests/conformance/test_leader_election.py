@@ -1,4 +1,4 @@
-"""Leader election by upstream's rows (client-go `tools/leaderelection`), and the rules LE-1 ff."""
+"""Leader election keeps upstream's promises (client-go `tools/leaderelection`), and ours."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def seconds_until_acquired(candidate: Candidate) -> float:
     return asyncio.get_running_loop().time() - began
 
 
-async def test_T214_LE7_a_lease_that_does_not_exist_is_created():
+async def test_a_lease_that_does_not_exist_is_created():
     async with ballot() as world:
         a = world.candidate("a")
         assert await seconds_until_acquired(a) == pytest.approx(TIMING.renew_seconds, abs=0.1)
@@ -131,14 +131,14 @@ async def test_T214_LE7_a_lease_that_does_not_exist_is_created():
         assert a.sample("leader_election_master_status") == 1
 
 
-async def test_T214_LE7_a_released_lease_is_taken_at_once_and_the_transition_counted():
+async def test_a_released_lease_is_taken_at_once_and_the_transition_counted():
     async with ballot() as world:
         await world.write(holderIdentity="", leaseTransitions=4)
         assert await seconds_until_acquired(world.candidate("a")) < 1
         assert (await world.record())["leaseTransitions"] == 5
 
 
-async def test_T214_LE4_a_live_lease_is_not_taken_before_it_was_seen_unchanged_for_its_duration():
+async def test_a_live_lease_is_not_taken_before_it_was_seen_unchanged_for_its_duration():
     async with ballot() as world:
         await world.write(renewTime="2001-01-01T00:00:00.000000Z", leaseDurationSeconds=30)
         a = world.candidate("a")
@@ -146,7 +146,7 @@ async def test_T214_LE4_a_live_lease_is_not_taken_before_it_was_seen_unchanged_f
         assert (await world.record())["leaseTransitions"] == 1
 
 
-async def test_LE5_any_change_of_the_record_restarts_the_observation():
+async def test_any_change_of_the_record_restarts_the_observation():
     async with ballot() as world:
         await world.write()
         acquiring = asyncio.create_task(seconds_until_acquired(world.candidate("a")))
@@ -156,14 +156,14 @@ async def test_LE5_any_change_of_the_record_restarts_the_observation():
 
 
 @pytest.mark.parametrize("odd", [None, 0, -3])
-async def test_LE2_a_lease_without_a_usable_duration_has_the_usual_one(odd: int | None):
+async def test_a_lease_without_a_usable_duration_has_the_usual_one(odd: int | None):
     lease = Lease({"metadata": {}, "spec": {"leaseDurationSeconds": odd, "holderIdentity": None}})
     assert lease.duration(15) == 15
     assert lease.holder == ""
     assert lease.transitions == 0
 
 
-async def test_T214_LE7_a_renewal_keeps_the_time_of_acquisition_and_the_transitions():
+async def test_a_renewal_keeps_the_time_of_acquisition_and_the_transitions():
     async with ballot() as world:
         await world.write(holderIdentity="", leaseTransitions=4)
         a = world.candidate("a")
@@ -176,7 +176,7 @@ async def test_T214_LE7_a_renewal_keeps_the_time_of_acquisition_and_the_transiti
         assert a.elector.is_leader()
 
 
-async def test_T215_T216_a_release_reads_first_and_keeps_what_others_wrote():
+async def test_a_release_reads_first_and_keeps_what_others_wrote():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -193,7 +193,7 @@ async def test_T215_T216_a_release_reads_first_and_keeps_what_others_wrote():
         assert a.sample("leader_election_master_status") == 0
 
 
-async def test_T215_a_lease_of_another_holder_is_not_released():
+async def test_a_lease_of_another_holder_is_not_released():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -202,7 +202,7 @@ async def test_T215_a_lease_of_another_holder_is_not_released():
         assert (await world.record())["holderIdentity"] == "b"
 
 
-async def test_T215_a_candidate_that_never_led_sends_nothing_at_its_release():
+async def test_a_candidate_that_never_led_sends_nothing_at_its_release():
     async with ballot() as world:
         await world.write()
         a = world.candidate("a")
@@ -215,7 +215,7 @@ async def test_T215_a_candidate_that_never_led_sends_nothing_at_its_release():
         assert (await world.record())["holderIdentity"] == "other"
 
 
-async def test_T217_a_conflict_at_the_release_is_followed_by_another_attempt():
+async def test_a_conflict_at_the_release_is_followed_by_another_attempt():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -226,7 +226,7 @@ async def test_T217_a_conflict_at_the_release_is_followed_by_another_attempt():
         assert (await world.record())["holderIdentity"] == ""
 
 
-async def test_T217_a_server_that_does_not_answer_holds_a_release_up_for_the_renew_time_at_most():
+async def test_a_server_that_does_not_answer_holds_a_release_up_for_the_renew_time_at_most():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -236,7 +236,7 @@ async def test_T217_a_server_that_does_not_answer_holds_a_release_up_for_the_ren
         assert world.loop.time() - began <= TIMING.renew_seconds
 
 
-async def test_T218_LE9_a_stop_in_the_middle_of_a_renewal_still_releases():
+async def test_a_stop_in_the_middle_of_a_renewal_still_releases():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -247,7 +247,7 @@ async def test_T218_LE9_a_stop_in_the_middle_of_a_renewal_still_releases():
         assert (await world.record())["holderIdentity"] == ""
 
 
-async def test_T219_LE6_a_leader_renews_without_reading_and_reads_after_a_conflict():
+async def test_a_leader_renews_without_reading_and_reads_after_a_conflict():
     async with ballot() as world:
         await world.write(holderIdentity="")
         a = world.candidate("a")
@@ -276,12 +276,12 @@ async def test_T219_LE6_a_leader_renews_without_reading_and_reads_after_a_confli
         ({"retry_seconds": 9}, "retry_seconds"),
     ],
 )
-def test_T220_LE1_each_wrong_relation_of_durations_is_named(wrong: dict[str, Any], named: str):
+def test_each_wrong_relation_of_durations_is_named(wrong: dict[str, Any], named: str):
     with pytest.raises(ValueError, match=named):
         ElectionTiming(**wrong)
 
 
-def test_T222_LE2_taking_a_lease_loses_no_field_of_its_record():
+def test_taking_a_lease_loses_no_field_of_its_record():
     strategy = {"strategy": "OldestEmulationVersion", "preferredHolder": "x"}
     lease = Lease({"metadata": {"name": NAME, "resourceVersion": "3"}, "spec": dict(strategy)})
     body = lease.held_by("a", 15, virtual_wall_at_start())
@@ -297,7 +297,7 @@ def virtual_wall_at_start() -> Any:
     return EPOCH
 
 
-async def test_T223_labels_of_others_stay_through_renewals():
+async def test_labels_of_others_stay_through_renewals():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -309,7 +309,7 @@ async def test_T223_labels_of_others_stay_through_renewals():
 
 
 @pytest.mark.parametrize("verb", ["get", "create", "update"])
-async def test_T224_a_refusal_is_kept_as_the_problem_until_an_attempt_succeeds(verb: str):
+async def test_a_refusal_is_kept_as_the_problem_until_an_attempt_succeeds(verb: str):
     async with ballot() as world:
         if verb != "create":
             await world.write(holderIdentity="")
@@ -325,7 +325,7 @@ async def test_T224_a_refusal_is_kept_as_the_problem_until_an_attempt_succeeds(v
         assert a.elector.problem == ""
 
 
-async def test_LE8_T228_a_standby_takes_a_released_lease_within_two_seconds():
+async def test_a_standby_takes_a_released_lease_within_two_seconds():
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()
@@ -336,7 +336,7 @@ async def test_LE8_T228_a_standby_takes_a_released_lease_within_two_seconds():
         assert b.elector.is_leader()
 
 
-async def test_LE4_a_standby_takes_the_lease_of_a_dead_leader_as_soon_as_it_expires():
+async def test_a_standby_takes_the_lease_of_a_dead_leader_as_soon_as_it_expires():
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()
@@ -348,7 +348,7 @@ async def test_LE4_a_standby_takes_the_lease_of_a_dead_leader_as_soon_as_it_expi
         assert 13 < world.loop.time() - died < 16.5
 
 
-async def test_LE14_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_lease():
+async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_lease():
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()
@@ -372,7 +372,7 @@ async def test_LE14_a_leader_that_cannot_renew_stops_before_anybody_may_take_its
         ErrorResponse(429, "TooManyRequests", retry_after=60),
     ],
 )
-async def test_LE3_a_renewal_is_tried_again_until_the_time_is_up(fault: Any):
+async def test_a_renewal_is_tried_again_until_the_time_is_up(fault: Any):
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()
@@ -384,7 +384,7 @@ async def test_LE3_a_renewal_is_tried_again_until_the_time_is_up(fault: Any):
         assert (await world.record())["leaseTransitions"] == 0
 
 
-async def test_LE14_the_time_left_counts_from_when_the_renewal_was_sent():
+async def test_the_time_left_counts_from_when_the_renewal_was_sent():
     async with ballot() as world:
         a = world.candidate("a")
         a.suffers(Rule(DelayedResponse(4.0), LEASE, frozenset({"create"})))

@@ -127,7 +127,7 @@ class Run:
         return []
 
 
-async def test_T225_the_lead_is_given_away_only_after_everything_that_writes_has_ended():
+async def test_the_lead_is_given_away_only_after_everything_that_writes_has_ended():
     log: list[str] = []
     lead = Lead(log)
     recorder = Part("recorder", log, lingers=1.0)
@@ -139,7 +139,7 @@ async def test_T225_the_lead_is_given_away_only_after_everything_that_writes_has
     assert log.index("recorder ended") < log.index("released"), "events are writes too"
 
 
-async def test_T226_who_has_lost_the_lead_gets_no_grace():
+async def test_who_has_lost_the_lead_gets_no_grace():
     log: list[str] = []
     lead = Lead(log)
     run = Run([(Group.ELECTED, Part("writer", log, lingers=5.0))], lead=lead)
@@ -152,7 +152,7 @@ async def test_T226_who_has_lost_the_lead_gets_no_grace():
     assert "released" not in log
 
 
-async def test_T227_what_needs_the_lead_is_never_started_while_stopping():
+async def test_what_needs_the_lead_is_never_started_while_stopping():
     log: list[str] = []
     lead = Lead(log, wins=False)
     slow = Part("slow", log, lingers=5.0)
@@ -165,7 +165,7 @@ async def test_T227_what_needs_the_lead_is_never_started_while_stopping():
     assert "writer starts" not in log
 
 
-async def test_M27_the_lead_is_not_given_away_if_something_may_still_write():
+async def test_the_lead_is_not_given_away_if_something_may_still_write():
     log: list[str] = []
     lead = Lead(log)
     stubborn = Part("stubborn", log, lingers=None, survives=100.0)
@@ -178,7 +178,7 @@ async def test_M27_the_lead_is_not_given_away_if_something_may_still_write():
     assert log[-1] == "closed"
 
 
-async def test_T229_groups_start_in_order_each_when_the_one_before_is_ready():
+async def test_groups_start_in_order_each_when_the_one_before_is_ready():
     log: list[str] = []
     parts = [
         (Group.ELECTED, Part("controllers", log)),
@@ -195,7 +195,7 @@ async def test_T229_groups_start_in_order_each_when_the_one_before_is_ready():
     await run.end()
 
 
-async def test_T230_what_is_added_later_starts_at_once_in_its_group():
+async def test_what_is_added_later_starts_at_once_in_its_group():
     log: list[str] = []
     run = Run([(Group.CACHES, Part("caches", log))])
     await asyncio.sleep(1)
@@ -206,7 +206,7 @@ async def test_T230_what_is_added_later_starts_at_once_in_its_group():
     assert "late ended" in log
 
 
-async def test_T231_what_is_under_way_may_finish_within_the_grace_period():
+async def test_what_is_under_way_may_finish_within_the_grace_period():
     log: list[str] = []
     run = Run([(Group.ELECTED, Part("writer", log, lingers=20.0))], grace=30.0)
     await asyncio.sleep(1)
@@ -215,7 +215,7 @@ async def test_T231_what_is_under_way_may_finish_within_the_grace_period():
     assert run.loop.time() == pytest.approx(21.0, abs=0.01)
 
 
-async def test_T232_T243_nothing_can_be_added_while_stopping():
+async def test_nothing_can_be_added_while_stopping():
     log: list[str] = []
     run = Run([(Group.ELECTED, Part("writer", log, lingers=5.0))])
     await asyncio.sleep(1)
@@ -227,7 +227,7 @@ async def test_T232_T243_nothing_can_be_added_while_stopping():
     assert "late starts" not in log
 
 
-async def test_T233_a_cancellation_is_no_error():
+async def test_a_cancellation_is_no_error():
     log: list[str] = []
     run = Run([(Group.ELECTED, Part("writer", log, lingers=None))], grace=10.0)
     await asyncio.sleep(1)
@@ -235,7 +235,7 @@ async def test_T233_a_cancellation_is_no_error():
     assert log[-1] == "writer cancelled"
 
 
-async def test_T234_errors_of_running_and_of_stopping_are_both_told():
+async def test_errors_of_running_and_of_stopping_are_both_told():
     log: list[str] = []
     parts = [
         (Group.ELECTED, Part("broken", log, ready_after=1.0, error=RuntimeError("while running"))),
@@ -245,7 +245,7 @@ async def test_T234_errors_of_running_and_of_stopping_are_both_told():
     assert sorted(str(error) for error in errors) == ["while running", "while stopping"]
 
 
-async def test_T235_without_grace_nothing_is_waited_for():
+async def test_without_grace_nothing_is_waited_for():
     log: list[str] = []
     run = Run([(Group.ELECTED, Part("writer", log, lingers=50.0))], grace=0.0)
     await asyncio.sleep(1)
@@ -253,7 +253,7 @@ async def test_T235_without_grace_nothing_is_waited_for():
     assert run.loop.time() < 1.01
 
 
-async def test_T236_a_negative_grace_waits_for_ever():
+async def test_a_negative_grace_waits_for_ever():
     log: list[str] = []
     run = Run([(Group.ELECTED, Part("writer", log, lingers=5000.0))], grace=-1.0)
     await asyncio.sleep(1)
@@ -261,7 +261,7 @@ async def test_T236_a_negative_grace_waits_for_ever():
     assert run.loop.time() == pytest.approx(5001.0, abs=0.01)
 
 
-async def test_T237_a_manager_runs_once():
+async def test_a_manager_runs_once():
     run = Run([])
     await asyncio.sleep(1)
     with pytest.raises(ManagerMisuse, match="once"):
@@ -269,7 +269,7 @@ async def test_T237_a_manager_runs_once():
     await run.end()
 
 
-async def test_T238_an_error_that_comes_slowly_after_the_stop_leaks_nothing():
+async def test_an_error_that_comes_slowly_after_the_stop_leaks_nothing():
     before = asyncio.all_tasks()
     log: list[str] = []
     slow = Part("slow", log, lingers=5.0, end_error=RuntimeError("late"))
@@ -280,7 +280,7 @@ async def test_T238_an_error_that_comes_slowly_after_the_stop_leaks_nothing():
     assert asyncio.all_tasks() == before
 
 
-async def test_T242_probes_are_answered_until_the_end():
+async def test_probes_are_answered_until_the_end():
     log: list[str] = []
     parts = [
         (Group.HTTP, Part("http", log)),
@@ -295,7 +295,7 @@ async def test_T242_probes_are_answered_until_the_end():
     assert ended == ["writer ended", "recorder ended", "caches ended", "http ended"]
 
 
-async def test_T244_a_group_that_does_not_become_ready_holds_back_the_next():
+async def test_a_group_that_does_not_become_ready_holds_back_the_next():
     log: list[str] = []
     parts = [
         (Group.CACHES, Part("caches", log, ready_after=1000.0)),
@@ -329,7 +329,7 @@ async def widgets() -> AsyncIterator[WidgetWorld]:
         yield world
 
 
-async def test_T239_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWorld):
+async def test_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWorld):
     lead = Lead([], wins=False)
     await widgets.create("early", size=2)
     operator = widgets.start(election=lead)
@@ -341,7 +341,7 @@ async def test_T239_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWo
     await widgets.counted(2, "early")
 
 
-async def test_M28_a_stop_between_two_writes_lets_the_reconcile_finish(widgets: WidgetWorld):
+async def test_a_stop_between_two_writes_lets_the_reconcile_finish(widgets: WidgetWorld):
     slow = Rule(DelayedResponse(2.0), "configmaps", frozenset({"create"}))
     operator = widgets.start(kind=WidgetKind(), rules=[slow])
     await widgets.create(size=3)

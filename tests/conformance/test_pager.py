@@ -1,4 +1,4 @@
-"""Rows T046 to T049: reading a list page by page."""
+"""Reading a list page by page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ asked: list[dict[str, str]] = []
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 6])
-async def test_T046_all_items_come_in_order_with_the_right_number_of_requests(count):
+async def test_all_items_come_in_order_with_the_right_number_of_requests(count):
     items = [thing(f"t{n}", n + 1) for n in range(count)]
     pages = [items[n : n + 2] for n in range(0, count, 2)] or [[]]
     last = len(pages) - 1
@@ -38,19 +38,19 @@ async def test_T046_all_items_come_in_order_with_the_right_number_of_requests(co
     assert listed.paginated is (len(pages) > 1)
 
 
-async def test_T047_an_error_on_a_later_page_is_raised_and_nothing_more_is_asked():
+async def test_an_error_on_a_later_page_is_raised_and_nothing_more_is_asked():
     with pytest.raises(Failed):
         await read([page([thing("a", 1)], 9, "c"), Failed(500), page([], 9)])
     assert len(asked) == 2
 
 
-async def test_T047_expired_on_the_first_page_is_the_caller_s_business():
+async def test_expired_on_the_first_page_is_the_caller_s_business():
     with pytest.raises(Expired):
         await read([Expired(), page([], 9)])
     assert len(asked) == 1
 
 
-async def test_T048_expired_on_a_later_page_is_followed_by_one_list_without_a_limit():
+async def test_expired_on_a_later_page_is_followed_by_one_list_without_a_limit():
     names, listed = await read(
         [
             page([thing("old", 1)], 9, "c1"),
@@ -65,12 +65,12 @@ async def test_T048_expired_on_a_later_page_is_followed_by_one_list_without_a_li
     assert asked[3] == {"resourceVersion": "0"}
 
 
-async def test_T048_expired_in_the_full_list_too_is_raised():
+async def test_expired_in_the_full_list_too_is_raised():
     with pytest.raises(Expired):
         await read([page([], 9, "c1"), Expired(), Expired()])
 
 
-async def test_T049_only_the_first_request_and_the_full_list_carry_revision_and_match():
+async def test_only_the_first_request_and_the_full_list_carry_revision_and_match():
     request = ListRequest(revision="7", match="Exact", limit=2)
     await read([page([], 7, "c1"), page([], 7, "c2"), Expired(), page([], 7)], request)
     assert asked == [

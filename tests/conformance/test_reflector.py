@@ -1,4 +1,4 @@
-"""Rows T001 to T030, T178 to T182 and their M-rows: how a reflector lists, watches and fails."""
+"""How a reflector lists, watches and fails."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def subtree(root: type[SourceError]) -> set[type[SourceError]]:
 
 
 class TestWatching:
-    async def test_T001_an_error_event_ends_the_watch_and_closes_its_stream_once(self):
+    async def test_an_error_event_ends_the_watch_and_closes_its_stream_once(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[status(500, "Odd"), Hang]])
         async with running(informer_of(source, settings=PAGED)):
             await settle()
             [_, watch] = source.requests
             assert watch.closed == 1
 
-    async def test_T002_T004_cancelling_closes_an_open_watch_exactly_once(self):
+    async def test_cancelling_closes_an_open_watch_exactly_once(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(2), Hang]])
         async with running(informer_of(source, settings=PAGED)) as run:
             await settle()
@@ -95,7 +95,7 @@ class TestWatching:
         assert run.cancelled()
         assert [request.closed for request in source.requests] == [0, 1]
 
-    async def test_T004_T008_stopping_before_the_start_opens_nothing(self):
+    async def test_stopping_before_the_start_opens_nothing(self):
         source = ScriptedSource(lists=[EMPTY])
         run = asyncio.create_task(informer_of(source, settings=PAGED).run())
         run.cancel()
@@ -103,7 +103,7 @@ class TestWatching:
         assert run.cancelled()
         assert source.requests == []
 
-    async def test_T005_stopping_wins_over_an_error_that_comes_at_the_same_time(self):
+    async def test_stopping_wins_over_an_error_that_comes_at_the_same_time(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[Pause(5), status(500, "Odd")]])
         async with running(informer_of(source, settings=PAGED)) as run:
             await settle()
@@ -113,7 +113,7 @@ class TestWatching:
         assert source.requests[-1].closed == 1
         assert len(source.requests) == 2
 
-    async def test_T006_a_watch_that_ends_at_once_with_no_event_is_an_error(self):
+    async def test_a_watch_that_ends_at_once_with_no_event_is_an_error(self):
         source = ScriptedSource(lists=[EMPTY, EMPTY], watches=[[]])
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -125,7 +125,7 @@ class TestWatching:
             assert informer.statistics().relists == {"short watch": 1}
             assert len(source.queries("list")) == 2
 
-    async def test_T007_T025_the_revision_is_that_of_the_last_valid_event(self):
+    async def test_the_revision_is_that_of_the_last_valid_event(self):
         table = {"kind": "Table", "metadata": {"resourceVersion": "70"}, "rows": []}
         source = ScriptedSource(
             lists=[page([thing("a", 1), thing("z", 2)], 5)],
@@ -154,7 +154,7 @@ class TestWatching:
             assert informer.statistics().skipped == 4
             assert informer.statistics().connected
 
-    async def test_T009_the_list_revision_starts_the_watch_and_events_follow_in_order(self):
+    async def test_the_list_revision_starts_the_watch_and_events_follow_in_order(self):
         source = ScriptedSource(
             lists=[page([thing("a", 2)], 3)],
             watches=[[modified("a", 4), added("b", 5), deleted("a", 6), Hang]],
@@ -359,7 +359,7 @@ class TestErrors:
             await asyncio.sleep(200)
         assert source.times("watch") == [0, 60, 120]
 
-    async def test_T010_at_each_relist_the_store_equals_the_list_and_each_error_is_told(self):
+    async def test_at_each_relist_the_store_equals_the_list_and_each_error_is_told(self):
         source = ScriptedSource(
             lists=[
                 page([thing("a", 1)], 1),
@@ -389,7 +389,7 @@ class TestErrors:
         ]
         assert errors == ["500 Broken", "500 Odd", "403 Forbidden"]
 
-    async def test_T011_refused_connections_cost_a_delay_each_and_one_list_only(self):
+    async def test_refused_connections_cost_a_delay_each_and_one_list_only(self):
         source = ScriptedSource(lists=[EMPTY], watches=[ConnectionRefused()] * 4 + [[Hang]])
         async with running(informer_of(source, settings=PAGED)):
             await asyncio.sleep(60)
@@ -399,7 +399,7 @@ class TestErrors:
         for delay, base in zip(delays, (0.8, 1.6, 3.2, 6.4), strict=True):
             assert base <= delay < 2 * base
 
-    async def test_T012_a_custom_ladder_waits_as_it_says(self):
+    async def test_a_custom_ladder_waits_as_it_says(self):
         ladder = BackoffSettings(base=10, cap=100, jitter=0, reset_after=200)
         source = ScriptedSource(lists=[Failed(500)] * 5 + [EMPTY])
         settings = replace(PAGED, backoff=ladder)
@@ -407,7 +407,7 @@ class TestErrors:
             await asyncio.sleep(1000)
         assert source.times("list") == [0, 10, 30, 70, 150, 250]
 
-    async def test_T013_T014_each_429_costs_one_delay_and_no_list(self):
+    async def test_each_429_costs_one_delay_and_no_list(self):
         source = ScriptedSource(
             lists=[EMPTY],
             watches=[Throttled(), [status(429, "TooManyRequests")], [added("a", 2), Hang]],
@@ -430,7 +430,7 @@ class TestErrors:
             await asyncio.sleep(60)
         assert source.times("watch") == [0, 50]
 
-    async def test_T015_T030_an_internal_error_in_a_watch_leads_to_a_list(self):
+    async def test_an_internal_error_in_a_watch_leads_to_a_list(self):
         source = ScriptedSource(
             lists=[EMPTY, EMPTY], watches=[[Pause(10), status(500, "InternalError")], [Hang]]
         )
@@ -439,7 +439,7 @@ class TestErrors:
             await asyncio.sleep(60)
             assert informer.statistics().relists == {"InternalError": 1}
 
-    async def test_T027_an_object_deleted_as_corrupt_goes_with_the_relist(self):
+    async def test_an_object_deleted_as_corrupt_goes_with_the_relist(self):
         source = ScriptedSource(
             lists=[page([thing("a", 1), thing("corrupt", 2)], 2), page([thing("a", 1)], 5)],
             watches=[[status(500, "StoreReadError", "corrupt object has been deleted")], [Hang]],
@@ -461,7 +461,7 @@ class TestErrors:
             assert informer.statistics().relists == {"Expired": 1}
         assert caplog.records == []
 
-    async def test_M10_expired_after_a_bookmark_relists_at_the_held_revision_first(self):
+    async def test_expired_after_a_bookmark_relists_at_the_held_revision_first(self):
         source = ScriptedSource(
             lists=[EMPTY, Expired(), page([], 60)],
             watches=[[bookmark(50), Disconnected()], Expired(), [Hang]],
@@ -476,7 +476,7 @@ class TestErrors:
 
 
 class TestTables:
-    """INF-14 and INF-23, as tables."""
+    """What follows each way in which a watch or a streaming list can end."""
 
     def test_every_error_has_a_row(self):
         assert subtree(SourceError) == set(ON_ERROR)
@@ -576,7 +576,7 @@ class TestTables:
 
 
 class TestLists:
-    async def test_T017_an_explicit_page_size_is_used_at_every_list(self):
+    async def test_an_explicit_page_size_is_used_at_every_list(self):
         source = ScriptedSource(
             lists=[
                 page([thing("a", 1)], 10, "next"),
@@ -593,7 +593,7 @@ class TestLists:
             {"resourceVersion": "10", "limit": "4"},
         ]
 
-    async def test_T018_T020_a_relist_asks_for_the_held_revision_without_a_limit(self):
+    async def test_a_relist_asks_for_the_held_revision_without_a_limit(self):
         source = ScriptedSource(
             lists=[page([], 10), page([], 11)], watches=[[status(410, "Expired")], [Hang]]
         )
@@ -604,7 +604,7 @@ class TestLists:
             {"resourceVersion": "10"},
         ]
 
-    async def test_T019_a_server_that_pages_its_cache_is_paged_from_then_on(self):
+    async def test_a_server_that_pages_its_cache_is_paged_from_then_on(self):
         source = ScriptedSource(
             lists=[page([], 10, "next"), page([], 10), page([], 11)],
             watches=[[status(410, "Expired")], [Hang]],
@@ -613,7 +613,7 @@ class TestLists:
             await asyncio.sleep(5)
         assert source.queries("list")[2] == {"resourceVersion": "10", "limit": "500"}
 
-    async def test_T021_an_expired_revision_is_followed_by_one_list_without_one_at_once(self):
+    async def test_an_expired_revision_is_followed_by_one_list_without_one_at_once(self):
         source = ScriptedSource(
             lists=[page([], 10), Expired(), page([], 11), page([], 12)],
             watches=[[status(410, "Expired")], [status(410, "Expired")], [Hang]],
@@ -624,7 +624,7 @@ class TestLists:
         assert asked == ["0", "10", None, "11"]
         assert source.times("list")[1] == source.times("list")[2]
 
-    async def test_T022_a_snapshot_that_expires_between_pages_is_read_at_once_in_whole(self):
+    async def test_a_snapshot_that_expires_between_pages_is_read_at_once_in_whole(self):
         source = ScriptedSource(
             lists=[page([thing("a", 1)], 10, "next"), Expired(), page([thing("b", 2)], 12)],
         )
@@ -647,7 +647,7 @@ class TestLists:
             ("slow", [("ResourceVersionTooLarge", "")]),
         ],
     )
-    async def test_T023_each_spelling_of_too_large_escalates(self, message, causes):
+    async def test_each_spelling_of_too_large_escalates(self, message, causes):
         error = error_from_status(504, "Timeout", message, causes=causes)
         assert type(error) is ResourceVersionTooLarge
         source = ScriptedSource(
@@ -658,7 +658,7 @@ class TestLists:
         asked = [query.get("resourceVersion") for query in source.queries("list")]
         assert asked == ["0", "10", None]
 
-    def test_T026_listed_objects_keep_neither_the_list_nor_its_bytes_alive(self):
+    def test_listed_objects_keep_neither_the_list_nor_its_bytes_alive(self):
         ballast = thing("ballast", 2, unread=["x" * 500] * 2000)
         tracemalloc.start()
         try:
@@ -681,7 +681,7 @@ class TestLists:
             b"<html>",
         ],
     )
-    async def test_T029_what_is_not_a_list_with_metadata_never_reaches_the_store(self, body):
+    async def test_what_is_not_a_list_with_metadata_never_reaches_the_store(self, body):
         source = ScriptedSource(lists=[body, page([thing("a", 1)], 2)])
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -692,7 +692,7 @@ class TestLists:
             assert names(informer) == ["a"]
             assert informer.statistics().last_error == ""
 
-    async def test_T029_a_table_inside_an_event_is_skipped(self):
+    async def test_a_table_inside_an_event_is_skipped(self):
         wrapped = event("ADDED", {"kind": "Table", "metadata": {}, "rows": [{"object": {}}]})
         source = ScriptedSource(lists=[EMPTY], watches=[[wrapped, added("a", 2), Hang]])
         informer = informer_of(source, settings=PAGED)
@@ -721,7 +721,7 @@ class TestLists:
         [[[bookmark(9), bookmark(3), Hang]], [[bookmark(10)], [Hang], [Hang]]],
         ids=["a bookmark older than the store", "no bookmark for two periods"],
     )
-    async def test_EXP45_a_sign_leads_to_a_list_at_quorum_and_an_older_one_ends_all(self, watches):
+    async def test_a_sign_leads_to_a_list_at_quorum_and_an_older_one_ends_all(self, watches):
         source = ScriptedSource(
             lists=[page([thing("a", 3)], 9), page([thing("b", 2)], 4)], watches=[*watches, [Hang]]
         )
@@ -733,7 +733,7 @@ class TestLists:
         assert "resourceVersion" not in source.queries("list")[1]
         assert names(informer) == ["a"], "nothing is published of it"
 
-    async def test_EXP45_a_server_that_did_not_go_back_is_only_listed(self):
+    async def test_a_server_that_did_not_go_back_is_only_listed(self):
         source = ScriptedSource(
             lists=[page([thing("a", 3)], 9), page([thing("a", 3)], 10)],
             watches=[[bookmark(10)], [Hang], [Hang]],
@@ -743,7 +743,7 @@ class TestLists:
             await asyncio.sleep(160)
             assert informer.statistics().relists == {"rewound": 1}
 
-    async def test_EXP45_a_relist_on_request_happens_at_once_and_once(self, caplog):
+    async def test_a_relist_on_request_happens_at_once_and_once(self, caplog):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -760,7 +760,7 @@ class TestLists:
             for sign in ("a sign", "another sign")
         ]
 
-    async def test_EXP45_a_relist_on_request_follows_a_list_that_is_under_way(self, caplog):
+    async def test_a_relist_on_request_follows_a_list_that_is_under_way(self, caplog):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -771,7 +771,7 @@ class TestLists:
             assert informer.statistics().relists == {"rewound": 1}
         assert caplog.messages == ["things in all namespaces: a sign; listing at quorum"]
 
-    async def test_EXP45_a_relist_on_request_may_follow_while_the_last_one_ends_the_watch(self):
+    async def test_a_relist_on_request_may_follow_while_the_last_one_ends_the_watch(self):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -782,7 +782,7 @@ class TestLists:
             await settle()
             assert informer.statistics().relists == {"rewound": 1}
 
-    async def test_EXP45_a_relist_on_request_may_follow_a_silence(self):
+    async def test_a_relist_on_request_may_follow_a_silence(self):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[Hang, [Hang]])
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -791,7 +791,7 @@ class TestLists:
             await settle()
             assert informer.statistics().relists == {"rewound": 1}
 
-    async def test_EXP45_a_relist_may_be_requested_where_an_error_is_told(self):
+    async def test_a_relist_may_be_requested_where_an_error_is_told(self):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Pause(10), Disconnected()], [Hang]])
         informer = informer_of(source, settings=PAGED)
         informer.on_error(lambda _: informer.relist("a sign"))
@@ -799,7 +799,7 @@ class TestLists:
             await asyncio.sleep(20)
             assert informer.statistics().relists == {"rewound": 1}
 
-    async def test_EXP45_an_answer_that_never_begins_is_no_sign_of_it(self):
+    async def test_an_answer_that_never_begins_is_no_sign_of_it(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(9)], Hang, [Hang]])
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -815,7 +815,7 @@ class TestLists:
             assert informer.statistics().relists == {}
             assert informer.statistics().watch_restarts == {"Disconnected": 1}
 
-    async def test_EXP45_a_relist_on_request_does_not_cut_a_streaming_list(self):
+    async def test_a_relist_on_request_does_not_cut_a_streaming_list(self):
         initial = [added("a", 3), Pause(5), end_bookmark(9), Hang]
         source = ScriptedSource(streams=[initial, [end_bookmark(10), Hang]])
         informer = informer_of(source)
@@ -847,7 +847,7 @@ class TestLists:
 
 
 class TestTimeouts:
-    def test_T024_T178_timeouts_are_spread_and_never_below_five_minutes(self):
+    def test_timeouts_are_spread_and_never_below_five_minutes(self):
         async def ask(minimum: float) -> list[int]:
             source = ScriptedSource(
                 lists=[EMPTY], watches=[[bookmark(n)] for n in range(2, 60)] + [[Hang]]
@@ -863,7 +863,7 @@ class TestTimeouts:
             assert all(effective <= timeout < 2 * effective for timeout in timeouts)
             assert max(timeouts) - min(timeouts) > effective / 2
 
-    def test_T178_only_a_streaming_list_asks_for_initial_events(self):
+    def test_only_a_streaming_list_asks_for_initial_events(self):
         memory = ReflectorContext()
         streaming = watch_query(Streaming(memory), "7", 300)
         assert streaming == {
@@ -885,7 +885,7 @@ class TestTimeouts:
             "resourceVersion": "7",
         }
 
-    async def test_T178_in_list_mode_the_watch_never_asks_for_initial_events(self):
+    async def test_in_list_mode_the_watch_never_asks_for_initial_events(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(2)], [bookmark(3)], [Hang]])
         async with running(informer_of(source, settings=PAGED)):
             await settle()
@@ -905,7 +905,7 @@ class TestTimeouts:
                 query = watch_query(Streaming(memory), held, 300)
                 assert query["resourceVersionMatch"] == "NotOlderThan"
 
-    async def test_M02_T179_a_silent_socket_is_left_and_the_watch_resumed_without_a_list(self):
+    async def test_a_silent_socket_is_left_and_the_watch_resumed_without_a_list(self):
         source = ScriptedSource(
             lists=[EMPTY], watches=[[added("a", 2), bookmark(5), Hang], [added("b", 6), Hang]]
         )
@@ -920,14 +920,14 @@ class TestTimeouts:
             assert len(source.queries("list")) == 1
             assert informer.statistics().watch_restarts == {"silent": 1}
 
-    async def test_T179_without_bookmarks_silence_is_borne_until_the_server_should_have_ended(self):
+    async def test_without_bookmarks_silence_is_borne_until_the_server_should_have_ended(self):
         source = ScriptedSource(lists=[EMPTY], watches=[[added("a", 2), Hang], [Hang]])
         async with running(informer_of(source, settings=PAGED)):
             await asyncio.sleep(700)
         first, second = source.times("watch")
         assert second - first == int(source.queries("watch")[0]["timeoutSeconds"]) + 5
 
-    async def test_T179_data_keeps_a_stream_alive_and_a_normal_end_passes(self):
+    async def test_data_keeps_a_stream_alive_and_a_normal_end_passes(self):
         beats = [step for n in range(2, 5) for step in (bookmark(n), Pause(100))]
         source = ScriptedSource(lists=[EMPTY], watches=[[*beats, added("a", 9)], [Hang]])
         informer = informer_of(source, settings=PAGED)
@@ -936,7 +936,7 @@ class TestTimeouts:
             assert informer.statistics().watch_restarts == {"ended": 1}
             assert names(informer) == ["a"]
 
-    async def test_M02_a_watch_whose_answer_never_begins_is_tried_again(self):
+    async def test_a_watch_whose_answer_never_begins_is_tried_again(self):
         source = ScriptedSource(lists=[EMPTY], watches=[Hang, [added("a", 2), Hang]])
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -945,7 +945,6 @@ class TestTimeouts:
             assert len(source.queries("list")) == 1
 
     async def test_a_cancelled_list_ends_the_wait_at_once(self):
-        """INF-10."""
         source = ScriptedSource()
         async with running(informer_of(source, settings=PAGED)) as run:
             await settle()
@@ -955,14 +954,14 @@ class TestTimeouts:
 
 
 class TestBackoff:
-    def test_T180_each_delay_is_its_step_times_one_to_two(self):
+    def test_each_delay_is_its_step_times_one_to_two(self):
         ladder = RetryBackoff(BackoffSettings(), random.Random(3))
         steps = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]
         delays = [ladder.delay(0.0) for _ in steps]
         assert all(step <= delay < 2 * step for step, delay in zip(steps, delays, strict=True))
         assert len({delay / step for step, delay in zip(steps, delays, strict=True)}) > 5
 
-    def test_T181_only_quiet_time_since_the_last_delay_resets_the_ladder(self):
+    def test_only_quiet_time_since_the_last_delay_resets_the_ladder(self):
         settings = BackoffSettings(jitter=0, reset_after=40)
         ladder = RetryBackoff(settings, random.Random(3))
         now, delays = 0.0, []
@@ -972,11 +971,11 @@ class TestBackoff:
         assert delays[-1] == 30
         assert ladder.delay(now + 1) == 0.8
 
-    def test_T181_a_reset_window_inside_the_ladder_is_refused(self):
+    def test_a_reset_window_inside_the_ladder_is_refused(self):
         with pytest.raises(ValueError, match="longer than the longest delay"):
             BackoffSettings(cap=60, reset_after=120)
 
-    async def test_T182_the_stream_backs_off_and_the_ladder_climbs_until_stopped(self):
+    async def test_the_stream_backs_off_and_the_ladder_climbs_until_stopped(self):
         source = ScriptedSource(lists=[EMPTY] * 99, watches=[Failed(500)] * 99)
         async with running(informer_of(source, settings=PAGED)) as run:
             await asyncio.sleep(300)
@@ -988,7 +987,7 @@ class TestBackoff:
         await asyncio.sleep(300)
         assert len(source.requests) == seen
 
-    async def test_M03_half_an_hour_of_failure_never_falls_back_to_the_first_step(self):
+    async def test_half_an_hour_of_failure_never_falls_back_to_the_first_step(self):
         source = ScriptedSource(lists=[Failed(500)] * 200)
         async with running(informer_of(source, settings=PAGED)):
             await asyncio.sleep(1800)
@@ -997,7 +996,7 @@ class TestBackoff:
         assert len(late) > 20
         assert min(late) >= 30
 
-    async def test_M04_after_two_healthy_minutes_the_ladder_starts_anew(self):
+    async def test_after_two_healthy_minutes_the_ladder_starts_anew(self):
         source = ScriptedSource(
             lists=[Failed(500)] * 8 + [EMPTY, EMPTY],
             watches=[[Pause(150), status(500, "Odd")], [Hang]],
@@ -1008,7 +1007,7 @@ class TestBackoff:
         assert 0.8 <= source.times("list")[9] - failed < 1.6
 
 
-async def test_T113_the_store_s_revision_reaches_the_one_that_was_written():
+async def test_the_store_s_revision_reaches_the_one_that_was_written():
     server = FakeServer()
     informer = informer_of(server)
     async with running(informer):

@@ -88,14 +88,14 @@ async def replay(*, lists=(), watches=(), settings=PAGED, seconds=0, **keywords)
 
 
 class TestOrder:
-    async def test_T052_T053_T062_everything_is_heard_in_the_order_of_arrival(self):
+    async def test_everything_is_heard_in_the_order_of_arrival(self):
         script = [added(f"t{n % 5}", n) for n in range(2, 30)]
         calls = await replay(lists=[EMPTY], watches=[[*script, Hang]])
         assert [(name, revision[-1]) for _, name, *revision in calls] == [
             (f"t{n % 5}", str(n) if n > 6 else False) for n in range(2, 30)
         ]
 
-    async def test_T053_T070_a_list_after_events_follows_them_and_is_not_initial(self):
+    async def test_a_list_after_events_follows_them_and_is_not_initial(self):
         calls = await replay(
             lists=[EMPTY, page([thing("a", 2), thing("b", 5)], 6)],
             watches=[[added("a", 2), status(410)]],
@@ -103,7 +103,7 @@ class TestOrder:
         )
         assert calls == [("add", "a", "2", False), ("add", "b", "5", False)]
 
-    async def test_T054_a_deletion_before_a_list_that_has_the_object_again_is_heard(self):
+    async def test_a_deletion_before_a_list_that_has_the_object_again_is_heard(self):
         calls = await replay(
             lists=[page([thing("a", 1)], 1), page([thing("a", 3, uid="second")], 4)],
             watches=[[deleted("a", 2), status(410)]],
@@ -115,7 +115,7 @@ class TestOrder:
             ("add", "a", "3", False),
         ]
 
-    async def test_T055_what_came_just_before_a_list_without_it_ends_with_its_latest_state(self):
+    async def test_what_came_just_before_a_list_without_it_ends_with_its_latest_state(self):
         last: list[object] = []
         source = ScriptedSource(
             lists=[EMPTY, page([], 9)],
@@ -130,7 +130,7 @@ class TestOrder:
         assert isinstance(tombstone, Tombstone)
         assert tombstone.last.colour == "last"
 
-    async def test_T056_T057_T068_a_list_is_one_change_deletions_first_store_already_new(self):
+    async def test_a_list_is_one_change_deletions_first_store_already_new(self):
         source = ScriptedSource(
             lists=[
                 page([thing("a", 1), thing("b", 1), thing("c", 1), thing("d", 1)], 1),
@@ -157,17 +157,16 @@ class TestOrder:
             ("update", "ns/c", *after),
         ]
 
-    async def test_T060_the_end_of_an_unknown_object_is_announced(self):
+    async def test_the_end_of_an_unknown_object_is_announced(self):
         assert await replay(lists=[EMPTY], watches=[[deleted("a", 2), Hang]]) == [
             ("delete", "a", "2")
         ]
 
     async def test_upserts_go_by_what_is_known_not_by_the_verb(self):
-        """INF-36."""
         calls = await replay(lists=[EMPTY], watches=[[modified("a", 2), added("a", 3), Hang]])
         assert calls == [("add", "a", "2", False), ("update", "a", "2", "3")]
 
-    async def test_M08_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
+    async def test_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
         script = [
             page([thing("a", 1, uid="first")], 1),
             page([thing("a", 5, uid="second")], 6),
@@ -196,7 +195,7 @@ class TestOrder:
             ("delete", "fourth"),
         ]
 
-    async def test_T069_big_and_small_batches_have_the_same_effect(self):
+    async def test_big_and_small_batches_have_the_same_effect(self):
         def script():
             rng = random.Random(11)
             alive: set[str] = set()
@@ -217,7 +216,7 @@ class TestOrder:
         assert one == tiny
         assert len(one) == 398
 
-    async def test_T066_the_loop_breathes_between_batches_of_one_chunk(self):
+    async def test_the_loop_breathes_between_batches_of_one_chunk(self):
         chunk = b"".join(added(f"t{n}", n) for n in range(2, 1002))
         source = ScriptedSource(lists=[EMPTY], watches=[[chunk, Hang]])
         informer = informer_of(source, settings=replace(PAGED, batch=100))
@@ -228,7 +227,7 @@ class TestOrder:
                 await asyncio.sleep(0)
         assert sizes == set(range(0, 1000, 100))
 
-    async def test_T067_one_broken_object_does_not_lose_the_rest_of_its_batch(self):
+    async def test_one_broken_object_does_not_lose_the_rest_of_its_batch(self):
         odd = event("MODIFIED", thing("odd", 3, size="large"))
         source = ScriptedSource(
             lists=[page([thing("odd", 1, size=1)], 1)],
@@ -293,7 +292,7 @@ class TestQuarantine:
 
 
 class TestHandlers:
-    async def test_T061_T110_the_first_list_syncs_even_if_empty_and_handlers_have_heard_it(self):
+    async def test_the_first_list_syncs_even_if_empty_and_handlers_have_heard_it(self):
         for items in ([], [thing("a", 1)], [thing("a", 1), thing("b", 1)]):
             informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
             informer.add_handler(recorder := Recorder())
@@ -302,14 +301,14 @@ class TestHandlers:
                 await informer.wait_for_sync()
                 assert len(recorder.calls) == len(items)
 
-    async def test_T091_a_late_handler_hears_the_store_at_once_as_initial(self):
+    async def test_a_late_handler_hears_the_store_at_once_as_initial(self):
         informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), settings=PAGED)
         async with running(informer):
             await settle()
             informer.add_handler(recorder := Recorder())
             assert recorder.calls == [("add", "a", "1", True)]
 
-    async def test_T080_T091_a_late_handler_hears_the_store_then_everything_and_nothing_twice(self):
+    async def test_a_late_handler_hears_the_store_then_everything_and_nothing_twice(self):
         server = FakeServer()
         server.put("a")
         informer = informer_of(server)
@@ -328,9 +327,7 @@ class TestHandlers:
             assert set(heard.values()) - {2} == {1}
             assert ("delete", "a", str(server.revision)) == recorder.calls[-1]
 
-    async def test_T093_M07_an_exception_is_logged_with_the_handler_s_name_and_still_counts(
-        self, caplog
-    ):
+    async def test_an_exception_is_logged_with_the_handler_s_name_and_still_counts(self, caplog):
         items = [thing(f"t{n}", 1) for n in range(5)]
         source = ScriptedSource(lists=[page(items, 1)], watches=[[added("after", 2), Hang]])
         informer = informer_of(source, settings=PAGED)
@@ -346,7 +343,7 @@ class TestHandlers:
         assert "clumsy" in record.getMessage()
         assert record.exc_info[0] is RuntimeError
 
-    async def test_T075_an_error_that_is_nobody_s_reaches_the_caller_of_run(self):
+    async def test_an_error_that_is_nobody_s_reaches_the_caller_of_run(self):
         informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
 
         def broken(revision: str) -> None:
@@ -358,7 +355,7 @@ class TestHandlers:
 
 
 class TestRelist:
-    async def test_T081_after_a_break_only_what_really_changed_is_heard(self):
+    async def test_after_a_break_only_what_really_changed_is_heard(self):
         calls = await replay(
             lists=[
                 page([thing("same", 1), thing("changed", 1), thing("gone", 1)], 1),
@@ -387,7 +384,7 @@ class TestRelist:
 
 
 class TestLife:
-    async def test_T077_T280_indexes_serve_at_once_whenever_they_are_added(self):
+    async def test_indexes_serve_at_once_whenever_they_are_added(self):
         server = FakeServer()
         informer = informer_of(server, indexes={"colour": lambda obj: [obj.colour]})
         informer.add_index("early", lambda obj: [obj.metadata.name[0]])
@@ -405,7 +402,7 @@ class TestLife:
             with pytest.raises(IndexFunctionError):
                 informer.add_index("late", lambda obj: [])
 
-    async def test_T279_each_of_several_indexes_answers_for_itself(self):
+    async def test_each_of_several_indexes_answers_for_itself(self):
         informer = informer_of(
             ScriptedSource(
                 lists=[page([thing("a", 1, colour="red", size=1), thing("b", 1, colour="red")], 1)]
@@ -418,7 +415,7 @@ class TestLife:
             red = keys_of(informer.lister.by_index("colour", "red"))
             assert red & keys_of(informer.lister.by_index("size", "1")) == {"ns/a"}
 
-    async def test_T082_the_error_hook_hears_of_lists_that_fail(self):
+    async def test_the_error_hook_hears_of_lists_that_fail(self):
         errors: list[Exception] = []
         refused = Failed(403, "Forbidden", "no list for you")
         informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
@@ -431,7 +428,7 @@ class TestLife:
             )
             assert informer.statistics().last_error_at == 0
 
-    async def test_T083_hooks_can_be_set_while_it_runs(self):
+    async def test_hooks_can_be_set_while_it_runs(self):
         server = FakeServer()
         informer = informer_of(server)
         async with running(informer):
@@ -456,7 +453,7 @@ class TestLife:
         assert [entry if isinstance(entry, str) else entry[0] for entry in told] == list("2233")
         assert [type(change).__name__ for _, change in told[::2]] == ["Added", "Deleted"]
 
-    async def test_T089_its_state_can_be_told_through_its_life(self):
+    async def test_its_state_can_be_told_through_its_life(self):
         informer = informer_of(ScriptedSource(lists=[Throttled(), EMPTY]), settings=PAGED)
         states = [informer.statistics().state]
         async with running(informer):
@@ -471,7 +468,7 @@ class TestLife:
         assert states == ["Stopped", "Listing", "BackingOff", "Watching", "Stopped"]
         assert informer.stopped
 
-    async def test_T090_after_the_end_adding_is_an_error(self):
+    async def test_after_the_end_adding_is_an_error(self):
         informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
         async with running(informer):
             await settle()
@@ -489,7 +486,7 @@ class TestLife:
             assert not informer.stopped
             assert not run.done()
 
-    async def test_T092_no_task_and_no_timer_is_left_behind(self):
+    async def test_no_task_and_no_timer_is_left_behind(self):
         informer_of(ScriptedSource())
         before = asyncio.all_tasks()
         for waits in (0, 1, 5, 200):
@@ -498,7 +495,7 @@ class TestLife:
                 await settle(waits)
             assert asyncio.all_tasks() == before
 
-    async def test_T109_who_waits_for_an_informer_that_ends_is_told_why(self):
+    async def test_who_waits_for_an_informer_that_ends_is_told_why(self):
         refused = Failed(403, "Forbidden")
         informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
         wait = asyncio.create_task(informer.wait_for_sync())
@@ -508,7 +505,7 @@ class TestLife:
         with pytest.raises(InformerStopped, match="403 Forbidden"):
             await wait
 
-    async def test_T186_waiting_for_sync_can_be_given_up_by_some_without_harm_to_others(self):
+    async def test_waiting_for_sync_can_be_given_up_by_some_without_harm_to_others(self):
         informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
         waits = [asyncio.create_task(informer.wait_for_sync()) for _ in range(6)]
         await settle(3)
@@ -593,9 +590,7 @@ class World:
 
 class TestHistories:
     @pytest.mark.parametrize("seed", range(12))
-    async def test_T072_T073_T183_M12_M33_what_is_heard_is_a_legal_history_that_ends_in_the_truth(
-        self, seed
-    ):
+    async def test_what_is_heard_is_a_legal_history_that_ends_in_the_truth(self, seed):
         rng = random.Random(seed)
         world = World(rng)
         informer = informer_of(world.server, indexes={"colour": lambda obj: [obj.colour]})
@@ -624,7 +619,7 @@ class TestHistories:
         assert len(revisions) > 50
 
     @pytest.mark.slow
-    async def test_M11_cancelled_at_any_await_it_leaves_nothing_and_a_store_that_was_true(self):
+    async def test_cancelled_at_any_await_it_leaves_nothing_and_a_store_that_was_true(self):
         """The whole informer, cancelled at the n-th step of the loop, for all n."""
         reached_end = False
         for n in range(400):
@@ -690,7 +685,7 @@ class TestFactory:
         with pytest.raises(IndexFunctionError):
             factory.informer(selection, Thing, indexes={"one": lambda obj: []})
 
-    async def test_T274_T280_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
+    async def test_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
         selection = WatchSelection("things", "ns")
         factory = self.factory({selection: ScriptedSource(lists=[EMPTY])}, settings=PAGED)
         with pytest.raises(NotWatched, match="there is no informer for things/ns"):
@@ -708,7 +703,7 @@ class TestFactory:
         with pytest.raises(AlreadyStarted):
             await factory.run()
 
-    async def test_T278_informers_can_be_stopped_and_started_again_while_others_run(self):
+    async def test_informers_can_be_stopped_and_started_again_while_others_run(self):
         servers = {WatchSelection("things"): FakeServer(), WatchSelection("others"): FakeServer()}
         factory = self.factory(servers)
         first = factory.informer(WatchSelection("things"), Thing)

@@ -1,4 +1,4 @@
-"""Rows T097 to T112, M32 and M34: the store, its indexes and its revision."""
+"""The store, its indexes and its revision."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def buckets(filled: Store[Thing]) -> dict[str, set[str]]:
 
 
 class TestContents:
-    def test_T097_what_was_put_can_be_read_until_it_is_removed_or_replaced(self):
+    def test_what_was_put_can_be_read_until_it_is_removed_or_replaced(self):
         filled = store()
         assert filled.put(thing("a", 1, "red")) is None
         assert filled.put(thing("b", 2, "blue")) is None
@@ -63,7 +63,7 @@ class TestContents:
         filled.replace([thing("c", 6)], "7")
         assert names(filled.list()) == {"c"}
 
-    def test_T099_objects_that_cannot_be_indexed_are_named_and_the_others_stored(self):
+    def test_objects_that_cannot_be_indexed_are_named_and_the_others_stored(self):
         def picky(obj: Thing) -> list[str]:
             if obj.colour == "bad":
                 raise ValueError("bad colour")
@@ -84,7 +84,7 @@ class TestContents:
         assert filled.get("ns/a") == thing("a", 2, "blue")
         assert filled.resource_version == "3"
 
-    def test_T105_what_the_store_gives_out_cannot_be_changed_through_it(self):
+    def test_what_the_store_gives_out_cannot_be_changed_through_it(self):
         filled = store()
         filled.put(thing("a", 1, "red"))
         with pytest.raises(AttributeError):
@@ -95,7 +95,7 @@ class TestContents:
         filled.put(thing("b", 2, "red"))
         assert names(red) == {"a"}
 
-    def test_T105_views_of_the_controller_are_immutable_all_the_way_down(self):
+    def test_views_of_the_controller_are_immutable_all_the_way_down(self):
         pod = Codec(Pod).event(watch_line(1)).object
         for part, field in (
             (pod, "spec"),
@@ -108,7 +108,7 @@ class TestContents:
 
 
 class TestIndexes:
-    def test_T100_one_object_can_have_many_values(self):
+    def test_one_object_can_have_many_values(self):
         filled = store()
         filled.put(thing("a", 1, "red,blue"))
         filled.put(thing("b", 2, "blue"))
@@ -118,7 +118,7 @@ class TestIndexes:
         with pytest.raises(KeyError):
             filled.by_index("size", "1")
 
-    def test_T101_a_value_without_objects_leaves_nothing_behind(self):
+    def test_a_value_without_objects_leaves_nothing_behind(self):
         filled = store()
         for round_ in range(100):
             filled.put(thing("a", round_ + 1, f"colour-{round_}"))
@@ -131,14 +131,14 @@ class TestIndexes:
         filled.by_index("colour", "red")
         assert buckets(filled) == {}
 
-    def test_T102_other_objects_with_the_same_value_stay(self):
+    def test_other_objects_with_the_same_value_stay(self):
         filled = store()
         filled.put(thing("a", 1, "red"))
         filled.put(thing("b", 2, "red"))
         filled.remove("ns/a", "3")
         assert buckets(filled) == {"red": {"ns/b"}}
 
-    def test_T103_moving_from_a_and_b_to_b_and_c_leaves_a(self):
+    def test_moving_from_a_and_b_to_b_and_c_leaves_a(self):
         filled = store()
         filled.put(thing("x", 1, "a,b"))
         filled.put(thing("x", 2, "b,c"))
@@ -176,7 +176,7 @@ class TestIndexes:
 
 
 class TestRevision:
-    def test_T104_each_change_sets_the_store_s_revision(self):
+    def test_each_change_sets_the_store_s_revision(self):
         filled = store()
         assert filled.resource_version == ""
         filled.replace([], "10")
@@ -194,7 +194,7 @@ class TestRevision:
         filled.remove("ns/unknown", "")
         assert filled.resource_version == "15"
 
-    def test_T104_it_goes_back_only_with_a_replacement(self):
+    def test_it_goes_back_only_with_a_replacement(self):
         filled = store()
         filled.replace([], "100")
         filled.put(thing("a", 99))
@@ -216,18 +216,18 @@ class TestRevision:
             ("1" + "0" * 50, "9" * 50, 1),
         ],
     )
-    def test_T112_revisions_are_compared_by_length_then_by_character(self, a, b, sign):
+    def test_revisions_are_compared_by_length_then_by_character(self, a, b, sign):
         outcome = compare_resource_versions(a, b)
         assert (outcome > 0) - (outcome < 0) == sign
 
     @pytest.mark.parametrize("bad", ["", "0", "01", "-1", "1.0", "1 ", "abc", "1a", "²", "١"])  # noqa: RUF001  digits that are not ASCII
-    def test_T112_what_is_not_a_revision_is_refused(self, bad):
+    def test_what_is_not_a_revision_is_refused(self, bad):
         with pytest.raises(InvalidResourceVersion):
             compare_resource_versions(bad, "1")
         with pytest.raises(InvalidResourceVersion):
             compare_resource_versions("1", bad)
 
-    def test_M32_comparison_agrees_with_integers(self):
+    def test_comparison_agrees_with_integers(self):
         rng = random.Random(5)
         for _ in range(100_000):
             a = rng.randint(1, 10 ** rng.randint(1, 25))
@@ -245,7 +245,7 @@ class TestKeys:
     def test_a_key_is_namespace_and_name(self, namespace, name, key):
         assert object_key(namespace, name) == key
 
-    def test_T076_T063_tombstones_have_the_key_of_what_they_stand_for(self):
+    def test_tombstones_have_the_key_of_what_they_stand_for(self):
         obj = thing("a")
         assert key_of(obj) == key_of(Tombstone("ns/a", obj)) == "ns/a"
 
@@ -253,7 +253,7 @@ class TestKeys:
 class TestNames:
     IDENTITY = InformerLabels("pods", "", "v1", "pods")
 
-    def test_T111_empty_and_repeated_names_are_refused_and_released_ones_are_free(self):
+    def test_empty_and_repeated_names_are_refused_and_released_ones_are_free(self):
         class Clock:
             def time(self) -> float:
                 return 0.0
@@ -272,7 +272,7 @@ class TestNames:
 
 
 @pytest.mark.slow
-def test_M34_a_cached_pod_costs_at_most_four_kibibytes():
+def test_a_cached_pod_costs_at_most_four_kibibytes():
     """In this process; `make bench` measures up to 50,000 pods, each size in its own."""
     codec, filled = Codec(Pod), Store({"owner": lambda pod: [pod.metadata.controller.uid]})
     lines = [watch_line(number) for number in range(2000)]

@@ -1,4 +1,4 @@
-"""Rows T114 to T117 and T122: which requests are retried, and when (NET-1)."""
+"""Which requests are retried, and when."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def create(transport: FakeTransport, **options):
 
 @pytest.mark.parametrize("send", [get, create])
 @pytest.mark.parametrize("code", [429, 500, 502, 503])
-async def test_T114_a_429_or_5xx_is_repeated_only_with_retry_after(send, code: int):
+async def test_a_429_or_5xx_is_repeated_only_with_retry_after(send, code: int):
     told_to_wait = FakeTransport(busy(code, "2"), good)
     await send(told_to_wait)
     assert told_to_wait.times == [0.0, 2.0]
@@ -65,14 +65,14 @@ async def test_T114_a_429_or_5xx_is_repeated_only_with_retry_after(send, code: i
 
 
 @pytest.mark.parametrize("send", [get, create])
-async def test_T114_the_wait_before_a_repetition_is_cut_to_the_longest_pause(send):
+async def test_the_wait_before_a_repetition_is_cut_to_the_longest_pause(send):
     told_to_wait = FakeTransport(busy(429, "50"), good)
     await send(told_to_wait, longest_pause=2.0)
     assert told_to_wait.times == [0.0, 2.0]
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422])
-async def test_T114_other_statuses_are_never_repeated(code: int):
+async def test_other_statuses_are_never_repeated(code: int):
     transport = FakeTransport(busy(code, "1"), good)
     with pytest.raises(errors.StatusError):
         await get(transport)
@@ -80,7 +80,7 @@ async def test_T114_other_statuses_are_never_repeated(code: int):
 
 
 @pytest.mark.parametrize("header", ["soon", "-1", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT", "²"])
-async def test_T114_an_unreadable_retry_after_is_none(header: str):
+async def test_an_unreadable_retry_after_is_none(header: str):
     transport = FakeTransport(busy(503, header), good)
     with pytest.raises(errors.ServerError):
         await get(transport)
@@ -88,7 +88,7 @@ async def test_T114_an_unreadable_retry_after_is_none(header: str):
 
 
 @pytest.mark.parametrize(("code", "reason"), [(504, "Timeout"), (500, "ServerTimeout")])
-async def test_T114_a_time_out_behind_the_server_is_repeated_for_reads_only(code, reason):
+async def test_a_time_out_behind_the_server_is_repeated_for_reads_only(code, reason):
     await get(FakeTransport(busy(code, "1", reason), good))
     write = FakeTransport(busy(code, "1", reason), good)
     with pytest.raises(errors.StatusError) as caught:
@@ -97,7 +97,7 @@ async def test_T114_a_time_out_behind_the_server_is_repeated_for_reads_only(code
     assert errors.may_have_happened(caught.value)
 
 
-async def test_T114_the_body_of_a_refused_answer_is_read_and_closed_before_the_repetition():
+async def test_the_body_of_a_refused_answer_is_read_and_closed_before_the_repetition():
     closed_at: list[int] = []
     transport = FakeTransport(lambda: (429, {"retry-after": "1"}, refused()), good)
 
@@ -112,7 +112,7 @@ async def test_T114_the_body_of_a_refused_answer_is_read_and_closed_before_the_r
     assert closed_at == [1]
 
 
-async def test_T115_at_most_ten_attempts_are_made():
+async def test_at_most_ten_attempts_are_made():
     transport = FakeTransport(busy(429, "1"))
     with pytest.raises(errors.TooManyRequests) as caught:
         await get(transport, timeout=1000)
@@ -120,14 +120,14 @@ async def test_T115_at_most_ten_attempts_are_made():
     assert caught.value.retry_after == 1.0
 
 
-async def test_T115_the_last_answer_counts_and_no_repetition_begins_after_the_time_limit():
+async def test_the_last_answer_counts_and_no_repetition_begins_after_the_time_limit():
     transport = FakeTransport(busy(503, "8"), busy(503, "8"), busy(429, "8"))
     with pytest.raises(errors.TooManyRequests):
         await get(transport, timeout=20)
     assert transport.times == [0.0, 8.0, 16.0]
 
 
-async def test_T115_a_request_sleeps_before_it_takes_a_slot():
+async def test_a_request_sleeps_before_it_takes_a_slot():
     """While one waits to be repeated its slot is free for another."""
     slow = FakeTransport(busy(500, "5"), good)
     api = client(slow, concurrency=1)
@@ -139,7 +139,7 @@ async def test_T115_a_request_sleeps_before_it_takes_a_slot():
     assert slow.times == [0.0, 1.0, 5.0]
 
 
-async def test_NET1_what_was_repeated_in_vain_is_sent_once_until_it_is_answered_otherwise():
+async def test_what_was_repeated_in_vain_is_sent_once_until_it_is_answered_otherwise():
     transport = FakeTransport(*([busy(429, "1")] * 12), good, busy(429, "1"))
     api = client(transport, timeout=1000).for_flow("an owner")
     sent: list[int] = []
@@ -150,7 +150,7 @@ async def test_NET1_what_was_repeated_in_vain_is_sent_once_until_it_is_answered_
     assert sent == [10, 11, 12, 13, 23]
 
 
-async def test_NET1_requests_of_other_owners_and_of_other_lanes_are_repeated_nevertheless():
+async def test_requests_of_other_owners_and_of_other_lanes_are_repeated_nevertheless():
     transport = FakeTransport(busy(429, "1"))
     api, sent = client(transport, timeout=1000), list[int]()
     for flow, resource in [("", PODS), ("a", PODS), ("", PODS), ("b", PODS), ("a", SERVICES)]:
@@ -160,7 +160,7 @@ async def test_NET1_requests_of_other_owners_and_of_other_lanes_are_repeated_nev
     assert sent == [10, 20, 30, 40, 50]
 
 
-async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
+async def test_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
     monkeypatch.setattr(pauses, "MOST", 1)
     transport = FakeTransport(busy(429, "1"))
     api, sent = client(transport, timeout=1000), list[int]()
@@ -171,7 +171,7 @@ async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch)
     assert sent == [10, 20, 21, 31]
 
 
-async def test_NET1_an_owner_is_forgotten_ten_minutes_after_its_last_request():
+async def test_an_owner_is_forgotten_ten_minutes_after_its_last_request():
     transport = FakeTransport(busy(429, "1"))
     api = client(transport, timeout=1000)
 
@@ -190,7 +190,7 @@ async def test_NET1_an_owner_is_forgotten_ten_minutes_after_its_last_request():
     assert await sent("b") == 10
 
 
-async def test_T115_a_watch_start_is_left_to_the_back_off_of_the_reflector():
+async def test_a_watch_start_is_left_to_the_back_off_of_the_reflector():
     transport = FakeTransport(busy(429, "7"))
     source = ResourceSource(client(transport), PODS)
     with pytest.raises(Throttled) as caught:
@@ -200,19 +200,19 @@ async def test_T115_a_watch_start_is_left_to_the_back_off_of_the_reflector():
     assert caught.value.retry_after == 7.0
 
 
-async def test_T116_a_read_is_repeated_after_a_reset():
+async def test_a_read_is_repeated_after_a_reset():
     transport = FakeTransport(RESET, RESET, good)
     await get(transport)
     assert transport.times == [0.0, 1.0, 2.0]
 
 
-async def test_T116_a_read_whose_body_breaks_off_is_repeated():
+async def test_a_read_whose_body_breaks_off_is_repeated():
     transport = FakeTransport(lambda: (200, {}, chunks(POD[:9], RESET)), good)
     await get(transport)
     assert len(transport.requests) == 2
 
 
-async def test_T116_a_write_is_never_repeated_after_a_reset():
+async def test_a_write_is_never_repeated_after_a_reset():
     transport = FakeTransport(RESET, good)
     with pytest.raises(errors.OutcomeUnknown):
         await create(transport)
@@ -220,7 +220,7 @@ async def test_T116_a_write_is_never_repeated_after_a_reset():
 
 
 @pytest.mark.real_time
-async def test_T116_a_connection_is_abandoned_after_a_timeout():
+async def test_a_connection_is_abandoned_after_a_timeout():
     """Its late answer would else be taken for that of the next request."""
     async with HoldingServer(silent_connections=1) as server:
         transport = HttpTransport(
@@ -240,7 +240,7 @@ async def watch(step) -> list[bytes]:
         return [chunk async for chunk in stream]
 
 
-async def test_T117_a_refused_watch_is_told_by_its_status():
+async def test_a_refused_watch_is_told_by_its_status():
     with pytest.raises(Expired):
         await watch(busy(410, reason="Expired"))
     with pytest.raises(Failed) as caught:
@@ -248,7 +248,7 @@ async def test_T117_a_refused_watch_is_told_by_its_status():
     assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
 
 
-async def test_T117_a_time_out_at_the_start_and_an_end_in_mid_stream_are_disconnections():
+async def test_a_time_out_at_the_start_and_an_end_in_mid_stream_are_disconnections():
     """Upstream makes them an empty watch; here the reflector is told what happened."""
     with pytest.raises(Disconnected):
         await watch(errors.OutcomeUnknown("timed out"))
@@ -256,17 +256,17 @@ async def test_T117_a_time_out_at_the_start_and_an_end_in_mid_stream_are_disconn
         await watch(lambda: (*answer(200)[:2], chunks(b"{", RESET)))
 
 
-async def test_T117_a_watch_that_ends_at_once_is_an_empty_one():
+async def test_a_watch_that_ends_at_once_is_an_empty_one():
     assert await watch(lambda: answer(200)) == []
 
 
 @pytest.mark.parametrize("content_type", ["text/html", "application/vnd.kubernetes.protobuf", ""])
-async def test_T117_an_unknown_content_type_is_an_error(content_type: str):
+async def test_an_unknown_content_type_is_an_error(content_type: str):
     with pytest.raises(Malformed, match="a stream of"):
         await watch(lambda: answer(200, b"<html>", content_type=content_type))
 
 
-async def test_T122_no_more_requests_than_slots_are_in_flight():
+async def test_no_more_requests_than_slots_are_in_flight():
     transport = FakeTransport(good)
     transport.hold = asyncio.Event()
     api = client(transport, concurrency=3)
@@ -282,7 +282,7 @@ async def test_T122_no_more_requests_than_slots_are_in_flight():
     ], "first come, first served"
 
 
-async def test_T122_waiting_for_a_slot_ends_at_the_time_limit_and_nothing_was_sent():
+async def test_waiting_for_a_slot_ends_at_the_time_limit_and_nothing_was_sent():
     transport = FakeTransport(good)
     transport.hold = asyncio.Event()
     api = client(transport, concurrency=1, timeout=5)
@@ -295,7 +295,7 @@ async def test_T122_waiting_for_a_slot_ends_at_the_time_limit_and_nothing_was_se
     listing.cancel()
 
 
-async def test_T122_a_watch_needs_no_slot():
+async def test_a_watch_needs_no_slot():
     transport = FakeTransport(lambda: answer(200, POD))
     transport.hold = asyncio.Event()
     api = client(transport, concurrency=1)
@@ -307,7 +307,7 @@ async def test_T122_a_watch_needs_no_slot():
     waiting.cancel()
 
 
-async def test_T122_a_pause_that_the_servers_filters_ask_for_is_made_by_all():
+async def test_a_pause_that_the_servers_filters_ask_for_is_made_by_all():
     transport = FakeTransport(overloaded(429, "10"), good)
     api = client(transport)
     first = asyncio.create_task(api.get(PODS, "default", "a"))
@@ -319,7 +319,7 @@ async def test_T122_a_pause_that_the_servers_filters_ask_for_is_made_by_all():
     assert transport.times == [0.0] + [10.0] * 4
 
 
-async def test_T122_a_pause_that_a_handler_asks_for_is_made_by_its_lane_alone():
+async def test_a_pause_that_a_handler_asks_for_is_made_by_its_lane_alone():
     transport = FakeTransport(busy(429, "10"), good)
     api = client(transport)
     first = asyncio.create_task(api.create(PODS, "sick", {}))
@@ -334,7 +334,7 @@ async def test_T122_a_pause_that_a_handler_asks_for_is_made_by_its_lane_alone():
     assert [request.path for request in transport.requests[-2:]] == [PODS.path("sick")] * 2
 
 
-async def test_T122_requests_of_a_paused_lane_hold_no_slot():
+async def test_requests_of_a_paused_lane_hold_no_slot():
     transport = FakeTransport(busy(429, "10"), good)
     api = client(transport, concurrency=2)
     sick = [asyncio.create_task(api.create(PODS, "sick", {})) for _ in range(5)]
@@ -344,7 +344,7 @@ async def test_T122_requests_of_a_paused_lane_hold_no_slot():
     await asyncio.gather(*sick)
 
 
-async def test_T122_requests_that_wait_for_a_slot_keep_a_pause_that_begins_meanwhile():
+async def test_requests_that_wait_for_a_slot_keep_a_pause_that_begins_meanwhile():
     transport = FakeTransport(busy(503, "6"), good)
     transport.hold = asyncio.Event()
     api = client(transport, concurrency=1)
@@ -356,7 +356,7 @@ async def test_T122_requests_that_wait_for_a_slot_keep_a_pause_that_begins_meanw
     assert transport.times == [0.0, 8.0, 8.0]
 
 
-async def test_T122_a_watch_keeps_the_pause():
+async def test_a_watch_keeps_the_pause():
     transport = FakeTransport(overloaded(429, "4"), lambda: answer(200, b"{}"))
     api = client(transport)
     with pytest.raises(errors.TooManyRequests):
@@ -366,7 +366,7 @@ async def test_T122_a_watch_keeps_the_pause():
     assert transport.times == [0.0, 4.0]
 
 
-async def test_T122_a_pause_longer_than_the_time_limit_fails_at_once():
+async def test_a_pause_longer_than_the_time_limit_fails_at_once():
     transport = FakeTransport(busy(429, "40"), good)
     api = client(transport, timeout=30)
     with pytest.raises(errors.TooManyRequests):
@@ -380,7 +380,7 @@ async def test_T122_a_pause_longer_than_the_time_limit_fails_at_once():
     assert transport.times == [0.0, 40.0]
 
 
-async def test_T122_ten_thousand_seconds_of_a_busy_server_cost_few_requests():
+async def test_ten_thousand_seconds_of_a_busy_server_cost_few_requests():
     transport = FakeTransport(busy(429, "3"))
     api = client(transport)
     loop = asyncio.get_running_loop()

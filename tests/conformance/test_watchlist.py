@@ -1,4 +1,4 @@
-"""Rows T032 to T045 and M01: streaming lists and the fall-back from them."""
+"""Streaming lists and the fall-back from them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def streaming(source):
 
 
 class TestTheWay:
-    async def test_T032_T036_without_streaming_it_is_a_list_at_0_then_a_watch_with_bookmarks(self):
+    async def test_without_streaming_it_is_a_list_at_0_then_a_watch_with_bookmarks(self):
         source = ScriptedSource(lists=[page([thing("a", 1)], 7)])
         informer = informer_of(source, settings=ReflectorSettings(streaming=False))
         async with running(informer):
@@ -64,7 +64,7 @@ class TestTheWay:
         assert watched.pop("timeoutSeconds")
         assert watched == {"watch": "1", "resourceVersion": "7", "allowWatchBookmarks": "true"}
 
-    async def test_T034_T038_after_the_end_bookmark_the_same_stream_goes_on(self):
+    async def test_after_the_end_bookmark_the_same_stream_goes_on(self):
         source = ScriptedSource(
             watches=[[added("a", 3), added("b", 2), end_bookmark(9), modified("a", 10), Hang]]
         )
@@ -82,7 +82,7 @@ class TestTheWay:
         assert sorted(recorder.calls[:2]) == [("add", "a", "3", True), ("add", "b", "2", True)]
         assert recorder.calls[2:] == [("update", "a", "3", "10")]
 
-    async def test_T034_a_stream_begun_at_a_revision_ends_at_that_of_the_bookmark(self):
+    async def test_a_stream_begun_at_a_revision_ends_at_that_of_the_bookmark(self):
         source = ScriptedSource(
             watches=[
                 [end_bookmark(5), status(410, "Expired")],
@@ -97,7 +97,7 @@ class TestTheWay:
             assert informer.lister.resource_version == "8"
             assert names(informer) == ["a"]
 
-    async def test_T035_T044_only_the_right_annotation_with_the_value_true_ends_the_list(self):
+    async def test_only_the_right_annotation_with_the_value_true_ends_the_list(self):
         wrong = [
             bookmark(5),
             bookmark(6, end="false"),
@@ -115,7 +115,7 @@ class TestTheWay:
             assert informer.has_synced
             assert informer.lister.resource_version == "8"
 
-    async def test_T039_changes_before_the_end_bookmark_are_reflected(self):
+    async def test_changes_before_the_end_bookmark_are_reflected(self):
         source = ScriptedSource(
             watches=[
                 [
@@ -137,7 +137,7 @@ class TestTheWay:
             assert informer.lister.get("ns/a").colour == "red"
         assert recorder.calls == [("add", "a", "3", True), ("add", "c", "6", True)]
 
-    async def test_T041_after_a_break_a_fresh_stream_begins_with_an_empty_temporary_store(self):
+    async def test_after_a_break_a_fresh_stream_begins_with_an_empty_temporary_store(self):
         source = ScriptedSource(
             watches=[
                 [added("lost", 1), Disconnected("reset")],
@@ -152,7 +152,7 @@ class TestTheWay:
         assert len(streaming(source)) == 2
         assert "resourceVersion" not in source.requests[1].query
 
-    async def test_T042_a_resumed_watch_does_not_ask_for_initial_events(self):
+    async def test_a_resumed_watch_does_not_ask_for_initial_events(self):
         source = ScriptedSource(watches=[[end_bookmark(3)], [Hang]])
         async with running(informer_of(source)):
             await settle()
@@ -160,7 +160,7 @@ class TestTheWay:
         assert "sendInitialEvents" not in source.requests[1].query
         assert "resourceVersionMatch" not in source.requests[1].query
 
-    async def test_T043_an_established_watch_that_expires_starts_the_next_cycle(self):
+    async def test_an_established_watch_that_expires_starts_the_next_cycle(self):
         source = ScriptedSource(
             watches=[
                 [added("a", 1), end_bookmark(3), status(410, "Expired")],
@@ -182,9 +182,7 @@ class TestRetries:
     @pytest.mark.parametrize(
         "refusal", [Throttled(), ConnectionRefused(), [added("x", 1), status(429, "Busy")]]
     )
-    async def test_T040_throttled_or_refused_streams_are_tried_again_without_fall_back(
-        self, refusal
-    ):
+    async def test_throttled_or_refused_streams_are_tried_again_without_fall_back(self, refusal):
         source = ScriptedSource(watches=[refusal] * 4 + [[added("a", 2), end_bookmark(3), Hang]])
         informer = informer_of(source)
         async with running(informer):
@@ -262,7 +260,7 @@ class TestFallingBack:
             [status(500, "InternalError")],
         ],
     )
-    async def test_T037_any_other_error_falls_back_to_a_list_in_the_same_cycle(self, refusal):
+    async def test_any_other_error_falls_back_to_a_list_in_the_same_cycle(self, refusal):
         source = ScriptedSource(watches=[refusal, [Hang]], lists=[page([thing("a", 1)], 2)])
         informer = informer_of(source)
         async with running(informer):
@@ -272,7 +270,7 @@ class TestFallingBack:
             assert informer.statistics().fall_backs == 1
         assert source.times("list") == [0.0]
 
-    async def test_T045_a_server_that_cannot_stream_is_remembered_for_an_hour_then_two(self):
+    async def test_a_server_that_cannot_stream_is_remembered_for_an_hour_then_two(self):
         source = ScriptedSource(
             streams=[Unsupported(), Unsupported(), [end_bookmark(5), status(410)], Unsupported()],
             lists=[EMPTY] * 99,
@@ -285,7 +283,7 @@ class TestFallingBack:
         assert 2 * HOUR <= third - second < 2.1 * HOUR
         assert fourth - third < 5
 
-    async def test_T045_after_a_success_the_next_fall_back_is_for_an_hour_again(self):
+    async def test_after_a_success_the_next_fall_back_is_for_an_hour_again(self):
         good = [end_bookmark(1), Pause(10), status(410)]
         source = ScriptedSource(
             streams=[Unsupported(), good, Unsupported(), good],
@@ -335,7 +333,7 @@ class TestFallingBack:
         assert source.queries("list") == []
 
     @pytest.mark.parametrize("events", [[], [added("a", 1)], [added("a", 1), bookmark(3)]])
-    async def test_M01_a_server_that_closes_without_the_bookmark_gets_a_list_at_once(self, events):
+    async def test_a_server_that_closes_without_the_bookmark_gets_a_list_at_once(self, events):
         source = ScriptedSource(watches=[events, [Hang]], lists=[page([thing("a", 1)], 3)])
         informer = informer_of(source)
         async with running(informer):
@@ -343,7 +341,7 @@ class TestFallingBack:
             assert names(informer) == ["a"]
             assert source.times("list") == [0.0]
 
-    async def test_M01_a_server_that_stays_idle_gets_a_list_after_a_minute_and_is_remembered(self):
+    async def test_a_server_that_stays_idle_gets_a_list_after_a_minute_and_is_remembered(self):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[added("a", 1), Hang]])
         source.watches += [[Pause(300), status(410)], [Pause(300), status(410)], [Hang]]
         async with running(informer_of(source)):
@@ -352,7 +350,7 @@ class TestFallingBack:
         assert len(source.times("list")) == 3
         assert len(streaming(source)) == 1
 
-    async def test_M01_a_server_that_chats_for_ever_gets_a_list_after_two_minutes(self):
+    async def test_a_server_that_chats_for_ever_gets_a_list_after_two_minutes(self):
         chat = [step for n in range(2, 90) for step in (modified("a", n), Pause(5))]
         source = ScriptedSource(lists=[page([thing("a", 30)], 31)], watches=[chat, [Hang]])
         informer = informer_of(source)
@@ -364,7 +362,7 @@ class TestFallingBack:
             assert names(informer) == ["a"]
         assert source.times("list") == [120.0]
 
-    async def test_M01_a_server_that_takes_the_parameter_for_a_plain_watch(self):
+    async def test_a_server_that_takes_the_parameter_for_a_plain_watch(self):
         server = FakeServer(streaming="ignored")
         server.put("a")
         informer = informer_of(server)
@@ -384,7 +382,7 @@ class TestFallingBack:
             ([Pause(20), added("a", 1)], "the stream ended before"),
         ],
     )
-    async def test_T033_it_is_said_what_was_waited_for(self, steps, why, caplog):
+    async def test_it_is_said_what_was_waited_for(self, steps, why, caplog):
         source = ScriptedSource(streams=[steps], lists=[EMPTY])
         async with running(informer_of(source)):
             await asyncio.sleep(90)
@@ -392,7 +390,7 @@ class TestFallingBack:
         assert why in record.getMessage()
         assert "paged instead of streaming lists for 3600 s" in record.getMessage()
 
-    async def test_T033_nothing_is_said_after_the_end_bookmark(self, caplog):
+    async def test_nothing_is_said_after_the_end_bookmark(self, caplog):
         source = ScriptedSource(streams=[[end_bookmark(3), Hang]])
         async with running(informer_of(source)):
             await asyncio.sleep(200)

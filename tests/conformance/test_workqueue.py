@@ -1,4 +1,4 @@
-"""Rows T123 to T177, M13 to M17, M35, M36: the guarantees of upstream's queues, and their gaps."""
+"""The guarantees of upstream's queues, and what they lack."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def work(queue: WorkQueue, run: Callable[[object], Awaitable[None]]) -> No
 
 
 @pytest.mark.parametrize("ending", ["drain", "close"])
-async def test_T123_everything_is_consumed_and_nothing_after_shutdown(ending: str):
+async def test_everything_is_consumed_and_nothing_after_shutdown(ending: str):
     queue, served, held = make(), Counter(), set()
 
     async def run(key: object) -> None:
@@ -93,7 +93,7 @@ async def test_T123_everything_is_consumed_and_nothing_after_shutdown(ending: st
     assert len(queue) == 0
 
 
-async def test_T124_a_key_added_while_processing_runs_once_more():
+async def test_a_key_added_while_processing_runs_once_more():
     queue, runs = make(), []
 
     async def run(key: object) -> None:
@@ -111,14 +111,14 @@ async def test_T124_a_key_added_while_processing_runs_once_more():
     assert runs == ["a", "a"]
 
 
-async def test_T125_length_counts_distinct_keys():
+async def test_length_counts_distinct_keys():
     queue = make()
     for expected, key in [(1, "a"), (2, "b"), (2, "a"), (3, "c"), (3, "c")]:
         queue.add(key)
         assert len(queue) == expected
 
 
-async def test_T126_a_key_added_in_flight_shows_when_done_and_then_once():
+async def test_a_key_added_in_flight_shows_when_done_and_then_once():
     queue = make()
     queue.add("a")
     key = await queue.get()
@@ -130,7 +130,7 @@ async def test_T126_a_key_added_in_flight_shows_when_done_and_then_once():
     assert len(queue) == 0
 
 
-async def test_T127_many_adds_are_one_hand_out_also_behind_a_run():
+async def test_many_adds_are_one_hand_out_also_behind_a_run():
     queue = make()
     for _ in range(5):
         queue.add("a")
@@ -143,7 +143,7 @@ async def test_T127_many_adds_are_one_hand_out_also_behind_a_run():
     assert await take_all(queue) == []
 
 
-async def test_T128_drain_returns_only_when_all_in_flight_are_done():
+async def test_drain_returns_only_when_all_in_flight_are_done():
     queue = make()
     queue.add("a")
     queue.add("b")
@@ -158,7 +158,7 @@ async def test_T128_drain_returns_only_when_all_in_flight_are_done():
     assert await draining == set()
 
 
-async def test_T129_close_returns_with_work_in_flight():
+async def test_close_returns_with_work_in_flight():
     queue = make()
     queue.add("a")
     await queue.get()
@@ -169,7 +169,7 @@ async def test_T129_close_returns_with_work_in_flight():
     queue.done("a")
 
 
-async def test_T130_close_interrupts_a_drain():
+async def test_close_interrupts_a_drain():
     queue = make()
     for key in "abc":
         queue.add(key)
@@ -181,7 +181,7 @@ async def test_T130_close_interrupts_a_drain():
     assert await draining == {"a", "b", "c"}
 
 
-async def test_T131_a_dirty_key_in_flight_runs_again_before_drain_ends():
+async def test_a_dirty_key_in_flight_runs_again_before_drain_ends():
     queue = make()
     queue.add("a")
     await queue.get()
@@ -197,7 +197,7 @@ async def test_T131_a_dirty_key_in_flight_runs_again_before_drain_ends():
     assert await draining == set()
 
 
-async def test_T132_a_key_that_is_done_is_not_retained():
+async def test_a_key_that_is_done_is_not_retained():
     class Key:
         pass
 
@@ -216,7 +216,7 @@ async def test_T132_a_key_that_is_done_is_not_retained():
     assert gone() is None
 
 
-async def test_T133_a_delayed_key_is_ready_at_its_time_and_once():
+async def test_a_delayed_key_is_ready_at_its_time_and_once():
     queue = make()
     queue.add_after("a", 50)
     await asyncio.sleep(49.999)
@@ -227,7 +227,7 @@ async def test_T133_a_delayed_key_is_ready_at_its_time_and_once():
     assert len(queue) == 0
 
 
-async def test_T134_T170_earliest_of_two_delays_wins_and_a_fired_key_is_free():
+async def test_earliest_of_two_delays_wins_and_a_fired_key_is_free():
     queue = make()
     queue.add_after("later ignored", 50)
     queue.add_after("later ignored", 70)
@@ -245,7 +245,7 @@ async def test_T134_T170_earliest_of_two_delays_wins_and_a_fired_key_is_free():
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_T135_T162_delayed_keys_come_by_their_times_whatever_the_order_of_adds(seed: int):
+async def test_delayed_keys_come_by_their_times_whatever_the_order_of_adds(seed: int):
     queue, delays = make(), list(range(1, 21))
     random.Random(seed).shuffle(delays)
     for delay in delays:
@@ -258,7 +258,7 @@ async def test_T135_T162_delayed_keys_come_by_their_times_whatever_the_order_of_
     assert order == sorted(delays)
 
 
-async def test_T136_back_off_doubles_by_key_until_forgotten():
+async def test_back_off_doubles_by_key_until_forgotten():
     queue = make(backoff=NO_JITTER)
     ladder = [queue.add_rate_limited("a") for _ in range(5)]
     assert ladder == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016])
@@ -269,14 +269,14 @@ async def test_T136_back_off_doubles_by_key_until_forgotten():
     assert queue.add_rate_limited("a") == pytest.approx(0.001)
 
 
-def test_T137_a_huge_number_of_failures_gives_the_cap():
+def test_a_huge_number_of_failures_gives_the_cap():
     backoff = Backoff(base=0.001, cap=300.0)
     assert backoff.delay(1000) == backoff.delay(10**9) == 300.0
     keys = Failures(backoff, random.Random(1), floor=1.0)
     assert all(0 < keys.record("a", 0.0) <= 360.0 for _ in range(2000))
 
 
-async def test_T138_curves_are_composed_by_functions_of_the_number_of_failures():
+async def test_curves_are_composed_by_functions_of_the_number_of_failures():
     class FastThenSlow(Backoff):
         def delay(self, failures: int) -> float:
             return 0.005 if failures < 3 else 10.0
@@ -294,7 +294,7 @@ async def test_T138_curves_are_composed_by_functions_of_the_number_of_failures()
     assert ladder(Backoff(base=1.0, cap=3.0, jitter=0)) == [1.0, 2.0, 3.0, 3.0, 3.0]
 
 
-async def test_T139_back_off_feeds_the_delays():
+async def test_back_off_feeds_the_delays():
     queue = make(backoff=Backoff(base=4.0, jitter=0), floor=100.0)
     for expected in (4.0, 8.0, 16.0):
         queue.add("a")
@@ -308,7 +308,7 @@ async def test_T139_back_off_feeds_the_delays():
     assert queue.num_requeues("a") == 0
 
 
-async def test_T140_no_timer_ticks_after_shutdown():
+async def test_no_timer_ticks_after_shutdown():
     clock = FakeClock()
     queue = make(name="q", clock=clock, metrics=QueueCollector(CollectorRegistry()))
     queue.add_after("a", 10)
@@ -338,7 +338,7 @@ class Scrape:
         return self("depth", priority=str(priority))
 
 
-async def test_T141_metrics_follow_a_key_and_count_re_adds_in_flight_once():
+async def test_metrics_follow_a_key_and_count_re_adds_in_flight_once():
     scrape = Scrape()
     queue, clock = scrape.queue, scrape.clock
     queue.add("a")
@@ -364,7 +364,7 @@ async def test_T141_metrics_follow_a_key_and_count_re_adds_in_flight_once():
     assert scrape("adds_total") == 2
 
 
-async def test_T143_keyed_back_off_climbs_is_reset_when_old_and_jittered():
+async def test_keyed_back_off_climbs_is_reset_when_old_and_jittered():
     backoff = Backoff(base=1.0, cap=60.0, jitter=0)
     keys = Failures(backoff, random.Random(1), floor=1.0)
     assert [keys.record("a", 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
@@ -380,7 +380,7 @@ async def test_T143_keyed_back_off_climbs_is_reset_when_old_and_jittered():
     assert all(1.0 <= delay < 1.2 for delay in first)
 
 
-async def test_T144_T147_one_place_for_each_key_first_come_first_served():
+async def test_one_place_for_each_key_first_come_first_served():
     queue = make()
     for key in ["foo", "bar", "foo", "bar", "baz"]:
         queue.add(key)
@@ -388,7 +388,7 @@ async def test_T144_T147_one_place_for_each_key_first_come_first_served():
     assert await take_all(queue) == ["foo", "bar", "baz"]
 
 
-async def test_T145_T146_T169_a_key_in_flight_is_held_back_alone_and_ready_when_done():
+async def test_a_key_in_flight_is_held_back_alone_and_ready_when_done():
     queue = make()
     queue.add("held", priority=5)
     held = await queue.get()
@@ -402,7 +402,7 @@ async def test_T145_T146_T169_a_key_in_flight_is_held_back_alone_and_ready_when_
     assert await getter == "held"
 
 
-async def test_T148_T149_the_highest_priority_asked_for_wins():
+async def test_the_highest_priority_asked_for_wins():
     queue = make()
     for priority in (1, 5, 3):
         queue.add("a", priority=priority)
@@ -412,7 +412,7 @@ async def test_T148_T149_the_highest_priority_asked_for_wins():
     assert await queue.get() == "b"
 
 
-async def test_T150_a_raised_key_overtakes():
+async def test_a_raised_key_overtakes():
     queue = make()
     for key in ("a", "b", "c"):
         queue.add(key)
@@ -420,7 +420,7 @@ async def test_T150_a_raised_key_overtakes():
     assert await take_all(queue) == ["c", "a", "b"]
 
 
-async def test_T151_the_earliest_time_asked_for_wins():
+async def test_the_earliest_time_asked_for_wins():
     queue = make()
     for delay in (60, 10, 30):
         queue.add_after("a", delay)
@@ -428,7 +428,7 @@ async def test_T151_the_earliest_time_asked_for_wins():
         assert now() == about(10)
 
 
-async def test_T152_T164_waiting_keys_are_invisible_until_ready():
+async def test_waiting_keys_are_invisible_until_ready():
     scrape = Scrape()
     queue, clock = scrape.queue, scrape.clock
     queue.add_after("a", 10)
@@ -442,7 +442,7 @@ async def test_T152_T164_waiting_keys_are_invisible_until_ready():
     assert scrape("retries_total") == 2
 
 
-async def test_T153_a_getter_is_released_at_shutdown():
+async def test_a_getter_is_released_at_shutdown():
     queue = make()
     getters = [asyncio.create_task(queue.get()) for _ in range(3)]
     await turns()
@@ -451,7 +451,7 @@ async def test_T153_a_getter_is_released_at_shutdown():
     assert [type(result) for result in results] == [Closed] * 3
 
 
-async def test_T154_inside_a_class_raised_keys_come_in_the_order_of_raising():
+async def test_inside_a_class_raised_keys_come_in_the_order_of_raising():
     queue = make()
     for key in ("a", "b", "c"):
         queue.add(key)
@@ -463,7 +463,7 @@ async def test_T154_inside_a_class_raised_keys_come_in_the_order_of_raising():
     assert await take_all(queue) == ["c", "d", "a", "b"]
 
 
-async def test_T155_T156_T165_depth_and_adds_count_a_promoted_key_once():
+async def test_depth_and_adds_count_a_promoted_key_once():
     scrape = Scrape()
     queue, clock = scrape.queue, scrape.clock
     queue.add_after("T155", 60)
@@ -486,7 +486,7 @@ async def test_T155_T156_T165_depth_and_adds_count_a_promoted_key_once():
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_T157_fuzz(seed: int):
+async def test_fuzz(seed: int):
     rng, queue = random.Random(seed), make(backoff=Backoff(cap=0.05))
     held: set[int] = set()
     asked: defaultdict[int, list[int]] = defaultdict(list)
@@ -522,7 +522,7 @@ async def test_T157_fuzz(seed: int):
         await queue.drain()
 
 
-async def test_T158_higher_priorities_come_first_within_the_ageing_bound():
+async def test_higher_priorities_come_first_within_the_ageing_bound():
     queue = make(ageing=3.0)
     for _ in range(10):
         for key in range(20):
@@ -538,7 +538,7 @@ async def test_T158_higher_priorities_come_first_within_the_ageing_bound():
     assert await take_all(queue) == ["low", "high"]
 
 
-async def test_T159_T167_a_delayed_key_is_handed_out_neither_early_nor_late():
+async def test_a_delayed_key_is_handed_out_neither_early_nor_late():
     queue, rng = make(), random.Random(3)
     due = {key: now() + rng.random() * 100 for key in range(200)}
     for key, when in due.items():
@@ -548,7 +548,7 @@ async def test_T159_T167_a_delayed_key_is_handed_out_neither_early_nor_late():
             assert now() == about(due[key])
 
 
-async def test_T160_a_high_key_that_becomes_ready_precedes_a_low_one():
+async def test_a_high_key_that_becomes_ready_precedes_a_low_one():
     queue = make()
     queue.add("low", priority=LOW_PRIORITY)
     queue.add_after("high", 1)
@@ -556,7 +556,7 @@ async def test_T160_a_high_key_that_becomes_ready_precedes_a_low_one():
     assert await take_all(queue) == ["high", "low"]
 
 
-async def test_T161_an_immediate_add_promotes_the_waiting_key_to_a_single_run():
+async def test_an_immediate_add_promotes_the_waiting_key_to_a_single_run():
     queue = make()
     queue.add_after("a", 60)
     queue.add("a")
@@ -566,7 +566,7 @@ async def test_T161_an_immediate_add_promotes_the_waiting_key_to_a_single_run():
 
 
 @pytest.mark.parametrize("ending", ["close", "drain"])
-async def test_T163_shutdown_while_handing_out_does_not_deadlock(ending: str):
+async def test_shutdown_while_handing_out_does_not_deadlock(ending: str):
     for delay in range(6):
         queue = make()
         getters = [asyncio.create_task(queue.get()) for _ in range(3)]
@@ -592,13 +592,13 @@ async def test_T163_shutdown_while_handing_out_does_not_deadlock(ending: str):
         assert outcomes.count("closed") >= 2
 
 
-async def test_T166_keys_that_are_rate_limited_together_do_not_affect_each_other():
+async def test_keys_that_are_rate_limited_together_do_not_affect_each_other():
     queue = make(backoff=NO_JITTER)
     assert [queue.add_rate_limited(key) for key in range(100)] == [0.001] * 100
     assert [queue.num_requeues(key) for key in range(100)] == [1] * 100
 
 
-async def test_T168_T171_a_pending_key_is_kept_once_and_free_after_hand_out():
+async def test_a_pending_key_is_kept_once_and_free_after_hand_out():
     queue = make()
     queue.add("a")
     key = await queue.get()
@@ -612,7 +612,7 @@ async def test_T168_T171_a_pending_key_is_kept_once_and_free_after_hand_out():
     assert await take_all(queue) == ["a"]
 
 
-async def test_T174_T176_workers_never_share_a_key_and_all_of_them_are_used():
+async def test_workers_never_share_a_key_and_all_of_them_are_used():
     queue, running, most, served = make(), Counter(), 0, Counter()
 
     async def run(key: object) -> None:
@@ -638,7 +638,7 @@ async def test_T174_T176_workers_never_share_a_key_and_all_of_them_are_used():
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_T177_keys_that_requeue_themselves_at_once_do_not_deadlock(workers: int):
+async def test_keys_that_requeue_themselves_at_once_do_not_deadlock(workers: int):
     queue, served = make(), Counter()
 
     async def run(key: object) -> None:
@@ -657,7 +657,7 @@ async def test_T177_keys_that_requeue_themselves_at_once_do_not_deadlock(workers
 
 
 @pytest.mark.parametrize("cancelled_after", range(4))
-async def test_M13_a_cancelled_getter_loses_neither_wake_up_nor_key(cancelled_after: int):
+async def test_a_cancelled_getter_loses_neither_wake_up_nor_key(cancelled_after: int):
     queue = make()
     first, second = (asyncio.create_task(queue.get()) for _ in range(2))
     await turns()
@@ -673,7 +673,7 @@ async def test_M13_a_cancelled_getter_loses_neither_wake_up_nor_key(cancelled_af
         assert await second == "a"
 
 
-async def test_M14_drain_serves_what_is_queued_when_nothing_is_in_flight():
+async def test_drain_serves_what_is_queued_when_nothing_is_in_flight():
     queue, served = make(), []
 
     async def run(key: object) -> None:
@@ -691,7 +691,7 @@ async def test_M14_drain_serves_what_is_queued_when_nothing_is_in_flight():
     assert served == [0, 1, 2, 3, 4]
 
 
-async def test_M15_a_low_key_is_served_within_the_ageing_bound_under_a_saturating_flow():
+async def test_a_low_key_is_served_within_the_ageing_bound_under_a_saturating_flow():
     queue = make(ageing=0.1)
     bound = -LOW_PRIORITY * 0.1
     queue.add("patient", priority=LOW_PRIORITY)
@@ -705,7 +705,7 @@ async def test_M15_a_low_key_is_served_within_the_ageing_bound_under_a_saturatin
     assert bound - 0.1 < now() <= bound + 0.02
 
 
-async def test_M35_work_that_has_begun_waits_for_no_thousand_new_keys():
+async def test_work_that_has_begun_waits_for_no_thousand_new_keys():
     runs: Counter[int] = Counter()
     queue = make(begun=runs.__contains__)
     for key in range(1000):
@@ -720,7 +720,7 @@ async def test_M35_work_that_has_begun_waits_for_no_thousand_new_keys():
     assert order == [key for key in range(1000) for _ in range(4)]
 
 
-async def test_M36_a_new_key_has_each_fourth_turn_under_a_saturating_flow_of_begun_work():
+async def test_a_new_key_has_each_fourth_turn_under_a_saturating_flow_of_begun_work():
     queue, order = make(begun=str.isupper), []
     for key in "ABCDEFGHabcde":
         queue.add(key)
@@ -732,7 +732,7 @@ async def test_M36_a_new_key_has_each_fourth_turn_under_a_saturating_flow_of_beg
     assert "".join(order) == "ABCaDEFbGHAcBCDdEFGe"
 
 
-async def test_M16_a_failing_key_with_an_event_each_millisecond_is_bounded_by_the_floor():
+async def test_a_failing_key_with_an_event_each_millisecond_is_bounded_by_the_floor():
     queue, runs = make(), []
 
     async def run(key: object) -> None:
@@ -752,7 +752,7 @@ async def test_M16_a_failing_key_with_an_event_each_millisecond_is_bounded_by_th
     assert waits == pytest.approx([1.01] * len(waits), abs=0.002)
 
 
-async def test_M17_duplicate_rate_limited_adds_delay_no_fresh_key():
+async def test_duplicate_rate_limited_adds_delay_no_fresh_key():
     queue = make(clock=FakeClock(), backoff=Backoff(base=0.005, jitter=0))
     for _ in range(100_000):  # a token bucket of 10/s would now be three hours ahead
         queue.add_rate_limited("often")

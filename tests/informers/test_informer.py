@@ -67,7 +67,7 @@ async def test_the_time_of_the_last_list_is_when_it_was_complete():
         assert 7.0 <= listed - began < 60.0
 
 
-async def test_EXP45_a_list_of_another_history_ends_the_informer_although_its_revision_is_higher():
+async def test_a_list_of_another_history_ends_the_informer_although_its_revision_is_higher():
     lists = [page([thing("a", 50)], 100), page([thing("a", 50), thing("b", 60)], 120)]
     source = ScriptedSource(lists=lists, watches=[[status(410, "Expired")], [Hang]])
     informer = informer_of(source, settings=ReflectorSettings(streaming=False))
@@ -80,7 +80,7 @@ async def test_EXP45_a_list_of_another_history_ends_the_informer_although_its_re
     assert informer.resource_version == "100"
 
 
-async def test_INF58_a_server_whose_revisions_are_no_numbers_is_refused():
+async def test_a_server_whose_revisions_are_no_numbers_is_refused():
     informer = informer_of(
         ScriptedSource(lists=[page([], "abc")]), settings=ReflectorSettings(streaming=False)
     )
@@ -88,7 +88,7 @@ async def test_INF58_a_server_whose_revisions_are_no_numbers_is_refused():
         await informer.run()
 
 
-async def test_EXP27_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():
+async def test_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():
     late = [Pause(60.0), added("gone", 6), deleted("gone", 7), added("new", 10), Hang]
     source = ScriptedSource(lists=[page([], 5)], watches=[late])
     informer = informer_of(source, settings=ReflectorSettings(streaming=False))

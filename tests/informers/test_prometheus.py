@@ -1,4 +1,4 @@
-"""Metric names and labels that existing dashboards rely on (INF-67, INF-68)."""
+"""Metric names and labels that existing dashboards rely on."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def registry():
         ("informer_processing_latency_seconds_count", {}, 5),
     ],
 )
-async def test_T111_each_informer_is_measured_under_upstream_s_names(registry, name, labels, value):
+async def test_each_informer_is_measured_under_upstream_s_names(registry, name, labels, value):
     assert registry.get_sample_value(name, LABELS | labels) == value
 
 
@@ -136,7 +136,7 @@ STATISTICS = InformerStatistics(
 )
 
 
-def test_T111_each_figure_has_its_metric():
+def test_each_figure_has_its_metric():
     registry = CollectorRegistry()
     metrics = InformerCollector(registry, clock=Clock())
     metrics.recorder(InformerLabels(**LABELS)).started(lambda: STATISTICS)

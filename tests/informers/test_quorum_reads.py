@@ -1,4 +1,4 @@
-"""An informer knows when the latest quorum read began that its store has held (EXP-27)."""
+"""An informer knows when the latest quorum read began that its store has held."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @in_shards
-async def test_bug_02_with_any_single_answer_lost_the_numbers_are_the_same(
+async def test_with_any_single_answer_lost_the_numbers_are_the_same(
     fault: LostResponse | LostRequest, shard: int
 ):
     forks = Forks[Counts](shard, SHARDS)

@@ -90,7 +90,7 @@ async def spoil(world: World, **annotations: str) -> None:
     await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patched)
 
 
-async def test_bug_62_the_job_runs_once_after_the_head_has_gone_and_then_the_cluster_goes(
+async def test_the_job_runs_once_after_the_head_has_gone_and_then_the_cluster_goes(
     world: World,
 ):
     world.start_operator()
@@ -169,7 +169,7 @@ async def let_pods_go(world: World) -> None:
         await world.user.merge_patch(PODS, world.namespace, meta.name, patched)
 
 
-async def test_bug_67_a_job_that_fails_lets_the_cluster_go_and_says_so(world: World):
+async def test_a_job_that_fails_lets_the_cluster_go_and_says_so(world: World):
     world.start_operator()
     await ready_cluster(world)
     await delete(world)
@@ -178,7 +178,7 @@ async def test_bug_67_a_job_that_fails_lets_the_cluster_go_and_says_so(world: Wo
     assert JOB in await world.eventually(lambda: was_told(world, "RedisCleanupFailed"))
 
 
-async def test_bug_67_a_head_that_never_goes_is_left_behind_at_the_deadline(world: World):
+async def test_a_head_that_never_goes_is_left_behind_at_the_deadline(world: World):
     world.start_operator()
     body = redis_cluster(timeout=4)
     body["spec"]["headGroupSpec"]["template"]["metadata"] = {"finalizers": [THEIRS]}
@@ -193,7 +193,7 @@ async def test_bug_67_a_head_that_never_goes_is_left_behind_at_the_deadline(worl
     await let_pods_go(world)
 
 
-async def test_bug_67_a_job_that_hangs_is_left_behind_at_the_deadline(world: World):
+async def test_a_job_that_hangs_is_left_behind_at_the_deadline(world: World):
     world.start_operator()
     await ready_cluster(world, redis_cluster(timeout=8))
     await delete(world)
@@ -202,7 +202,7 @@ async def test_bug_67_a_job_that_hangs_is_left_behind_at_the_deadline(world: Wor
     assert JOB in await world.eventually(lambda: was_told(world, "ForceDeletedStuckCluster"))
 
 
-async def test_bug_67_a_job_that_is_refused_does_not_put_off_the_deadline(world: World):
+async def test_a_job_that_is_refused_does_not_put_off_the_deadline(world: World):
     refused = ErrorResponse(403, "Forbidden", "jobs are not allowed here")
     rules = [Rule(refused, resource="jobs.batch", verbs=frozenset({"create"}))]
     world.start_operator(rules=rules)
@@ -215,7 +215,7 @@ async def test_bug_67_a_job_that_is_refused_does_not_put_off_the_deadline(world:
     assert "jobs are not allowed here" in note
 
 
-async def test_bug_67_the_deadline_passes_also_while_no_operator_runs(world: World):
+async def test_the_deadline_passes_also_while_no_operator_runs(world: World):
     first = world.start_operator()
     await ready_cluster(world, redis_cluster(timeout=2))
     await first.stop()
@@ -237,7 +237,7 @@ def elsewhere(world: World, namespace: str) -> Iterator[None]:
 
 
 @pytest.mark.vital
-async def test_bug_68_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: World):
+async def test_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: World):
     name = f"{world.namespace}-short-lived"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await world.user.create(NAMESPACES, "", namespace)
@@ -265,7 +265,7 @@ async def test_bug_68_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: 
     [None, {"backend": "rocksdb"}, {"redisAddress": 5}],
     ids=["removed", "rocksdb", "malformed"],
 )
-async def test_bug_69_a_specification_that_changed_meanwhile_keeps_nothing(
+async def test_a_specification_that_changed_meanwhile_keeps_nothing(
     world: World, options: dict[str, Any] | None
 ):
     first = world.start_operator()
@@ -283,7 +283,7 @@ async def test_bug_69_a_specification_that_changed_meanwhile_keeps_nothing(
     assert not cleaners(world)
 
 
-async def test_bug_69_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(
+async def test_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(
     world: World,
 ):
     world.start_operator()
@@ -299,7 +299,7 @@ async def has_finalizers(world: World, *wanted: str) -> bool:
     return await finalizers(world) == wanted
 
 
-async def test_bug_70_the_finalizers_of_others_neither_wait_nor_go(world: World):
+async def test_the_finalizers_of_others_neither_wait_nor_go(world: World):
     world.start_operator()
     await ready_cluster(world, redis_cluster(finalizers=[THEIRS]))
     assert await finalizers(world) == (THEIRS, FINALIZER)

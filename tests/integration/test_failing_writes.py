@@ -57,7 +57,7 @@ WORDS = {
     "lost": "connection reset",
     "silent": "no complete answer",
     "busy": "later",
-    "conflict": "",  # a conflict is quiet (EXP-34)
+    "conflict": "",  # a conflict is quiet
 }
 FAULTS = SORTS | {
     "timeout": ErrorResponse(504, "Timeout", f"request timed out, {TRACE}"),

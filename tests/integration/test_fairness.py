@@ -30,7 +30,7 @@ pytestmark = pytest.mark.embedded_only
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-async def test_bug_80_clusters_that_grow_by_a_thousand_delay_no_small_one():
+async def test_clusters_that_grow_by_a_thousand_delay_no_small_one():
     alone = await seconds_to_all_pods(growing=False)
     together = await seconds_to_all_pods(growing=True)
     assert together <= 2 * alone
@@ -76,14 +76,14 @@ CREATE_PODS = frozenset({"create"})
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_bug_79_two_hundred_clusters_whose_creates_hang_delay_no_new_one():
+async def test_two_hundred_clusters_whose_creates_hang_delay_no_new_one():
     alone = await seconds_until_ready(sick=0)
     assert await seconds_until_ready(sick=200) <= 2 * alone + 2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_bug_79_two_hundred_creates_that_begin_to_hang_at_once_delay_no_new_cluster():
+async def test_two_hundred_creates_that_begin_to_hang_at_once_delay_no_new_cluster():
     alone = await seconds_until_ready(sick=0, incubation=0.5)
     assert await seconds_until_ready(sick=200, incubation=0.5) <= 2 * alone + 2
 
@@ -116,7 +116,7 @@ async def seconds_until_ready(*, sick: int, incubation: float = 60) -> float:
 
 
 @pytest.mark.slow
-async def test_bug_79_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
+async def test_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
     async with embedded_world() as world:
         operator = world.start_operator(workers=1)
         for number in range(40):

@@ -86,6 +86,6 @@ def is_well(world: World, column: Column) -> bool:
     "kind",
     [each if each == "RayJob" else pytest.param(each, marks=pytest.mark.rare) for each in COLUMNS],
 )
-async def test_bug_79_two_hundred_objects_whose_creates_hang_delay_no_new_one(kind: str):
+async def test_two_hundred_objects_whose_creates_hang_delay_no_new_one(kind: str):
     alone = await seconds_until_well(COLUMNS[kind], sick=0)
     assert await seconds_until_well(COLUMNS[kind], sick=SICK) <= 2 * alone + 2

@@ -39,7 +39,7 @@ async def end(world: World, head: Pod, how: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-async def test_bug_60_however_often_the_head_dies_no_worker_is_deleted(world: World):
+async def test_however_often_the_head_dies_no_worker_is_deleted(world: World):
     world.start_operator()
     await ready_cluster(world)
     names: set[str] = set()
@@ -54,7 +54,7 @@ async def test_bug_60_however_often_the_head_dies_no_worker_is_deleted(world: Wo
 
 
 @pytest.mark.parametrize("how", ["deleted", "fail"])
-async def test_bug_65_a_lost_head_is_replaced_under_a_new_name_while_the_workers_live_on(
+async def test_a_lost_head_is_replaced_under_a_new_name_while_the_workers_live_on(
     world: World, how: str
 ):
     world.start_operator()

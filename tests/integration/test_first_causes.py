@@ -108,7 +108,7 @@ async def correct_workers(world: World) -> None:
 
 
 @pytest.mark.embedded_only
-async def test_bug_27_an_image_that_cannot_be_pulled(world: World):
+async def test_an_image_that_cannot_be_pulled(world: World):
     world.start_operator()
     await create(world, outcome="image-pull-error")
     message = await said(world, "ImagePullBackOff")
@@ -205,7 +205,7 @@ async def test_a_refusal_is_not_told_again_by_the_next_operator(world: World):
 
 
 @pytest.mark.embedded_only
-async def test_bug_66_a_head_that_runs_out_of_memory(world: World):
+async def test_a_head_that_runs_out_of_memory(world: World):
     world.start_operator()
     body = example_cluster()
     template = body["spec"]["headGroupSpec"]["template"]
@@ -285,7 +285,7 @@ async def lose(world: World, value: str | None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.embedded_only
-async def test_bug_78_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: World):
+async def test_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: World):
     refused = Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)
     running = world.start_operator(rules=[refused])
     await create(world)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.embedded_only
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["ray.io/node-type", "ray.io/cluster"])
-async def test_EXP24_a_pod_that_lost_a_label_keeps_its_place_and_the_operator_is_ready(
+async def test_a_pod_that_lost_a_label_keeps_its_place_and_the_operator_is_ready(
     world: World, label: str
 ):
     operator = world.start_operator()
@@ -69,7 +69,7 @@ async def test_a_pod_whose_label_is_changed_keeps_its_place_and_the_condition_sa
     assert find_condition((await world.cluster()).status["conditions"], KIND) is None
 
 
-async def test_EXP24_a_pod_outside_of_the_selection_is_read_every_half_minute(world: World):
+async def test_a_pod_outside_of_the_selection_is_read_every_half_minute(world: World):
     operator = world.start_operator()
     await world.create_cluster(replicas=1)
     await world.eventually(world.is_ready)

@@ -51,7 +51,7 @@ async def is_suspended(world: World) -> bool:
 
 
 @pytest.mark.embedded_only
-async def test_bug_03_scaling_from_ten_to_nine_removes_one_and_makes_none():
+async def test_scaling_from_ten_to_nine_removes_one_and_makes_none():
     async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
         operator = world.start_operator(rules=[lagging()])
         await world.create_cluster(replicas=10)
@@ -64,7 +64,7 @@ async def test_bug_03_scaling_from_ten_to_nine_removes_one_and_makes_none():
 
 
 @pytest.mark.embedded_only
-async def test_bug_04_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
+async def test_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
     async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
         operator = world.start_operator(rules=[lagging()])
         await world.create_cluster(replicas=10)
@@ -78,7 +78,7 @@ async def test_bug_04_scaling_down_twice_while_pods_are_going_removes_just_the_s
         assert world.journal.workers_created() == 10
 
 
-async def test_bug_05_of_a_scale_in_with_names_only_the_named_workers_go(world: World):
+async def test_of_a_scale_in_with_names_only_the_named_workers_go(world: World):
     world.start_operator(rules=[lagging()])
     manifest = example_cluster(replicas=4)
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
@@ -96,7 +96,7 @@ async def test_bug_05_of_a_scale_in_with_names_only_the_named_workers_go(world: 
     assert world.journal.workers_created() == 4
 
 
-async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: World):
+async def test_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: World):
     first = world.start_operator()
     await world.create_cluster(replicas=3)
     await world.eventually(world.is_ready)
@@ -115,7 +115,7 @@ async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(worl
     assert world.journal.workers_created() == 3
 
 
-async def test_bug_13_of_a_cluster_that_is_gone_no_expectation_is_kept(world: World):
+async def test_of_a_cluster_that_is_gone_no_expectation_is_kept(world: World):
     operator = world.start_operator(rules=[lagging()])
     for number in range(3):
         await world.create_cluster(f"c{number}", replicas=2)
@@ -129,7 +129,7 @@ async def test_bug_13_of_a_cluster_that_is_gone_no_expectation_is_kept(world: Wo
     assert (kept.expectations, kept.owners) == (0, 0)
 
 
-async def test_bug_14_every_write_is_expected_before_it_is_sent(world: World):
+async def test_every_write_is_expected_before_it_is_sent(world: World):
     operator = world.start_operator()
     expectations = operator.operator.expectations
     unrecorded: list[str] = []
@@ -152,7 +152,7 @@ async def test_bug_14_every_write_is_expected_before_it_is_sent(world: World):
     assert unrecorded == []
 
 
-async def test_bug_15_a_suspension_deletes_each_pod_once_whatever_happened_before(world: World):
+async def test_a_suspension_deletes_each_pod_once_whatever_happened_before(world: World):
     operator = world.start_operator(rules=[lagging()])
     await world.create_cluster(replicas=3)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
@@ -185,7 +185,7 @@ async def test_a_pod_that_has_left_the_selector_is_found_before_a_suspension_is_
     assert hidden not in left
 
 
-async def test_bug_57_an_evicted_head_is_replaced_although_its_policy_is_always(world: World):
+async def test_an_evicted_head_is_replaced_although_its_policy_is_always(world: World):
     world.start_operator()
     await world.create_cluster(replicas=1)
     await world.eventually(world.is_ready)
@@ -206,7 +206,7 @@ def _another_head(world: World, before: Pod) -> bool:
     return [pod.metadata.uid for pod in heads] not in ([], [before.metadata.uid])
 
 
-async def test_bug_58_a_head_that_ends_under_autoscaler_v2_comes_back_once(world: World):
+async def test_a_head_that_ends_under_autoscaler_v2_comes_back_once(world: World):
     world.start_operator()
     manifest = example_cluster(replicas=1)
     manifest["spec"] |= {
@@ -226,7 +226,7 @@ async def test_bug_58_a_head_that_ends_under_autoscaler_v2_comes_back_once(world
     assert world.journal.workers_deleted() == 0
 
 
-async def test_bug_59_a_head_whose_container_the_kubelet_restarts_is_not_replaced(world: World):
+async def test_a_head_whose_container_the_kubelet_restarts_is_not_replaced(world: World):
     world.start_operator()
     manifest = example_cluster(replicas=1)
     annotations = {"sim.manta.dev/outcome": "crash", "sim.manta.dev/fail-after": "3"}
@@ -242,7 +242,7 @@ def _restarts(world: World) -> int:
     return sum(each.restart_count for pod in heads for each in pod.status.container_statuses)
 
 
-async def test_bug_71_what_is_not_its_own_outlives_every_change_of_the_cluster(world: World):
+async def test_what_is_not_its_own_outlives_every_change_of_the_cluster(world: World):
     world.start_operator()
     await world.create_cluster(replicas=2)
     await world.eventually(world.is_ready)

@@ -52,7 +52,7 @@ def submitter_pods(rays: Rays) -> list[Pod]:
     ]
 
 
-async def test_bug_16_one_rayjob_is_one_ray_job_whatever_becomes_of_the_operator(rays: Rays):
+async def test_one_rayjob_is_one_ray_job_whatever_becomes_of_the_operator(rays: Rays):
     operator = rays.start_operator()
     await rays.create()
     await rays.world.eventually(lambda: rays.ray.submissions() == 1, seconds=120, pause=0.01)
@@ -64,7 +64,7 @@ async def test_bug_16_one_rayjob_is_one_ray_job_whatever_becomes_of_the_operator
 
 
 @pytest.mark.vital
-async def test_bug_17_a_submission_whose_answer_is_lost_is_not_repeated(rays: Rays):
+async def test_a_submission_whose_answer_is_lost_is_not_repeated(rays: Rays):
     rays.start_operator()
     await rays.create()
     await rays.world.eventually(rays.heads, seconds=60)
@@ -77,7 +77,7 @@ async def test_bug_17_a_submission_whose_answer_is_lost_is_not_repeated(rays: Ra
 
 
 @embedded_only
-async def test_bug_18_an_evicted_submitter_does_not_fail_a_job_that_succeeds(rays: Rays):
+async def test_an_evicted_submitter_does_not_fail_a_job_that_succeeds(rays: Rays):
     rays.ray.course = lambda _body: Course(running=200)
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", submitterConfig={"backoffLimit": 0})
@@ -91,7 +91,7 @@ async def test_bug_18_an_evicted_submitter_does_not_fail_a_job_that_succeeds(ray
 
 
 @embedded_only
-async def test_bug_19_a_failed_driver_is_shown_though_the_submitter_goes_on(rays: Rays):
+async def test_a_failed_driver_is_shown_though_the_submitter_goes_on(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.submitters_follow = False
     rays.start_operator()
@@ -102,7 +102,7 @@ async def test_bug_19_a_failed_driver_is_shown_though_the_submitter_goes_on(rays
     assert status["reason"] == "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
-async def test_bug_20_a_submitter_that_exits_with_0_does_not_make_a_failed_job_succeed(
+async def test_a_submitter_that_exits_with_0_does_not_make_a_failed_job_succeed(
     rays: Rays,
 ):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
@@ -114,7 +114,7 @@ async def test_bug_20_a_submitter_that_exits_with_0_does_not_make_a_failed_job_s
     assert [each["reason"] for each in status["attempts"]] == ["AppFailed", "AppFailed"]
 
 
-async def test_bug_21_one_submitter_is_enough_if_the_user_says_so(rays: Rays):
+async def test_one_submitter_is_enough_if_the_user_says_so(rays: Rays):
     rays.submitters_fail = lambda _job_id: True
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", submitterConfig={"backoffLimit": 0})
@@ -125,7 +125,7 @@ async def test_bug_21_one_submitter_is_enough_if_the_user_says_so(rays: Rays):
 
 
 @pytest.mark.vital
-async def test_bug_22_a_retry_runs_on_a_fresh_cluster_under_another_name(rays: Rays):
+async def test_a_retry_runs_on_a_fresh_cluster_under_another_name(rays: Rays):
     results = iter([JobStatus.FAILED, JobStatus.FAILED, JobStatus.SUCCEEDED])
     rays.ray.course = lambda _body: Course(result=next(results))
     rays.start_operator()
@@ -136,7 +136,7 @@ async def test_bug_22_a_retry_runs_on_a_fresh_cluster_under_another_name(rays: R
     assert await rays.clusters() == names[2:]
 
 
-async def test_bug_23_an_evicted_head_ends_the_attempt_within_two_minutes(rays: Rays):
+async def test_an_evicted_head_ends_the_attempt_within_two_minutes(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", backoffLimit=1)
@@ -155,7 +155,7 @@ async def test_bug_23_an_evicted_head_ends_the_attempt_within_two_minutes(rays: 
     assert await rays.clusters() == [after["rayClusterName"]]
 
 
-async def test_bug_24_a_head_restarted_in_place_ends_the_attempt_within_two_minutes(rays: Rays):
+async def test_a_head_restarted_in_place_ends_the_attempt_within_two_minutes(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode")
@@ -169,7 +169,7 @@ async def test_bug_24_a_head_restarted_in_place_ends_the_attempt_within_two_minu
 
 
 @pytest.mark.vital
-async def test_bug_25_a_job_over_http_is_never_submitted_to_a_second_head(rays: Rays):
+async def test_a_job_over_http_is_never_submitted_to_a_second_head(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create()
@@ -181,7 +181,7 @@ async def test_bug_25_a_job_over_http_is_never_submitted_to_a_second_head(rays: 
     assert rays.ray.submissions(status["jobId"]) == 1
 
 
-async def test_bug_25_a_job_that_vanishes_from_ray_is_not_submitted_again(rays: Rays):
+async def test_a_job_that_vanishes_from_ray_is_not_submitted_again(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create()
@@ -194,7 +194,7 @@ async def test_bug_25_a_job_that_vanishes_from_ray_is_not_submitted_again(rays: 
 
 
 @embedded_only
-async def test_bug_26_a_cluster_that_never_comes_is_given_up_and_running_time_is_not(rays: Rays):
+async def test_a_cluster_that_never_comes_is_given_up_and_running_time_is_not(rays: Rays):
     rays.start_operator()
     spec: dict[str, Any] = {"preRunningDeadlineSeconds": 60}
     manifest = rays.manifest(**spec)
@@ -209,7 +209,7 @@ async def test_bug_26_a_cluster_that_never_comes_is_given_up_and_running_time_is
     await rays.reaches("Complete", "other", seconds=400)
 
 
-async def test_bug_27_an_image_that_cannot_be_pulled_is_named_on_the_job(rays: Rays):
+async def test_an_image_that_cannot_be_pulled_is_named_on_the_job(rays: Rays):
     rays.start_operator()
     manifest = rays.manifest()
     template = manifest["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
@@ -227,7 +227,7 @@ async def test_bug_27_an_image_that_cannot_be_pulled_is_named_on_the_job(rays: R
     assert status["rayClusterName"] in ready(status)["message"]
 
 
-async def test_bug_28_a_dashboard_that_answers_again_leaves_no_trace(rays: Rays):
+async def test_a_dashboard_that_answers_again_leaves_no_trace(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create()
@@ -253,7 +253,7 @@ async def test_bug_28_a_dashboard_that_answers_again_leaves_no_trace(rays: Rays)
 
 
 @embedded_only
-async def test_bug_29_a_dashboard_that_never_answers_delays_no_other_job(rays: Rays):
+async def test_a_dashboard_that_never_answers_delays_no_other_job(rays: Rays):
     rays.ray.course = lambda body: forever() if "stuck" in body["submission_id"] else Course()
     rays.start_operator(workers=1)
     await rays.create("stuck")
@@ -268,7 +268,7 @@ async def test_bug_29_a_dashboard_that_never_answers_delays_no_other_job(rays: R
 
 
 @embedded_only
-async def test_bug_30_a_short_absence_of_the_head_ends_no_job_in_sidecar_mode(rays: Rays):
+async def test_a_short_absence_of_the_head_ends_no_job_in_sidecar_mode(rays: Rays):
     rays.ray.course = lambda _body: Course(running=120)
     rays.start_operator()
     await rays.create(submissionMode="SidecarMode")
@@ -281,7 +281,7 @@ async def test_bug_30_a_short_absence_of_the_head_ends_no_job_in_sidecar_mode(ra
     assert status["jobStatus"] == "SUCCEEDED"
 
 
-async def test_bug_31_a_head_with_the_driver_in_it_is_not_replaced_in_sidecar_mode(rays: Rays):
+async def test_a_head_with_the_driver_in_it_is_not_replaced_in_sidecar_mode(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create(submissionMode="SidecarMode")
@@ -309,7 +309,7 @@ async def test_bug_31_a_head_with_the_driver_in_it_is_not_replaced_in_sidecar_mo
         {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": []}}}}},
     ],
 )
-async def test_bug_32_a_job_of_an_odd_shape_costs_only_itself(rays: Rays, spec: dict[str, Any]):
+async def test_a_job_of_an_odd_shape_costs_only_itself(rays: Rays, spec: dict[str, Any]):
     rays.start_operator(workers=1)
     manifest = rays.manifest("odd", **spec)
     if not spec:
@@ -323,7 +323,7 @@ async def test_bug_32_a_job_of_an_odd_shape_costs_only_itself(rays: Rays, spec: 
         assert status["message"]
 
 
-async def test_bug_33_the_head_of_a_job_is_created_before_its_workers(rays: Rays):
+async def test_the_head_of_a_job_is_created_before_its_workers(rays: Rays):
     rays.start_operator()
     for number in range(3):
         await rays.create(f"job-{number}")
@@ -340,7 +340,7 @@ async def test_bug_33_the_head_of_a_job_is_created_before_its_workers(rays: Rays
 
 
 @embedded_only
-async def test_bug_34_a_suspended_job_is_left_alone(rays: Rays):
+async def test_a_suspended_job_is_left_alone(rays: Rays):
     rays.start_operator()
     await rays.create(suspend=True, shutdownAfterJobFinishes=True)
     await rays.reaches("Suspended")
@@ -351,7 +351,7 @@ async def test_bug_34_a_suspended_job_is_left_alone(rays: Rays):
     assert {key for key in after if after[key] != before.get(key) and key[0] != "watch"} == set()
 
 
-async def test_bug_35_a_retry_finds_what_was_saved_and_says_what_went_before(rays: Rays):
+async def test_a_retry_finds_what_was_saved_and_says_what_went_before(rays: Rays):
     results = iter([JobStatus.FAILED, JobStatus.SUCCEEDED])
     rays.ray.course = lambda _body: Course(result=next(results))
     rays.start_operator()

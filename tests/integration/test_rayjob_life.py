@@ -210,7 +210,7 @@ def stop_condition(status: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
 @pytest.mark.parametrize("fault", [Fault.SILENT, Fault.REFUSES, Fault.ERROR])
-async def test_bug_06_a_deadline_on_a_shared_cluster_is_kept_and_the_job_stopped_later(
+async def test_a_deadline_on_a_shared_cluster_is_kept_and_the_job_stopped_later(
     rays: Rays, fault: Fault, mode: str
 ):
     await on_shared_cluster(rays, activeDeadlineSeconds=60, submissionMode=mode)
@@ -261,7 +261,7 @@ async def test_a_deletion_that_stops_nothing_says_what_may_run_on(rays: Rays):
 
 
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
-async def test_bug_08_a_suspension_on_a_shared_cluster_stops_the_job_and_keeps_the_cluster(
+async def test_a_suspension_on_a_shared_cluster_stops_the_job_and_keeps_the_cluster(
     rays: Rays, mode: str
 ):
     await on_shared_cluster(rays, submissionMode=mode)
@@ -286,7 +286,7 @@ async def test_bug_08_a_suspension_on_a_shared_cluster_stops_the_job_and_keeps_t
 
 
 @pytest.mark.parametrize("edit", [{"suspend": True}, {"backoffLimit": -1}])
-async def test_bug_08_a_refused_edit_hides_neither_the_end_nor_what_follows_it(
+async def test_a_refused_edit_hides_neither_the_end_nor_what_follows_it(
     rays: Rays, edit: dict[str, Any]
 ):
     rays.ray.course = lambda _body: Course(running=60)

@@ -35,7 +35,7 @@ async def services(world: World) -> Services:
     return Services(world)
 
 
-async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: Services):
+async def test_a_cluster_that_a_service_selects_is_not_deleted(services: Services):
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
     old = await services.deployed(manifest)
@@ -129,7 +129,7 @@ async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
     assert await services.clusters() == []
 
 
-async def test_bug_47_a_head_without_memory_is_given_the_applications_again(services: Services):
+async def test_a_head_without_memory_is_given_the_applications_again(services: Services):
     services.start_operator()
     name = await services.deployed()
     (lost,) = services.heads()
@@ -152,7 +152,7 @@ async def delete(services: Services, pod: Pod) -> None:
     await services.world.user.delete(PODS, services.world.namespace, meta.name, uid=meta.uid)
 
 
-async def test_bug_48_clusters_are_suspended_and_resumed_as_kueue_asks(services: Services):
+async def test_clusters_are_suspended_and_resumed_as_kueue_asks(services: Services):
     services.start_operator()
     await services.create(suspended(service_manifest(), suspend=True))
     await services.world.settle(30)
@@ -172,7 +172,7 @@ def suspended(manifest: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
     return manifest
 
 
-async def test_bug_53_what_stays_wrong_is_reported_once(services: Services):
+async def test_what_stays_wrong_is_reported_once(services: Services):
     operator = services.start_operator()
     services.ray.fault(Fault.ERROR)
     await services.create()
@@ -183,7 +183,7 @@ async def test_bug_53_what_stays_wrong_is_reported_once(services: Services):
     assert [each for each in entries if each.attributes.writes] == []
 
 
-async def test_bug_54_of_a_service_that_is_gone_nothing_is_kept(services: Services):
+async def test_of_a_service_that_is_gone_nothing_is_kept(services: Services):
     operator = services.start_operator()
     for number in range(3):
         created = await services.create(service_manifest(f"svc-{number}"))
@@ -199,7 +199,7 @@ async def test_bug_54_of_a_service_that_is_gone_nothing_is_kept(services: Servic
     assert (expectations.expectations, expectations.owners) == (0, 0)
 
 
-async def test_bug_55_the_time_to_initialize_begins_anew_with_a_resumption(services: Services):
+async def test_the_time_to_initialize_begins_anew_with_a_resumption(services: Services):
     services.start_operator()
     manifest = service_manifest(suspend=True)
     manifest["metadata"]["annotations"] = {"ray.io/initializing-timeout": "60"}

@@ -100,7 +100,7 @@ async def routed(services: Services) -> int:
 
 async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active_cluster_differs(
     services: Services, listeners: SimulatedListeners
-):  # bug 37, the seed's own case
+):
     manifest = incremental_manifest(replicas=2)
     old = await serving(services, manifest)
     old_serve = services.serve_of(old)
@@ -207,7 +207,7 @@ async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(
 @pytest.mark.slow
 async def test_a_third_specification_is_rolled_out_after_the_rollback(
     services: Services, listeners: SimulatedListeners
-):  # bug 38
+):
     manifest = incremental_manifest()
     old = await serving(services, manifest)
     puts = services.serve_of(old).puts
@@ -436,7 +436,7 @@ async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
     await services.world.eventually(lambda: listeners.weights.get(ROUTE))
 
 
-async def test_bug_43_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
+async def test_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
     services: Services, listeners: SimulatedListeners
 ):
     name = await serving(services, incremental_manifest())

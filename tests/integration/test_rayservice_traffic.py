@@ -99,7 +99,7 @@ async def uids_of_services(services: Services) -> list[str]:
     ]
 
 
-async def test_bug_50_bounds_of_replicas_change_in_the_running_cluster(services: Services):
+async def test_bounds_of_replicas_change_in_the_running_cluster(services: Services):
     services.start_operator()
     manifest = service_manifest()
     name = await services.deployed(manifest)

@@ -50,7 +50,7 @@ async def test_a_service_becomes_ready(services: Services):
     assert len(services.serve_of(active["rayClusterName"]).puts) == 1
 
 
-async def test_bug_36_image_and_config_changed_together_reach_the_new_cluster_only(
+async def test_image_and_config_changed_together_reach_the_new_cluster_only(
     services: Services,
 ):
     services.start_operator()
@@ -81,7 +81,7 @@ async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Servic
     assert await services.clusters() == [name]
 
 
-async def test_bug_52_a_service_at_rest_writes_and_puts_nothing(services: Services):
+async def test_a_service_at_rest_writes_and_puts_nothing(services: Services):
     services.start_operator()
     name = await services.deployed()
     await services.world.settle(20)
@@ -130,7 +130,7 @@ async def test_edits_of_a_suspended_service_are_seen(services: Services):
         assert condition(status, "Suspended") == "True"
 
 
-async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):
+async def test_a_reverted_edit_makes_nothing_new(services: Services):
     services.start_operator()
     manifest = service_manifest()
     name = await services.deployed(manifest)
@@ -142,7 +142,7 @@ async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):
     assert await services.active() == name
 
 
-async def test_bug_51_a_third_specification_replaces_the_pending_cluster(services: Services):
+async def test_a_third_specification_replaces_the_pending_cluster(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
     first = await services.deployed(manifest)
@@ -177,7 +177,7 @@ async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Servic
     assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
 
 
-async def test_bug_55_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
+async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
     services: Services,
 ):
     services.start_operator()

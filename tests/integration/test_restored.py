@@ -27,7 +27,7 @@ async def ended(world: World, operator: RunningOperator, seconds: float = BOOKMA
     assert operator.task.result() == 1
 
 
-async def test_EXP45_a_quiet_operator_notices_by_missing_bookmarks(world: World):
+async def test_a_quiet_operator_notices_by_missing_bookmarks(world: World):
     """Nobody writes, so that nothing but the silence of the watches shows what happened."""
     assert world.server is not None
     operator = world.start_operator()
@@ -55,7 +55,7 @@ async def test_EXP45_a_quiet_operator_notices_by_missing_bookmarks(world: World)
     await world.eventually(lambda: ready_workers(world, 3))
 
 
-async def test_EXP45_an_own_write_shows_it_at_once(world: World):
+async def test_an_own_write_shows_it_at_once(world: World):
     """Its answer is older than the store."""
     assert world.server is not None
     slow = Rule(DelayedRequest(3.0), "pods", frozenset({"create"}))
@@ -75,7 +75,7 @@ async def test_EXP45_an_own_write_shows_it_at_once(world: World):
     await world.eventually(lambda: ready_workers(world, 2), seconds=BOOKMARKS)
 
 
-async def test_EXP45_the_first_cache_that_notices_ends_the_process_before_it_is_read(world: World):
+async def test_the_first_cache_that_notices_ends_the_process_before_it_is_read(world: World):
     """Pods are seen to be gone long before the cluster is seen to want fewer."""
     assert world.server is not None
     operator = world.start_operator()
@@ -96,7 +96,7 @@ async def test_EXP45_the_first_cache_that_notices_ends_the_process_before_it_is_
     assert [each for each in writes(operator, since) if "pods" in each] == []
 
 
-async def test_EXP45_a_server_whose_revisions_go_on_is_noticed_by_what_it_has_never_shown(
+async def test_a_server_whose_revisions_go_on_is_noticed_by_what_it_has_never_shown(
     world: World,
 ):
     """As etcd's manual advises: watches expire, and the cluster is listed before its pods are."""

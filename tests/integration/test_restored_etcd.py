@@ -53,7 +53,7 @@ class ControlPlane:
         await self.start()
 
 
-async def test_EXP45_an_etcd_that_is_restored_ends_the_process_and_the_next_one_follows(
+async def test_an_etcd_that_is_restored_ends_the_process_and_the_next_one_follows(
     tmp_path: Path,
 ):
     plane = ControlPlane(tmp_path)
@@ -64,7 +64,7 @@ async def test_EXP45_an_etcd_that_is_restored_ends_the_process_and_the_next_one_
         await plane.stop()
 
 
-async def test_EXP45_a_fleet_is_followed_into_an_earlier_state_of_etcd(tmp_path: Path):
+async def test_a_fleet_is_followed_into_an_earlier_state_of_etcd(tmp_path: Path):
     plane = ControlPlane(tmp_path)
     try:
         async with real_world(str(await plane.start()), cleanup=False) as world:

@@ -56,9 +56,7 @@ class Objects:
         for each in COLUMNS
     ],
 )
-async def test_EXP45_objects_of_each_kind_are_followed_into_an_earlier_state(
-    world: World, kind: str
-):
+async def test_objects_of_each_kind_are_followed_into_an_earlier_state(world: World, kind: str):
     assert world.server is not None
     objects = Objects(world, COLUMNS[kind])
     rays = await prepared(world)

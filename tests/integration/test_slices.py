@@ -60,7 +60,7 @@ async def start(world: World, *rules: Rule) -> RunningOperator:
     return operator
 
 
-async def test_bug_64_a_cluster_with_several_hosts_per_replica_becomes_ready(world: World):
+async def test_a_cluster_with_several_hosts_per_replica_becomes_ready(world: World):
     await start(world)
     await world.eventually(world.is_ready)
     assert whole(world)
@@ -71,7 +71,7 @@ async def test_bug_64_a_cluster_with_several_hosts_per_replica_becomes_ready(wor
     assert not world.journal.marked
 
 
-async def test_bug_63_one_lost_host_costs_its_slice_and_no_other(world: World):
+async def test_one_lost_host_costs_its_slice_and_no_other(world: World):
     await start(world)
     await world.eventually(world.is_ready)
     before = slices(world)

@@ -16,7 +16,7 @@ LAG_SECONDS = 10.0
 
 @pytest.mark.vital
 @pytest.mark.timeout(240)
-async def test_bug_01_with_pod_events_ten_seconds_late_exactly_the_difference_is_made(world: World):
+async def test_with_pod_events_ten_seconds_late_exactly_the_difference_is_made(world: World):
     world.start_operator(rules=[Rule(Lag(LAG_SECONDS), resource="pods")])
     await world.create_cluster(replicas=1)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 1, seconds=90)

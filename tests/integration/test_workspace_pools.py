@@ -72,7 +72,7 @@ async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
     assert found.ready is not None
 
 
-async def test_KAI1_what_is_stored_never_expires(spaces: PoolWorkspaces):
+async def test_what_is_stored_never_expires(spaces: PoolWorkspaces):
     spaces.start_operator()
     await spaces.create()
     await spaces.has_nodes()
@@ -125,7 +125,7 @@ async def test_while_nothing_happens_nothing_is_asked(spaces: PoolWorkspaces):
     assert [each for each in asked if each.resource and each.verb != "watch"] == []
 
 
-async def test_KAI9_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(
+async def test_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(
     spaces: PoolWorkspaces,
 ):
     namespace = spaces.world.namespace
@@ -144,7 +144,7 @@ async def test_KAI9_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it
     assert pool.spec.replicas == 1
 
 
-async def test_KAI9_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorkspaces):
+async def test_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorkspaces):
     name = spaces.pool_name()
     await spaces.world.user.create(NODE_POOLS, "", pool_body(name, {"team": "a"}))
     spaces.start_operator()
@@ -154,7 +154,7 @@ async def test_KAI9_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorksp
     await spaces.has_nodes()
 
 
-async def test_KAI20_a_workspace_that_is_made_anew_does_not_take_the_old_pool(
+async def test_a_workspace_that_is_made_anew_does_not_take_the_old_pool(
     spaces: PoolWorkspaces,
 ):
     operator = spaces.start_operator()

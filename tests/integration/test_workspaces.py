@@ -167,7 +167,7 @@ async def test_an_invalid_workspace_gets_a_condition_and_no_claim(spaces: Worksp
 
 
 @embedded_only
-async def test_KAI4_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
+async def test_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
     refusal = ErrorResponse(403, "Forbidden", "exceeded quota {n}")
     rule = Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}), times=5)
     operator = spaces.start_operator(rules=[rule])
@@ -188,7 +188,7 @@ def is_commit(entry: object) -> bool:
 
 
 @embedded_only
-async def test_KAI18_a_refusal_in_other_words_each_time_does_not_end_the_back_off(
+async def test_a_refusal_in_other_words_each_time_does_not_end_the_back_off(
     spaces: Workspaces,
 ):
     refusal = ErrorResponse(403, "Forbidden", "request {n} was refused")
@@ -202,7 +202,7 @@ async def test_KAI18_a_refusal_in_other_words_each_time_does_not_end_the_back_of
 
 
 @embedded_only
-async def test_KAI15_with_own_nodes_events_of_nodes_wake_a_workspace_and_nothing_polls(
+async def test_with_own_nodes_events_of_nodes_wake_a_workspace_and_nothing_polls(
     spaces: Workspaces,
 ):
     settings = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
@@ -313,7 +313,7 @@ async def test_nodes_and_claims_of_a_namespace_that_is_not_served_concern_no_ope
 
 
 @embedded_only
-async def test_KAI20_one_made_anew_takes_no_claim_of_the_one_before(spaces: Workspaces):
+async def test_one_made_anew_takes_no_claim_of_the_one_before(spaces: Workspaces):
     spaces.cloud.behaviour = ClaimBehaviour(gone_after=10)
     spaces.start_operator()
     await spaces.create()

@@ -12,7 +12,7 @@ _WATCH: Final = frozenset({"get", "list", "watch"})
 PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "workspaces.kaito.sh": _WATCH | {"create", "delete", "patch"},
     "workspaces/status.kaito.sh": frozenset({"patch"}),
-    "workspaces/finalizers.kaito.sh": frozenset({"update"}),  # on OpenShift, of owners (KAI-25)
+    "workspaces/finalizers.kaito.sh": frozenset({"update"}),  # on OpenShift, of owners
     "inferencesets.kaito.sh": _WATCH | {"patch"},
     "inferencesets/status.kaito.sh": frozenset({"patch"}),
     "inferencesets/finalizers.kaito.sh": frozenset({"update"}),

@@ -104,7 +104,7 @@ async def test_metrics_come_in_the_format_that_is_asked_for():
             assert answer.status == 404
 
 
-async def test_HLT2_a_check_that_comes_late_is_named():
+async def test_a_check_that_comes_late_is_named():
     late = Health()
     late.seal()
     with pytest.raises(ManagerMisuse) as caught:
@@ -113,7 +113,7 @@ async def test_HLT2_a_check_that_comes_late_is_named():
 
 
 @pytest.mark.parametrize(("host", "bound", "shown"), [("", None, "*"), ("127.0.0.1",) * 3])
-async def test_HLT5_a_server_closes_idle_connections_and_ends_soon(
+async def test_a_server_closes_idle_connections_and_ends_soon(
     monkeypatch: pytest.MonkeyPatch, host: str, bound: str | None, shown: str
 ):
     runners, sites = list[dict[str, Any]](), list[tuple[Any, ...]]()
@@ -158,7 +158,7 @@ async def test_HLT5_a_server_closes_idle_connections_and_ends_soon(
         (OSError("no such address"), "no such address"),
     ],
 )
-async def test_HLT3_what_the_system_says_about_an_address_is_said(
+async def test_what_the_system_says_about_an_address_is_said(
     monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str
 ):
     async def start(_site: web.TCPSite) -> None:

@@ -14,7 +14,7 @@ def failures(backoff: Backoff, *, floor: float = 1.0) -> Failures[str]:
     return Failures(backoff, random.Random(7), floor)
 
 
-def test_WQ20_the_default_ladder_starts_at_5_ms_and_ends_at_5_min():
+def test_the_default_ladder_starts_at_5_ms_and_ends_at_5_min():
     delays = [Backoff().delay(n) for n in range(20)]
     assert delays[:4] == pytest.approx([0.005, 0.010, 0.020, 0.040])
     assert delays[8] == pytest.approx(1.28)
@@ -24,11 +24,11 @@ def test_WQ20_the_default_ladder_starts_at_5_ms_and_ends_at_5_min():
 
 @settings(derandomize=True)
 @given(st.integers(0, 10**30), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_WQ20_no_number_of_failures_overflows(count, base, cap):
+def test_no_number_of_failures_overflows(count, base, cap):
     assert 0 <= Backoff(base, cap).delay(count) <= cap
 
 
-def test_WQ23_jitter_stretches_by_less_than_a_fifth_at_the_cap_too():
+def test_jitter_stretches_by_less_than_a_fifth_at_the_cap_too():
     keys = failures(Backoff(base=10.0, cap=10.0))
     factors = [keys.record("a", 0.0) / 10.0 for _ in range(1000)]
     assert all(1 <= factor < 1.2 for factor in factors)
@@ -36,7 +36,7 @@ def test_WQ23_jitter_stretches_by_less_than_a_fifth_at_the_cap_too():
     assert max(factors) > 1.19
 
 
-def test_WQ24_a_key_is_held_back_for_its_delay_but_no_longer_than_the_floor():
+def test_a_key_is_held_back_for_its_delay_but_no_longer_than_the_floor():
     keys = failures(Backoff(base=0.5, jitter=0), floor=1.0)
     assert keys.held_until("a") == -math.inf
     keys.record("a", 100.0)

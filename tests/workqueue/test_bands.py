@@ -29,18 +29,18 @@ def order(bands: Bands[str]) -> str:
     return "".join(bands.pop() for _ in range(len(bands)))
 
 
-def test_WQ35_begun_work_comes_first_and_each_fourth_turn_belongs_to_the_rest():
+def test_begun_work_comes_first_and_each_fourth_turn_belongs_to_the_rest():
     assert order(filled("ABCDEFGH", "abcde")) == "ABCaDEFbGHcde"
 
 
-def test_WQ35_a_key_of_the_rest_that_comes_late_finds_no_turns_used_up():
+def test_a_key_of_the_rest_that_comes_late_finds_no_turns_used_up():
     bands = filled("ABCDEFG", "")
     assert [bands.pop() for _ in range(3)] == ["A", "B", "C"]
     bands.push("a", 0, begun=False)
     assert order(bands) == "DEFaG"
 
 
-def test_WQ35_turns_are_counted_anew_when_the_rest_had_been_empty():
+def test_turns_are_counted_anew_when_the_rest_had_been_empty():
     bands = filled("AB", "a")
     assert [bands.pop() for _ in range(3)] == ["A", "B", "a"]
     for key in "CDEF":
@@ -71,7 +71,7 @@ def test_no_bands_have_no_key():
 
 @settings(derandomize=True)
 @given(CHANGES)
-def test_WQ35_each_band_keeps_its_order_and_waits_for_its_share_of_the_other_only(changes):
+def test_each_band_keeps_its_order_and_waits_for_its_share_of_the_other_only(changes):
     bands: Bands[int] = Bands()
     model: dict[int, tuple[bool, int, int]] = {}
     passed = {True: 0, False: 0}  # keys of the other band, since a key of this one had its turn

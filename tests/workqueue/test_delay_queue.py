@@ -19,7 +19,7 @@ def make(early: float = 0.0) -> tuple[FakeClock, Releases, DelayQueue[str]]:
     return clock, releases, DelayQueue(clock, releases)
 
 
-def test_WQ18_many_keys_have_one_timer_and_it_is_that_of_the_earliest():
+def test_many_keys_have_one_timer_and_it_is_that_of_the_earliest():
     clock, _, delays = make()
     for number in range(100):
         delays.set(f"key-{number}", 1100.0 - number)
@@ -61,7 +61,7 @@ def test_a_discarded_key_is_not_released_and_the_last_one_takes_the_timer_along(
     assert clock.armed == []
 
 
-def test_WQ19_a_timer_is_never_far_away():
+def test_a_timer_is_never_far_away():
     clock, releases, delays = make()
     delays.set("in ten days", 1000.0 + 240 * 3600)
     for _ in range(240):

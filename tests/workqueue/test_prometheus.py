@@ -127,7 +127,7 @@ def test_there_are_never_more_priorities_than_allowed():
     assert setting.depths()["3"] == 1, "a priority with a series of its own keeps it"
 
 
-def test_WQ25_retries_count_delayed_adds_only():
+def test_retries_count_delayed_adds_only():
     setting = Setting()
     queue = setting.queue()
     queue.add(1)

@@ -43,7 +43,7 @@ async def turns(count: int = 5) -> None:
 # Taking and giving back
 
 
-async def test_WQ8_a_block_gives_its_key_back_whatever_happens_in_it():
+async def test_a_block_gives_its_key_back_whatever_happens_in_it():
     queue = make()
     queue.add("a")
     with pytest.raises(RuntimeError):
@@ -60,7 +60,7 @@ async def test_WQ8_a_block_gives_its_key_back_whatever_happens_in_it():
     assert queue.statistics().processing == 0
 
 
-async def test_WQ8_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
+async def test_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
     queue = make()
     queue.add("a")
     with pytest.raises(ValueError, match=r"^'a' is not in flight$"):
@@ -72,7 +72,7 @@ async def test_WQ8_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless()
     assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
 
 
-async def test_WQ9_add_wakes_as_many_getters_as_there_are_keys():
+async def test_add_wakes_as_many_getters_as_there_are_keys():
     queue = make()
     getters = [asyncio.create_task(queue.get()) for _ in range(3)]
     await turns()
@@ -111,7 +111,7 @@ async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
     await busy
 
 
-async def test_WQ6_a_hot_key_waits_behind_those_that_came_during_its_run():
+async def test_a_hot_key_waits_behind_those_that_came_during_its_run():
     queue = make()
     queue.add("hot")
     queue.add("first")
@@ -127,7 +127,7 @@ async def test_WQ6_a_hot_key_waits_behind_those_that_came_during_its_run():
 # Priorities
 
 
-async def test_WQ31_a_requeue_keeps_the_priority_of_the_run():
+async def test_a_requeue_keeps_the_priority_of_the_run():
     queue = make()
     queue.add("a", priority=LOW_PRIORITY)
     for requeue in (
@@ -155,7 +155,7 @@ async def test_the_priority_of_a_key_that_is_not_in_flight_is_not_known():
         queue.priority_of("a")
 
 
-async def test_WQ26_a_priority_asked_for_while_waiting_counts_at_its_time():
+async def test_a_priority_asked_for_while_waiting_counts_at_its_time():
     queue = make()
     queue.add_after("a", 5, priority=1)
     queue.add_after("a", 50, priority=9)
@@ -197,7 +197,7 @@ ARRIVALS = st.lists(
 
 @settings(derandomize=True, deadline=None)
 @given(ARRIVALS, st.sampled_from([0.5, 3.0]))
-def test_WQ33_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals, ageing):
+def test_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals, ageing):
     """A key of priority p, ready since r, is overtaken by none ready after r + (q-p) * ageing."""
 
     async def scenario() -> None:
@@ -224,7 +224,7 @@ def test_WQ33_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals, ageing)
     asyncio.run(scenario())
 
 
-async def test_WQ33_by_default_a_low_priority_is_worth_five_minutes():
+async def test_by_default_a_low_priority_is_worth_five_minutes():
     queue = make()
     queue.add("low", priority=LOW_PRIORITY)
     await asyncio.sleep(299)
@@ -244,14 +244,14 @@ async def test_ageing_must_be_possible(ageing: float):
 
 
 @pytest.mark.parametrize("delay", [0, -1, -math.inf])
-async def test_WQ15_no_delay_is_an_add(delay: float):
+async def test_no_delay_is_an_add(delay: float):
     queue = make()
     queue.add_after("a", delay)
     assert len(queue) == 1
 
 
 @pytest.mark.parametrize("delay", [math.inf, 1e300])
-async def test_WQ19_an_absurd_delay_is_half_a_year(delay: float):
+async def test_an_absurd_delay_is_half_a_year(delay: float):
     clock = FakeClock()
     queue = make(clock=clock)
     queue.add_after("a", delay)
@@ -268,7 +268,7 @@ async def test_a_delay_must_be_a_number():
     assert queue.statistics().delayed == 0
 
 
-async def test_WQ16_a_delay_does_not_hold_back_a_key_that_is_ready():
+async def test_a_delay_does_not_hold_back_a_key_that_is_ready():
     queue = make()
     queue.add("a")
     queue.add_after("a", 60, priority=3)
@@ -280,7 +280,7 @@ async def test_WQ16_a_delay_does_not_hold_back_a_key_that_is_ready():
     assert len(queue) == 0
 
 
-async def test_WQ27_keys_that_became_ready_while_the_loop_was_busy_keep_their_order():
+async def test_keys_that_became_ready_while_the_loop_was_busy_keep_their_order():
     clock = FakeClock()
     queue = make(clock=clock)
     queue.add_after("second", 2)
@@ -294,7 +294,7 @@ async def test_WQ27_keys_that_became_ready_while_the_loop_was_busy_keep_their_or
 # Failures
 
 
-async def test_WQ24_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_back_off():
+async def test_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_back_off():
     queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
     queue.add("a")
     async with queue.take():
@@ -310,7 +310,7 @@ async def test_WQ24_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_t
     assert len(queue) == 1, "the floor counts from the failure, not from the event"
 
 
-async def test_WQ24_the_floor_is_no_longer_than_the_back_off():
+async def test_the_floor_is_no_longer_than_the_back_off():
     queue = make(backoff=Backoff(base=0.1, jitter=0), floor=1.0)
     queue.add("a")
     async with queue.take():
@@ -321,7 +321,7 @@ async def test_WQ24_the_floor_is_no_longer_than_the_back_off():
 
 
 @pytest.mark.parametrize("delay", [0, 0.5])
-async def test_WQ24_what_was_asked_for_during_a_run_that_failed_is_held_back_too(delay: float):
+async def test_what_was_asked_for_during_a_run_that_failed_is_held_back_too(delay: float):
     queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
     queue.add("a")
     async with queue.take():
@@ -389,7 +389,7 @@ async def test_of_two_holds_the_last_one_counts_and_none_brings_a_delay_forward(
             assert asyncio.get_running_loop().time() - began == about(at)
 
 
-async def test_WQ24_by_default_a_failed_key_is_held_back_for_a_second():
+async def test_by_default_a_failed_key_is_held_back_for_a_second():
     queue = make(backoff=Backoff(base=60.0, jitter=0))
     queue.add("a")
     async with queue.take():
@@ -420,7 +420,7 @@ async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
     assert [await queue.get() for _ in range(2)] == ["first", "second"]
 
 
-async def test_WQ24_a_healthy_key_is_not_held_back():
+async def test_a_healthy_key_is_not_held_back():
     queue = make(backoff=Backoff(base=60.0, jitter=0))
     queue.add("a")
     async with queue.take():
@@ -437,7 +437,7 @@ async def test_a_rate_limited_add_from_outside_a_run_does_not_hold_back_a_ready_
     assert len(queue) == 1
 
 
-async def test_WQ21_forget_does_not_take_the_key_out():
+async def test_forget_does_not_take_the_key_out():
     queue = make(backoff=Backoff(base=5.0, jitter=0))
     queue.add_rate_limited("a")
     queue.forget("a")
@@ -449,7 +449,7 @@ async def test_WQ21_forget_does_not_take_the_key_out():
 # Closing
 
 
-async def test_WQ10_adds_after_close_are_ignored_and_delayed_keys_dropped():
+async def test_adds_after_close_are_ignored_and_delayed_keys_dropped():
     queue = make(name="clusters")
     queue.add_after("delayed", 5)
     queue.add("ready")
@@ -464,7 +464,7 @@ async def test_WQ10_adds_after_close_are_ignored_and_delayed_keys_dropped():
     queue.close()
 
 
-async def test_WQ14_a_drain_after_close_waits_for_the_runs_in_flight():
+async def test_a_drain_after_close_waits_for_the_runs_in_flight():
     queue = make()
     queue.add("a")
     queue.add("dropped")
@@ -478,7 +478,7 @@ async def test_WQ14_a_drain_after_close_waits_for_the_runs_in_flight():
     assert await draining == set()
 
 
-async def test_WQ14_drain_gives_up_at_its_deadline_and_names_what_is_left():
+async def test_drain_gives_up_at_its_deadline_and_names_what_is_left():
     queue = make()
     for key in ("stuck", "queued", "again"):
         queue.add(key)

@@ -100,5 +100,5 @@ def elected(
 
 
 def identity() -> str:
-    """Return a name that no other process has, nor a container that is started again (LE-2)."""
+    """Return a name that no other process has, nor a container that is started again."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"

@@ -83,7 +83,7 @@ class AuthOptions(View, frozen=True):
 
     @property
     def by_token(self) -> bool:
-        """True if requests need a token; true also if no mode is set (behaviour 12)."""
+        """True if requests need a token; true also if no mode is set."""
         return self.mode in {"", "token"}
 
     @property
@@ -199,7 +199,7 @@ class WorkerGroup(View, frozen=True):
 
     @property
     def hosts(self) -> int:
-        """Pods of one replica; a number below one is read as one (behaviour 5)."""
+        """Pods of one replica; a number below one is read as one."""
         hosts = 1 if self.num_of_hosts is None else self.num_of_hosts
         return max(1, hosts)
 
@@ -256,7 +256,7 @@ class ClusterSpec(View, frozen=True):
 
     @property
     def autoscaler_version(self) -> str:
-        """`v1`, `v2`, or empty if Ray chooses (behaviour 11)."""
+        """`v1`, `v2`, or empty if Ray chooses."""
         options = self.autoscaler_options
         return (options.version or "") if self.autoscaling and options else ""
 

@@ -99,7 +99,7 @@ class ClusterConditions(ConditionSet):
             self.set(SUSPENDING, "True" if suspend else "False", SUSPENDING, "")
 
     def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
-        """Set True once all existing pods were ready, until a suspension (behaviour 7)."""
+        """Set True once all existing pods were ready, until a suspension."""
         if self.is_true(PROVISIONED) or self.is_true(SUSPENDED):
             return
         if pods and all(map(is_ready, pods)):
@@ -162,7 +162,7 @@ class ClusterConditions(ConditionSet):
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:
-    """Return KubeRay's wording, followed by how the container last ended (bug 66).
+    """Return KubeRay's wording, followed by how the container last ended.
 
     Ray's own container comes first: an injected one often waits for the same cause.
     """
@@ -223,7 +223,7 @@ def desired_resources(spec: ClusterSpec) -> dict[str, str]:
     """Return the four `desired...` fields as canonical quantities, `"0"` when zero.
 
     The sums include the head and the replicas of every group that is not suspended, as specified
-    and not clamped (behaviour 9). Containers that the operator adds do not count.
+    and not clamped. Containers that the operator adds do not count.
     """
     total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
     _add(total, spec.head_group_spec.template, times=1)

@@ -78,7 +78,7 @@ def must_not_restart(seen: ClusterObservation) -> bool:
 # Suspension: all pods are deleted, and a live list confirms it before the status says so.
 #
 # `Suspending` is stored before the first pod is deleted and is carried through whatever the
-# specification then says. Only an explicit `suspend: false` ends `Suspended` (behaviour 1).
+# specification then says. Only an explicit `suspend: false` ends `Suspended`.
 
 
 def every_pod(cluster: RayCluster) -> LiveList:

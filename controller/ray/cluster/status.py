@@ -1,7 +1,7 @@
 """The status of a RayCluster: a pure function of the observation and of failed writes.
 
-KubeRay's fields and conditions keep KubeRay's meaning, including quirks on which clients rely
-(behaviours 6 to 9, 33 and 39). The other conditions are Manta's own and describe the present.
+KubeRay's fields and conditions keep KubeRay's meaning, including quirks on which clients rely.
+The other conditions are Manta's own and describe the present.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _comes_up(
 def _state(
     seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
-    """Return `suspended`, or `ready` from the moment at which all pods were ready (behaviour 6)."""
+    """Return `suspended`, or `ready` from the moment at which all pods were ready."""
     if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
@@ -244,7 +244,7 @@ def _state(
 
 
 def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
-    """Return whether it is suspended, even if `suspend` was removed meanwhile (behaviour 1)."""
+    """Return whether it is suspended, even if `suspend` was removed meanwhile."""
     has_been = spec.suspend is None and is_true(seen.conditions, SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 

@@ -143,7 +143,7 @@ def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str
 # `upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
 #
 # The head carries the hash of the specification from which it was created, and is deleted last: as
-# long as it exists, an interrupted replacement continues (behaviour 15). A hash of another
+# long as it exists, an interrupted replacement continues. A hash of another
 # operator, or of another algorithm, cannot be compared: such a head only gets a new hash, so that
 # handing a cluster over in either direction replaces no pod.
 

@@ -176,7 +176,7 @@ STALE = 900.0
 the shortest duration of a watch."""
 
 OVERDUE = 300.0
-"""Seconds after which a write that no cache shows makes the process unready (EXP-39). A write of
+"""Seconds after which a write that no cache shows makes the process unready. A write of
 unknown outcome says nothing about the caches: a webhook may be down."""
 
 

@@ -216,7 +216,7 @@ class Caches:
         return unready(self.caches, oldest_unseen, self._clock.time())
 
     async def _sync(self, ready: Callable[[], None]) -> None:
-        """Wait for all informers, within the time limit (CTL-2)."""
+        """Wait for all informers, within the time limit."""
         try:
             async with asyncio.timeout(self._sync_timeout):
                 await asyncio.gather(self._factory.wait_for_sync(), self._watch_optional())

@@ -96,7 +96,7 @@ def _primary(kind: Kind[Any]) -> Owned[Any]:
     return Owned(kind.primary, indexes=indexes, optional=kind.optional)
 
 
-# Maps events of objects to keys in the queue (CTL-20 to CTL-24).
+# Maps events of objects to keys in the queue (CTL-24).
 #
 # Objects of the initial list and events that change nothing get low priority (WQ-30).
 
@@ -141,7 +141,7 @@ class EnqueueHandler(Generic[T]):
 
 
 def own_key(obj: KubeObject, _existing: bool) -> list[str]:
-    """Return the object's own key (CTL-20)."""
+    """Return the object's own key."""
     return [obj.metadata.key]
 
 

@@ -43,7 +43,7 @@ class DebugServer(HttpListener):
         """Serve until stopped.
 
         Raises:
-            OSError: the port is taken (HLT-3).
+            OSError: the port is taken.
         """
         application = web.Application(middlewares=[_only_by_loopback_names])
         application.router.add_get("/debug", self._answer, allow_head=False)

@@ -1,4 +1,4 @@
-"""Events for people, as events.k8s.io/v1 (EVT-1 to EVT-7).
+"""Events for people, as events.k8s.io/v1 (EVT-1, EVT-7).
 
 Recording is synchronous, never waits and never raises. Equal events become one object with a
 series; what makes two events equal includes the note, so that no note is ever hidden (EVT-6).
@@ -202,7 +202,7 @@ class Recorder:
             self._drop(*next(iter(self._series.items())))
 
     def _name(self, of: str) -> str:
-        """Return `<object>.<hex nanoseconds>`, or a uuid if that is not a DNS subdomain (EVT-4)."""
+        """Return `<object>.<hex nanoseconds>`, or a uuid if that is not a DNS subdomain."""
         nanoseconds = int(self._wall().timestamp() * 1_000_000) * 1000
         self._stamp = max(self._stamp + 1, nanoseconds)
         name = f"{of}.{self._stamp:x}"

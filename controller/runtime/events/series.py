@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # One event object and how often its event has occurred.
 
 LONGEST_NOTE = 1024
-"""Bytes, not characters (EVT-3)."""
+"""Bytes, not characters."""
 
 LONGEST_FIELD = 128
 """Characters of reason, action and reportingInstance."""

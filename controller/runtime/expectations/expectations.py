@@ -6,8 +6,8 @@ leaves the outcome *unknown*, never failed. `observe` reads through the overlay,
 counted twice and nothing has to wait for a cache.
 
 The store itself satisfies an expectation: it shows the object at or past the revision of the
-response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
-the next reconcile of the owner makes one live read (EXP-9, EXP-24): for an object whose revision
+response, or shows it terminating, gone or replaced (EXP-22). Where the store cannot tell,
+the next reconcile of the owner makes one live read (EXP-24): for an object whose revision
 the store has passed without showing it, for one that left the selector without having been seen
 terminating, for a change whose answer was lost, and for an expectation older than 30 seconds. No
 expectation expires unchecked. Creates and deletes whose answers were lost are sent again, under the
@@ -147,11 +147,11 @@ class Expectations:
     # -- owners -------------------------------------------------------------------------------
 
     def add_owner(self, owner: Owner) -> None:
-        """Add an owner before it is observed, and drop an earlier one of its name (EXP-29)."""
+        """Add an owner before it is observed, and drop an earlier one of its name."""
         self._tracker.release(self._owners.add(owner))
 
     def remove_owner(self, controller: str, key: str) -> None:
-        """Drop what was recorded for an owner that no longer exists (EXP-8)."""
+        """Drop what was recorded for an owner that no longer exists."""
         self._tracker.release(self._owners.remove(controller, key))
 
     def remember(self, owner_uid: str, memory: Any) -> None:
@@ -219,13 +219,13 @@ class Expectations:
         self._tracker.update(expectation)
 
     def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
-        """Record the response that the object with `uid` does not exist (EXP-35, EXP-36)."""
+        """Record the response that the object with `uid` does not exist."""
         expectation = self._end_request(owner, write)
         self._tracker.mark_deleted(expectation, uid, gone=True)
         self._tracker.update(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
-        """Drop `write`, which the server certainly did not carry out (EXP-41)."""
+        """Drop `write`, which the server certainly did not carry out."""
         self._tracker.update(self._end_request(owner, write))
 
     def record_create_error(self, owner: Owner, write: Create, error: CreateError) -> None:

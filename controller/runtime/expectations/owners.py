@@ -1,4 +1,4 @@
-"""Indexes expectations by the owner on whose behalf objects were written (EXP-8, EXP-29).
+"""Indexes expectations by the owner on whose behalf objects were written.
 
 An owner is one object with one uid. A later object of the same name has a state of its own; the
 state of an owner that no longer exists is dropped.
@@ -257,7 +257,7 @@ def is_repetition(owner: Owner, write: Write, expectation: Expectation[Any]) -> 
 def _may_be_repeated(owner: Owner, expectation: Expectation[Any]) -> bool:
     """Return whether this owner sends the write again if its outcome is unknown.
 
-    Nothing is created for a terminating owner (EXP-12), and what was to be deleted for another
+    Nothing is created for a terminating owner, and what was to be deleted for another
     generation may be wanted by now. A deleted object that the store no longer shows is read live,
     like any object that has left the store (EXP-24). Changes are read and planned anew.
     """

@@ -34,7 +34,7 @@ _log = structlog.stdlib.get_logger("manta.election")
 
 _SPREAD: Final = (0.4, 0.6)
 """A candidate reads the lease twice in each retry period, at random times: a released lease is
-taken within two seconds (LE-3)."""
+taken within two seconds."""
 
 
 class Elector:
@@ -42,7 +42,7 @@ class Elector:
 
     Args:
         lock: the Lease.
-        identity: identity of this process; no other process ever has the same (LE-2).
+        identity: identity of this process; no other process ever has the same.
         timing: durations of the lease.
         now: a clock that continues while the machine sleeps.
         wall: the time of day, for the record only; no decision depends on it.
@@ -113,7 +113,7 @@ class Elector:
         await self._over.wait()
 
     async def release(self) -> None:
-        """Empty the holder if the lease is ours, for the next one to take it at once (LE-8)."""
+        """Empty the holder if the lease is ours, for the next one to take it at once."""
         await self.aclose()
         if not self._acquired.is_set():
             return
@@ -153,7 +153,7 @@ class Elector:
         return min(usual, left) if left > 0 else usual
 
     async def _renewed(self) -> bool:
-        """Renew after a while; return False if the time is up or another leads (LE-3)."""
+        """Renew after a while; return False if the time is up or another leads."""
         await asyncio.sleep(min(self._timing.retry_seconds, self.time_left()))
         return await self._try() or (not self._displaced and self.is_leader())
 
@@ -174,7 +174,7 @@ class Elector:
         return ours
 
     async def _renew_unread(self) -> bool:
-        """Renew on top of the last write (LE-6); return False if it is not the last any more."""
+        """Renew on top of the last write; return False if it is not the last any more."""
         if self._written is None:
             return False
         sent = self._now()

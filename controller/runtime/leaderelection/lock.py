@@ -32,7 +32,7 @@ _JITTER = 1.2
 
 
 class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """The durations of an election, in seconds (LE-1).
+    """The durations of an election, in seconds.
 
     Raises:
         ValueError: they contradict each other; the message names the setting.
@@ -65,7 +65,7 @@ class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ElectionMetrics:
-    """Metrics of the election: leadership, and renewals that needed a read (LE-6, LE-12).
+    """Metrics of the election: leadership, and renewals that needed a read.
 
     Args:
         registry: where they are registered.
@@ -95,7 +95,7 @@ class ElectionMetrics:
         self._slow.inc()
 
 
-# The record in a Lease: who holds it, since when, for how long (LE-2).
+# The record in a Lease: who holds it, since when, for how long.
 #
 # Everything here is a pure function of plain data. Records of other programs may lack fields or
 # hold invalid ones; those count as absent.
@@ -103,7 +103,7 @@ class ElectionMetrics:
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease", KubeObject)
 
 RELEASED_SECONDS: Final = 1
-"""Duration of a lease without a holder (LE-8)."""
+"""Duration of a lease without a holder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Lease:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The fields whose change restarts the observation (LE-5)."""
+        """The fields whose change restarts the observation."""
         return mapping(self.body.get("spec"))
 
     @property
@@ -151,7 +151,7 @@ class Lease:
         )
 
     def released(self, now: datetime) -> dict[str, Any]:
-        """Return the object to write for giving the lease up (LE-8)."""
+        """Return the object to write for giving the lease up."""
         return self._with_record(
             holderIdentity="",
             leaseDurationSeconds=RELEASED_SECONDS,
@@ -178,7 +178,7 @@ def new_lease(
 def election_client(
     transport: Transport, timing: ElectionTiming, *, user_agent: str, clock: Clock
 ) -> Client:
-    """Return the client of an election, which shares nothing with others (LE-13).
+    """Return the client of an election, which shares nothing with others.
 
     Two requests fit into the time for a renewal. No pause that the server asks for is longer than
     the time between two renewals, since the lease would be lost meanwhile.
@@ -196,7 +196,7 @@ class LeaseLock:
     """The Lease `namespace/name`.
 
     Args:
-        client: client of the API server; nothing else may throttle its requests (LE-13).
+        client: client of the API server; nothing else may throttle its requests.
         namespace: namespace of the Lease.
         name: name of the Lease.
 

@@ -152,7 +152,7 @@ class Controller(Generic[Observation]):
             self._external_source.start(self.enqueue)
 
     def enqueue(self, key: str) -> None:
-        """Reconcile a key, whether its object has changed or not (CTL-26)."""
+        """Reconcile a key, whether its object has changed or not."""
         self.queue.add(key)
 
     @property
@@ -276,7 +276,7 @@ class Controller(Generic[Observation]):
         )
 
     async def _execute(self, execution: PlanExecution) -> PlanOutcome:
-        """Carry out a plan within the time limit (CTL-6).
+        """Carry out a plan within the time limit.
 
         After a timeout the outcome of the writes in flight is unknown.
         """
@@ -316,7 +316,7 @@ class Controller(Generic[Observation]):
             self._on_edit(self._kind.primary, key)
 
     def _observe_deletion(self, key: str) -> None:
-        """Forget everything about an object that no longer exists (EXP-8)."""
+        """Forget everything about an object that no longer exists."""
         self._generations.pop(key, None)
         self._expectations.remove_owner(self.name, key)
         self._executor.forget(self._uids.pop(key, ""))
@@ -326,7 +326,7 @@ class Controller(Generic[Observation]):
             self._external_source.sync(key, ())
 
     def _handle_result(self, key: str, outcome: PlanOutcome, line: ReconcileLog) -> None:
-        """Requeue the key if need be, with its priority (CTL-9)."""
+        """Requeue the key if need be, with its priority."""
         line.result = outcome.result.value
         line.writes = outcome.writes
         line.requeue_after = outcome.requeue_after
@@ -365,7 +365,7 @@ class Controller(Generic[Observation]):
             self.queue.add_rate_limited(key, delay=wait)
 
     async def _handle_exception(self, key: str, error: Exception, line: ReconcileLog) -> None:
-        """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4).
+        """Handle an exception: back-off, counters, event, condition, for this key only.
 
         Of several, raised by tasks that run together, the first is reported.
         """

@@ -91,7 +91,7 @@ class PlanExecution:
     measure: Callable[[PhaseDuration], None] = lambda _phase: None
 
 
-# Creates and deletes objects in growing steps: 1, 2, 4, ... at once (EXP-10).
+# Creates and deletes objects in growing steps: 1, 2, 4, ... at once.
 #
 # A quota or an admission webhook that refuses every create or delete then costs a few requests
 # instead of a thousand.

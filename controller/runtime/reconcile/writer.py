@@ -87,17 +87,17 @@ def _part_of(write: Write) -> str:
     return subresource_of(write) or "metadata"
 
 
-# Single writes, each recorded as an expectation before and after its request (EXP-21).
+# Single writes, each recorded as an expectation before and after its request.
 #
 # Nothing else in the runtime sends a mutating request for a plan, so that no write is forgotten.
-# Only this module decides what each response means (EXP-31 to EXP-44).
+# Only this module decides what each response means.
 
 
 class Writer:
     """Carries out writes on behalf of an owner.
 
     The result carries errors of the server; they are never raised. A cancelled write is recorded as
-    unknown, and the cancellation propagates (EXP-40).
+    unknown, and the cancellation propagates.
 
     Args:
         client: sends the requests.
@@ -130,8 +130,7 @@ class Writer:
         `on_silence` is called when the server takes long to answer.
 
         Raises:
-            ValueError: the create lets the server choose the name, so it could not be repeated
-                (EXP-31).
+            ValueError: the create lets the server choose the name, so it could not be repeated.
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")

@@ -114,7 +114,7 @@ async def standby() -> AsyncGenerator[tuple[Operator, ThreadedElection]]:
         yield operator, made[0]
 
 
-async def test_LE14_an_operator_that_does_not_lead_sends_reads_alone(
+async def test_an_operator_that_does_not_lead_sends_reads_alone(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "HttpTransport", Wire)
@@ -127,7 +127,7 @@ async def test_LE14_an_operator_that_does_not_lead_sends_reads_alone(
     assert set(Wire.sent) == {"GET"}
 
 
-async def test_LE14_writes_events_and_commands_to_ray_have_the_fence_of_the_election(
+async def test_writes_events_and_commands_to_ray_have_the_fence_of_the_election(
     monkeypatch: pytest.MonkeyPatch,
 ):
     fences: list[Any] = []

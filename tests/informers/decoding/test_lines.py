@@ -1,4 +1,4 @@
-"""Lines of any size, split anywhere (INF-28)."""
+"""Lines of any size, split anywhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lines_come_out_whole_wherever_the_chunks_are_cut(lines, data):
     assert split(chunks) == ([line for line in lines if line], b"")
 
 
-def test_M09_an_event_with_characters_of_many_bytes_may_be_cut_at_every_byte():
+def test_an_event_with_characters_of_many_bytes_may_be_cut_at_every_byte():
     obj = thing("a", 7, colour="größer 漢字 🐟")
     line = json.dumps({"type": "ADDED", "object": obj}, ensure_ascii=False).encode() + b"\n"
     codec = Codec(Thing)
@@ -52,7 +52,7 @@ def test_M09_an_event_with_characters_of_many_bytes_may_be_cut_at_every_byte():
         assert rest == b""
 
 
-async def test_M09_a_watch_line_of_nine_mebibytes_arrives_in_small_pieces():
+async def test_a_watch_line_of_nine_mebibytes_arrives_in_small_pieces():
     line = added("big", 5, colour="x" * (9 * MIB))
     pieces = [line[n : n + 16384] for n in range(0, len(line), 16384)]
     source = ScriptedSource(lists=[page([], 1)], watches=[[*pieces, added("small", 6), Hang]])
@@ -63,7 +63,7 @@ async def test_M09_a_watch_line_of_nine_mebibytes_arrives_in_small_pieces():
         assert informer.lister.get("ns/small") is not None
 
 
-def test_M09_nine_mebibytes_cut_at_every_byte_take_linear_time():
+def test_nine_mebibytes_cut_at_every_byte_take_linear_time():
     def seconds(size: int) -> float:
         splitter = LineSplitter(64 * MIB)
         line = bytes(size)

@@ -135,7 +135,7 @@ def test_names_are_those_of_the_set_and_never_the_same_twice():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_KAI5_late_views_and_repeated_creates_never_make_one_too_many(seed: int):
+def test_late_views_and_repeated_creates_never_make_one_too_many(seed: int):
     """However late the view is, and whichever answers are lost, the replicas are N at most."""
     draw = random.Random(seed)
     desired = draw.randrange(1, 6)

@@ -150,7 +150,7 @@ def test_a_lost_node_is_replaced_at_once():
     assert states(found) == {NAMES[1]: "ready", claim_name(UID, 0, 0, 1): "pending"}
 
 
-def test_KAI6_a_claim_that_never_became_ready_is_replaced_with_back_off_that_survives_a_restart():
+def test_a_claim_that_never_became_ready_is_replaced_with_back_off_that_survives_a_restart():
     found = world(1)
     delays = []
     for _ in range(7):

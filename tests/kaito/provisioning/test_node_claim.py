@@ -57,7 +57,7 @@ def body(instance_type: str, cloud: Cloud, **annotations: str) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("name", ["Standard_NC24ads_A100_v4", "standard_nc24ADS_a100_v4"])
-def test_KAI1_KAI7_a_claim_on_azure(name: str):
+def test_a_claim_on_azure(name: str):
     assert body(name, Cloud.AZURE) == yaml.load(AZURE, Loader=yaml.CSafeLoader)
 
 
@@ -180,7 +180,7 @@ OURS = {"kaito.sh/workspace": "phi", "kaito.sh/workspacenamespace": "default"}
         ({}, "2026-06-01T00:00:00Z", False),
     ],
 )
-def test_KAI20_claims_of_an_earlier_workspace_of_the_name_are_not_its_own(
+def test_claims_of_an_earlier_workspace_of_the_name_are_not_its_own(
     labels: dict[str, str], created: str, belongs: bool
 ):
     assert belongs_to(claim(labels=labels, creationTimestamp=created), METADATA) is belongs

@@ -71,13 +71,13 @@ def without_own_marks(found: dict[str, Any]) -> dict[str, Any]:
         ("inferenceSet", body(labels=IN_SET, annotations=OTHER_CLASS)),
         ("aws", body("g5.xlarge", AWS, Cloud.AWS)),
     ],
-    ids=["azure", "KAI-7: in any case", "of an InferenceSet, of another class", "aws"],
+    ids=["azure", "in any case", "of an InferenceSet, of another class", "aws"],
 )
 def test_a_pool_is_the_one_that_kaito_writes(case: str, found: dict[str, Any]):
     assert without_own_marks(found) == GOLDEN[case]
 
 
-def test_KAI1_the_nodes_of_a_pool_never_expire():
+def test_the_nodes_of_a_pool_never_expire():
     assert body()["spec"]["template"]["spec"]["expireAfter"] == "Never"
 
 
@@ -113,7 +113,7 @@ def pool(spec: dict[str, Any] | None = None, **more: Any) -> NodePool:
         ({}, AFTER, PoolOwner.OTHER),
     ],
 )
-def test_KAI9_KAI20_a_pool_belongs_to_the_workspace_that_it_names(
+def test_a_pool_belongs_to_the_workspace_that_it_names(
     labels: dict[str, str], created: str, owner: PoolOwner
 ):
     found = pool(metadata={"labels": labels, "creationTimestamp": created})

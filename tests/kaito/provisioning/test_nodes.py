@@ -90,7 +90,7 @@ def test_plugins_are_not_asked_for_where_no_gpu_is_known():
     assert node_readiness([node(gpus=0, labelled=False)], 1, TYPE, has_gpus=False).is_ready
 
 
-def test_KAI3_without_a_target_nothing_is_ready():
+def test_without_a_target_nothing_is_ready():
     assert not node_readiness([node()], 0, TYPE, has_gpus=True).is_ready
     nothing = decide_claims(ClaimFacts(UID, 0), START)
     assert not claim_condition(nothing).is_true

@@ -146,7 +146,7 @@ OTHER = replace(POOL, owner=PoolOwner.OTHER, owner_text="Workspace a/b-c", templ
 EARLIER = replace(POOL, owner=PoolOwner.EARLIER, owner_text="an earlier Workspace of this name")
 
 
-def test_KAI9_the_pool_of_another_workspace_is_never_taken_changed_or_deleted():
+def test_the_pool_of_another_workspace_is_never_taken_changed_or_deleted():
     decision = decide(pool=replace(OTHER, replicas=0))
     assert steps(decision) == []
     assert decision.wait == PoolWait(
@@ -157,12 +157,12 @@ def test_KAI9_the_pool_of_another_workspace_is_never_taken_changed_or_deleted():
     assert not decision.is_due
 
 
-def test_KAI9_a_name_that_only_a_refused_create_has_shown_is_said_too():
+def test_a_name_that_only_a_refused_create_has_shown_is_said_too():
     decision = decide(commitment=STORED, is_taken=True)
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
 
 
-def test_KAI20_the_pool_of_an_earlier_workspace_is_waited_for():
+def test_the_pool_of_an_earlier_workspace_is_waited_for():
     decision = decide(pool=EARLIER)
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
     going = decide(pool=replace(EARLIER, is_terminating=True))

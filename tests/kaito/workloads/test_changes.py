@@ -84,7 +84,7 @@ def test_an_edit_of_adapters_and_options_replaces_what_follows_from_them():
     }
 
 
-def test_KAI23_adapters_and_options_that_come_later_reach_the_command():
+def test_adapters_and_options_that_come_later_reach_the_command():
     before = one_node()
     present = stored(before.stateful_set())
     goal = edited(before, config="serving", adapters=[ADAPTER])
@@ -101,7 +101,7 @@ def words_of(given: Given) -> list[str]:
     return given.stateful_set()["spec"]["template"]["spec"]["containers"][0]["command"][2].split()
 
 
-def test_KAI11_flags_in_another_order_are_no_reason_to_restart():
+def test_flags_in_another_order_are_no_reason_to_restart():
     before = one_node()
     present = stored(before.stateful_set())
     main = present["spec"]["template"]["spec"]["containers"][0]

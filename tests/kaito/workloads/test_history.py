@@ -72,7 +72,7 @@ def test_the_oldest_of_more_than_ten_goes(count: int, surplus: str | None):
     assert (step.surplus and step.surplus.metadata.name) == surplus
 
 
-def test_KAI27_another_hash_that_begins_the_same_gets_a_longer_name():
+def test_another_hash_that_begins_the_same_gets_a_longer_name():
     other = HASH[:5] + "f" * 59
     step = next_revision(WORKSPACE, HASH, [kept(1, other)])
     assert step.name == f"phi-{HASH[:10]}"

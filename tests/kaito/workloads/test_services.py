@@ -31,7 +31,7 @@ def test_events_of_the_cache_are_for_the_cluster_only(
     assert [port["name"] for port in request["spec"]["ports"]] == ports
 
 
-def test_KAI24_requests_go_to_the_first_pod_and_names_are_for_all():
+def test_requests_go_to_the_first_pod_and_names_are_for_all():
     request, headless = services(workspace().metadata, KaitoOptions())
     assert request["spec"]["selector"] == {
         "kaito.sh/workspace": "phi",

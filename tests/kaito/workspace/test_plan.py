@@ -77,7 +77,7 @@ def test_finalizer_and_claims_are_committed_under_the_revision_that_was_read():
     assert plan.commit.resource_version == given.workspace.metadata.resource_version  # type: ignore[union-attr]
 
 
-def test_KAI1_the_claim_never_expires():
+def test_the_claim_never_expires():
     (create,) = Given.creates(Given().plan(), "NodeClaim")
     assert create.body["spec"]["expireAfter"] == "Never"
 
@@ -108,13 +108,13 @@ def test_an_unknown_model_is_waited_for_without_a_timer():
     assert given.condition("ResourceReady")[:2] == ("False", "ModelMetadataPending")
 
 
-def test_KAI3_without_a_number_of_nodes_nothing_is_ready():
+def test_without_a_number_of_nodes_nothing_is_ready():
     given = Given(workspace(inference=inference("somebody/some-model"))).with_nodes()
     assert given.condition("ResourceReady")[0] == "False"
     assert given.condition("NodesReady")[0] == "False"
 
 
-def test_KAI8_the_number_that_kaito_has_stored_is_kept():
+def test_the_number_that_kaito_has_stored_is_kept():
     given = Given(workspace(status={"targetNodeCount": 3}))
     assert len(given.creates(given.plan(), "NodeClaim")) == 3
 
@@ -330,7 +330,7 @@ def test_a_server_without_a_service_is_not_ready_and_the_service_is_named():
     assert given.with_services().state == "Ready"
 
 
-def test_KAI2_the_hash_of_an_old_version_stays():
+def test_the_hash_of_an_old_version_stays():
     first = Given().with_revision()
     stored = committed(first)["annotations"][labels.HASH]
     given = Given(workspace(annotations={labels.HASH: stored}))
@@ -529,7 +529,7 @@ def test_a_tuning_gets_its_default_options_and_then_its_job():
     assert given.state == "Pending"
 
 
-def test_KAI12_a_job_of_another_revision_is_deleted_and_created_when_it_is_gone():
+def test_a_job_of_another_revision_is_deleted_and_created_when_it_is_gone():
     given = Given(workspace(**TUNING)).with_nodes().with_revision(2)
     given.with_job(job(active=1))
     assert kinds(given.plan()) == [["delete Job"]]
@@ -539,7 +539,7 @@ def test_KAI12_a_job_of_another_revision_is_deleted_and_created_when_it_is_gone(
     assert (delete.uid, delete.propagation) == ("uid-phi", "Foreground")
 
 
-def test_KAI12_a_job_that_is_terminating_is_waited_for():
+def test_a_job_that_is_terminating_is_waited_for():
     given = Given(workspace(**TUNING)).with_nodes().with_revision(2)
     given.with_job(changed(job(active=1), deletion_timestamp="2026-01-01T00:00:00Z"))
     assert writes(given.plan()) == []
@@ -555,7 +555,7 @@ def test_KAI12_a_job_that_is_terminating_is_waited_for():
         (job(condition="Failed", failed=7), "Failed"),
     ],
 )
-def test_KAI13_the_state_of_a_tuning_is_that_of_its_job(found: Any, state: str):
+def test_the_state_of_a_tuning_is_that_of_its_job(found: Any, state: str):
     given = Given(workspace(**TUNING)).with_nodes().with_revision().with_job(found)
     assert given.state == state
 
@@ -655,7 +655,7 @@ def test_a_cloud_without_a_class_of_nodes_says_so():
     assert "bring your own nodes" in message
 
 
-def test_KAI20_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
+def test_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
     given = Given()
     given.reads.add(NODES, node(**{"manta.dev/owner-uid": "another"}))
     assert given.observe().nodes == ()

@@ -248,7 +248,7 @@ def test_only_nodes_that_the_workload_may_use_are_counted():
     assert status.wanted["workerNodes"] == ["n1"]
 
 
-def test_KAI20_claims_and_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
+def test_claims_and_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
     given = GivenPool()
     given.reads.add(NODE_CLAIMS, pool_claim(**{OWNER_UID: "another"}))
     given.reads.add(given.nodes, pool_node(**{OWNER_UID: "another"}))
@@ -260,7 +260,7 @@ def test_KAI20_claims_and_nodes_of_an_earlier_workspace_of_this_name_do_not_coun
 # whose the name is
 
 
-def test_KAI9_the_pool_of_another_workspace_is_left_alone_also_when_this_one_is_deleted():
+def test_the_pool_of_another_workspace_is_left_alone_also_when_this_one_is_deleted():
     given = GivenPool().with_revision()
     given.reads.add(NODE_POOLS, pool(owner=FOREIGN, replicas=0))
     assert writes(given.plan()) == []
@@ -273,7 +273,7 @@ def test_KAI9_the_pool_of_another_workspace_is_left_alone_also_when_this_one_is_
     assert given.plan().commit is not None
 
 
-def test_KAI9_a_name_that_a_create_has_found_taken_is_said():
+def test_a_name_that_a_create_has_found_taken_is_said():
     given = GivenPool().with_revision()
     given.reads.taken.add(f"NodePool/{NAME}")
     assert writes(given.plan()) == []
@@ -443,7 +443,7 @@ def test_without_the_resource_the_finalizer_is_removed():
     assert given.plan().commit is not None
 
 
-def test_KAI21_pods_may_run_on_the_nodes_that_were_there_before():
+def test_pods_may_run_on_the_nodes_that_were_there_before():
     given = GivenPool(workspace(status={"targetNodeCount": 1})).with_revision()
     given.reads.add(given.nodes, own_node())
     (create,) = given.creates(given.plan(), "StatefulSet")

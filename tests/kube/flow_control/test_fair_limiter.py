@@ -192,7 +192,7 @@ async def test_slow_flows_are_not_remembered_for_ever(monkeypatch: pytest.Monkey
     assert [flow for flow, _ in turns._slow_flows] == ["c", "d", "e"]
 
 
-async def test_bug_79_two_hundred_writes_that_begin_to_hang_at_once_delay_one_for_seconds():
+async def test_two_hundred_writes_that_begin_to_hang_at_once_delay_one_for_seconds():
     turns, order = limiter(SLOTS), list[str]()
     loop = asyncio.get_running_loop()
     hanging = [
@@ -226,7 +226,7 @@ async def test_nothing_is_waited_for_when_nobody_waits_for_a_slot():
         assert turns._timer is None
 
 
-async def test_bug_80_owners_with_long_queues_delay_nobody_else():
+async def test_owners_with_long_queues_delay_nobody_else():
     """Five with 300 writes each; a sixth makes ten, one after the other."""
     alone = await seconds_of_ten_writes(crowd=0)
     assert await seconds_of_ten_writes(crowd=5) < 2 * alone

@@ -34,7 +34,7 @@ async def test_a_pause_earns_another_burst_and_no_more():
     assert await turns(limiter, 4) == [0, 0, 0, 0.5]
 
 
-async def test_T122_who_would_wait_beyond_the_deadline_is_told_at_once_and_takes_no_turn():
+async def test_who_would_wait_beyond_the_deadline_is_told_at_once_and_takes_no_turn():
     limiter = RateLimiter(1.0, 1, asyncio.get_running_loop())
     assert await turns(limiter, 2) == [0, 1.0]
     loop = asyncio.get_running_loop()

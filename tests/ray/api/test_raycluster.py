@@ -40,7 +40,7 @@ def group(**fields: Any) -> WorkerGroup:
         ({"replicas": 9, "maxReplicas": 5}, 5),
         ({"replicas": 2, "numOfHosts": 4}, 8),
         ({"replicas": 9, "maxReplicas": 5, "numOfHosts": 2}, 10),
-        ({"replicas": 3, "numOfHosts": 0}, 3),  # behaviour 5
+        ({"replicas": 3, "numOfHosts": 0}, 3),
         ({"replicas": 3, "numOfHosts": -1}, 3),
         ({"replicas": 3, "suspend": True}, 0),
         ({"replicas": 3, "suspend": False}, 3),

@@ -138,7 +138,7 @@ def test_a_plan_is_a_pure_function_of_the_observation():
     assert msgspec.to_builtins(obj) == before
 
 
-def test_bug_09_the_same_state_gives_the_same_names_and_a_later_one_gives_others():
+def test_the_same_state_gives_the_same_names_and_a_later_one_gives_others():
     first, second = plan(reads(cluster())), plan(reads(cluster()))
     assert writes(first) == writes(second)
     later = plan(reads(cluster(), newest="101"))
@@ -203,7 +203,7 @@ def test_an_ended_worker_is_deleted_first_and_replaced_when_it_is_gone():
     assert writes(plan(settled(scaled(2), head(), *workers(1), ended))) == ["delete Pod ended"]
 
 
-def test_bug_06_with_autoscaling_only_named_or_ended_workers_go():
+def test_with_autoscaling_only_named_or_ended_workers_go():
     pods = [*workers(4), pod("ended", phase="Failed")]
     named = pods[2].metadata.name
     obj = scaled(1, named, enableInTreeAutoscaling=True)
@@ -297,7 +297,7 @@ def test_a_head_with_our_label_in_another_namespace_is_no_business_of_ours():
     assert len(verbs(plan(settled(cluster(), elsewhere)), Create, "head")) == 1
 
 
-def test_bug_08_a_head_that_only_the_status_knows_is_looked_up_before_another_is_made():
+def test_a_head_that_only_the_status_knows_is_looked_up_before_another_is_made():
     obj = with_status(cluster(), {"head": {"podName": "example-head-x"}})
     made = plan(settled(obj))
     assert [(str(look.target.resource), look.target.key) for look in made.lookups] == [

@@ -17,7 +17,7 @@ MAX_UINT16_HOSTS = 65_535
 
 
 @pytest.mark.parametrize("hosts", [None, "absent", 0, -1, 1])
-def test_bug_10_without_a_number_of_hosts_a_replica_is_one_pod_and_no_worker_is_deleted(
+def test_without_a_number_of_hosts_a_replica_is_one_pod_and_no_worker_is_deleted(
     hosts: Any,
 ):
     raw = manifest()
@@ -32,7 +32,7 @@ def test_bug_10_without_a_number_of_hosts_a_replica_is_one_pod_and_no_worker_is_
     assert made.status.wanted["desiredWorkerReplicas"] == group["replicas"]
 
 
-def test_bug_11_the_pods_of_a_group_show_nothing_of_another_group():
+def test_the_pods_of_a_group_show_nothing_of_another_group():
     raw = manifest()
     (group,) = raw["spec"]["workerGroupSpecs"]
     twin = group | {"groupName": "twin", "rayStartParams": {"num-cpus": "7"}}
@@ -50,7 +50,7 @@ def test_bug_11_the_pods_of_a_group_show_nothing_of_another_group():
     assert "num-cpus=7" not in str(bodies[0])
 
 
-def test_bug_12_counts_beyond_32_bits_neither_overflow_nor_are_refused():
+def test_counts_beyond_32_bits_neither_overflow_nor_are_refused():
     (group,) = manifest()["spec"]["workerGroupSpecs"]
     huge = {
         "replicas": LARGEST_INT32,
@@ -76,7 +76,7 @@ def test_bug_12_counts_beyond_32_bits_neither_overflow_nor_are_refused():
     ],
     ids=["redis", "rocksdb", "legacy"],
 )
-def test_bug_61_workers_outwait_a_head_that_comes_back(asked: dict[str, Any]):
+def test_workers_outwait_a_head_that_comes_back(asked: dict[str, Any]):
     name = "RAY_gcs_rpc_server_reconnect_timeout_s"
 
     def timeouts(raw: dict[str, Any]) -> list[list[str]]:

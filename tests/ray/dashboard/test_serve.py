@@ -83,7 +83,7 @@ def test_a_state_of_an_older_ray_is_read():
     assert "hello" in serve_state(recorded("ray-2.46-serve-get")).applications
 
 
-def test_an_answer_without_applications_is_no_state():  # bug 45
+def test_an_answer_without_applications_is_no_state():
     for body in (b"{}", b'{"applications": null}', b'{"detail": "starting"}'):
         with pytest.raises(UnusableResponse):
             serve_state(DashboardResponse(200, "application/json", body))

@@ -407,7 +407,7 @@ LIMITED = {"name": "ray-worker", "resources": {"limits": {"cpu": "1", "memory": 
         on_node(container(terminated=ended(137, "OOMKilled")), phase="Failed", conditions=[]),
     ],
 )
-def test_bug_66_a_container_without_memory_says_its_limit_and_how_to_raise_it(
+def test_a_container_without_memory_says_its_limit_and_how_to_raise_it(
     state: dict[str, Any], spec: list[State], limit: str
 ):
     raw = msgspec.to_builtins(pod_in("workers", state))

@@ -719,7 +719,7 @@ HOLED = {
 
 
 @pytest.mark.parametrize("said", [None, "RUNNING"])
-def test_bug_07_an_end_that_no_rule_is_about_is_said_once_and_in_a_condition(said: str | None):
+def test_an_end_that_no_rule_is_about_is_said_once_and_in_a_condition(said: str | None):
     def after(stored: list[dict[str, Any]] | None = None) -> Plan:
         status = {"endTime": rfc3339(NOW - HOUR), "jobStatus": said, "reason": "DeadlineExceeded"}
         more = {} if stored is None else {"conditions": stored}
@@ -738,7 +738,7 @@ def test_bug_07_an_end_that_no_rule_is_about_is_said_once_and_in_a_condition(sai
     assert again.status.events == ()
 
 
-def test_bug_07_a_hole_of_the_rules_is_said_beforehand_once_a_generation():
+def test_a_hole_of_the_rules_is_said_beforehand_once_a_generation():
     made = Scene("", runs_on="", deletionStrategy=HOLED).plan()
     (event,) = made.events
     assert (event.type, event.reason) == ("Warning", "DeletionRulesIncomplete")

@@ -127,7 +127,7 @@ def test_a_sidecar_comes_after_the_users_containers_and_the_head_is_not_restarte
     assert made["restartPolicy"] == "Never"
 
 
-def test_bug_21_the_retries_of_the_submitter_are_the_users_to_choose():
+def test_the_retries_of_the_submitter_are_the_users_to_choose():
     assert submitter()["spec"]["backoffLimit"] == 2
     assert submitter(submitterConfig={})["spec"]["backoffLimit"] == 2
     for limit in (0, 5):
@@ -135,7 +135,7 @@ def test_bug_21_the_retries_of_the_submitter_are_the_users_to_choose():
         assert body["spec"]["backoffLimit"] == limit
 
 
-def test_bug_20_a_submitter_that_runs_again_only_follows_the_log():
+def test_a_submitter_that_runs_again_only_follows_the_log():
     (script,) = submitter()["spec"]["template"]["spec"]["containers"][0]["args"]
     asks, submits, follows = (script.index(f"ray job {what}") for what in ("st", "su", "lo"))
     assert asks < submits < follows

@@ -67,7 +67,7 @@ def step_of(scene: Scene) -> RolloutStep:
 
 
 @pytest.mark.parametrize("capacity", range(0, 101, 20))
-def test_bug_37_at_every_capacity_the_active_cluster_gets_its_own_config(capacity: int):
+def test_at_every_capacity_the_active_cluster_gets_its_own_config(capacity: int):
     new = edition(NEW, NEW_CONFIG, upgradeStrategy=STEPWISE)
     scene = Scene(new, "UpgradeInProgress")
     active = scene.has(ACTIVE, edition(OLD, OLD_CONFIG), targetCapacity=capacity)
@@ -82,7 +82,7 @@ def test_bug_37_at_every_capacity_the_active_cluster_gets_its_own_config(capacit
 
 
 @pytest.mark.parametrize("conditions", [ROLLBACK, ROLLBACK[:1]], ids=["rolling back", "before"])
-def test_bug_38_an_operator_started_in_mid_rollback_sends_no_third_config(
+def test_an_operator_started_in_mid_rollback_sends_no_third_config(
     conditions: tuple[str, ...],
 ):
     scene = Scene(edition(THIRD, upgradeStrategy=STEPWISE), *conditions)
@@ -99,7 +99,7 @@ def test_bug_38_an_operator_started_in_mid_rollback_sends_no_third_config(
     assert [write for write in writes if write.target.resource is RAYCLUSTERS] == []
 
 
-def test_bug_39_a_rollback_does_not_wait_for_numbers_that_the_status_lacks():
+def test_a_rollback_does_not_wait_for_numbers_that_the_status_lacks():
     scene = Scene(edition(OLD, upgradeStrategy=STEPWISE), *ROLLBACK)
     scene.has(ACTIVE, edition(OLD))
     scene.has(PENDING, edition(NEW), targetCapacity=20)
@@ -118,12 +118,12 @@ ROLLING_BACK = RolloutFacts(
 )
 
 
-def test_bug_39_no_traffic_returns_to_an_active_cluster_that_is_not_ready():
+def test_no_traffic_returns_to_an_active_cluster_that_is_not_ready():
     unready = replace(ROLLING_BACK.active, ready=40)
     assert next_step(replace(ROLLING_BACK, active=unready)) is RolloutWait.ACTIVE_CAPACITY
 
 
-def test_bug_39_a_rollback_ends_though_the_head_of_the_pending_cluster_is_dead():
+def test_a_rollback_ends_though_the_head_of_the_pending_cluster_is_dead():
     facts = replace(
         ROLLING_BACK,
         active=replace(ROLLING_BACK.active, ready=FULL),
@@ -134,7 +134,7 @@ def test_bug_39_a_rollback_ends_though_the_head_of_the_pending_cluster_is_dead()
 
 
 @pytest.mark.parametrize("change", [Change.PROMOTE, Change.DROP_PENDING, Change.RESUME_UPGRADE])
-def test_bug_40_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(change: Change):
+def test_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(change: Change):
     scene = Scene(edition(OLD, upgradeStrategy=STEPWISE), *ROLLBACK)
     scene.has(ACTIVE, edition(OLD), targetCapacity=100, trafficRoutedPercent=100)
     scene.has(PENDING, edition(NEW), targetCapacity=0, trafficRoutedPercent=0)
@@ -154,9 +154,7 @@ def test_bug_40_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(
         (40, SetPendingWeight(40)),
     ],
 )
-def test_bug_44_no_more_traffic_moves_than_there_are_ready_replicas(
-    ready: int | None, step: RolloutStep
-):
+def test_no_more_traffic_moves_than_there_are_ready_replicas(ready: int | None, step: RolloutStep):
     facts = replace(
         ROLLING_BACK,
         goal=GoalCluster.PENDING,
@@ -169,7 +167,7 @@ def test_bug_44_no_more_traffic_moves_than_there_are_ready_replicas(
 
 
 @pytest.mark.parametrize("state", [ServeState(), None], ids=["nothing is listed", "no answer"])
-def test_bug_45_services_stay_where_they_are_while_serve_has_not_started(
+def test_services_stay_where_they_are_while_serve_has_not_started(
     state: ServeState | None,
 ):
     scene = Scene(edition(NEW), "UpgradeInProgress")
@@ -187,7 +185,7 @@ def test_bug_45_services_stay_where_they_are_while_serve_has_not_started(
 
 @pytest.mark.parametrize("has_head", [True, False])
 @pytest.mark.parametrize("role", ["active", "pending"])
-def test_bug_49_however_long_a_cluster_takes_no_other_is_made(role: str, has_head: bool):
+def test_however_long_a_cluster_takes_no_other_is_made(role: str, has_head: bool):
     slow = ClusterFacts(recorded=True, exists=True, has_head=has_head)
     goal = GoalCluster.ACTIVE if role == "active" else GoalCluster.PENDING
     facts = replace(RolloutFacts(goal=goal), **{role: slow})
@@ -195,7 +193,7 @@ def test_bug_49_however_long_a_cluster_takes_no_other_is_made(role: str, has_hea
 
 
 @pytest.mark.parametrize("autoscaled", [False, True])
-def test_bug_50_new_bounds_reach_the_running_cluster(autoscaled: bool):
+def test_new_bounds_reach_the_running_cluster(autoscaled: bool):
     old = edition(OLD)
     wanted = edition(OLD)
     for each in (old, wanted):
@@ -210,7 +208,7 @@ def test_bug_50_new_bounds_reach_the_running_cluster(autoscaled: bool):
     assert operations[0]["op"] == "test"
 
 
-def test_bug_56_an_upgrade_needs_no_more_than_the_surge_besides():
+def test_an_upgrade_needs_no_more_than_the_surge_besides():
     rules = Rules((UpgradeType.INCREMENTAL,), Options(surge=20, step=20))
     world = World(
         UpgradeType.INCREMENTAL, "B", Cluster("A", FULL), selection=SelectedCluster.ACTIVE
@@ -225,7 +223,7 @@ def test_bug_56_an_upgrade_needs_no_more_than_the_surge_besides():
     assert peak == 120
 
 
-def test_bug_56_the_pending_cluster_begins_with_its_least_workers():
+def test_the_pending_cluster_begins_with_its_least_workers():
     wanted = edition(NEW, upgradeStrategy=STEPWISE)
     seen = Scene(wanted).observe()
     body = cluster_body(seen.service, seen.valid_goal, "svc-bbbbb", from_least=True)

@@ -46,7 +46,7 @@ def test_the_order_of_keys_makes_no_difference():
     assert store(other) == store(CONFIG)
 
 
-def test_bug_37_a_request_adds_the_capacity_and_nothing_else():
+def test_a_request_adds_the_capacity_and_nothing_else():
     loaded = load(store(CONFIG))
     assert loaded is not None
     assert json.loads(loaded.request(None)) == CONFIG

@@ -54,7 +54,7 @@ def scopes(world: CacheWorld) -> list[tuple[str, str]]:
     return [(each.scope.name, each.scope.label_selector) for each in world.caches.caches]
 
 
-async def test_CTL2_ready_comes_after_all_caches_are_complete(world: CacheWorld):
+async def test_ready_comes_after_all_caches_are_complete(world: CacheWorld):
     await world.widget("f")
     await world.child("a")
     await world.child("other", widget="")
@@ -111,7 +111,7 @@ async def test_each_namespace_has_caches_of_its_own(world: CacheWorld):
         assert world.expectations.reader.get(WIDGETS, "two/f") is not None
 
 
-async def test_CTL20_CTL21_events_enqueue_primaries_and_the_owners_of_children(world: CacheWorld):
+async def test_events_enqueue_primaries_and_the_owners_of_children(world: CacheWorld):
     widget = await world.widget("f")
     await world.child("a", widget)
     served = Served()
@@ -155,7 +155,7 @@ async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_
         assert served.keys == {"default/f", "two/f", "clusterwide"}
 
 
-async def test_CTL24_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
+async def test_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
     earlier = await world.widget("f")
     await world.user.delete(WIDGETS, "default", "f")
     await world.widget("f")
@@ -316,7 +316,7 @@ async def test_what_is_refused_comes_and_goes_is_logged(world: CacheWorld):
     ]
 
 
-async def test_EXP27_a_cache_that_comes_later_is_not_read_before_it_is_confirmed(
+async def test_a_cache_that_comes_later_is_not_read_before_it_is_confirmed(
     world: CacheWorld,
 ):
     owner = kind(Owned(GADGETS, optional=True))
@@ -476,7 +476,7 @@ async def test_a_lost_create_is_settled_by_the_cache_that_shows_it(world: CacheW
         assert world.expectations.statistics().expectations == 0
 
 
-async def test_EXP24_what_leaves_a_selector_alive_is_read_live(world: CacheWorld):
+async def test_what_leaves_a_selector_alive_is_read_live(world: CacheWorld):
     widget = await world.widget("f")
     owner = world.owner(widget)
     await world.child("a", widget)
@@ -502,7 +502,7 @@ async def test_without_a_selector_nothing_leaves_but_by_deletion(world: CacheWor
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)])
-async def test_EXP22_a_revision_that_is_passed_in_silence_is_asked_about(
+async def test_a_revision_that_is_passed_in_silence_is_asked_about(
     world: CacheWorld, namespaces: tuple[str, ...]
 ):
     owner = world.owner(await world.widget("f"))
@@ -517,7 +517,7 @@ async def test_EXP22_a_revision_that_is_passed_in_silence_is_asked_about(
         assert world.questions(owner) == ["outside"]
 
 
-async def test_EXP45_a_list_of_another_history_ends_the_process_before_it_is_published(
+async def test_a_list_of_another_history_ends_the_process_before_it_is_published(
     world: CacheWorld,
 ):
     await world.child("a")
@@ -536,7 +536,7 @@ async def test_EXP45_a_list_of_another_history_ends_the_process_before_it_is_pub
     assert world.expectations.reader.get(CONFIG_MAPS, "default/b") is not None
 
 
-async def test_EXP45_a_sign_leads_to_a_list_of_its_resource_at_quorum(world: CacheWorld):
+async def test_a_sign_leads_to_a_list_of_its_resource_at_quorum(world: CacheWorld):
     world.build([kind()])
     async with world.running():
         world.expectations.on_rewound(CONFIG_MAPS, "a sign")
@@ -548,7 +548,7 @@ async def test_EXP45_a_sign_leads_to_a_list_of_its_resource_at_quorum(world: Cac
 # -- start and confirmation -----------------------------------------------------------------------
 
 
-async def test_CTL5_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
+async def test_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
     world: CacheWorld,
 ):
     world.transport.rules = [refused("configmaps")]
@@ -577,7 +577,7 @@ async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
     assert world.said == []
 
 
-async def test_EXP27_a_confirmation_waits_for_what_was_there_before(world: CacheWorld):
+async def test_a_confirmation_waits_for_what_was_there_before(world: CacheWorld):
     world.build([kind()])
     async with world.running():
         world.transport.rules = [watch_lag("configmaps", 20.0)]
@@ -588,7 +588,7 @@ async def test_EXP27_a_confirmation_waits_for_what_was_there_before(world: Cache
         assert world.caches.keys(CONFIG_MAPS) == ["default/a"]
 
 
-async def test_EXP28_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
+async def test_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
     world.build([kind()], sync_timeout=30.0)
     async with world.running():
         world.transport.rules = [refused("configmaps")]
@@ -609,7 +609,7 @@ async def test_EXP28_a_confirmation_that_is_refused_ends_with_cause_and_remedy(w
     assert 14 <= len(failed) <= 15, "every two seconds"
 
 
-async def test_EXP28_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
+async def test_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
     world.build([kind()], sync_timeout=30.0)
     async with world.running():
         world.transport.rules = [refused("configmaps")]
@@ -626,7 +626,7 @@ async def test_EXP28_caches_that_stay_behind_end_a_confirmation(world: CacheWorl
     )
 
 
-async def test_EXP39_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
+async def test_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
     owner = world.owner(await world.widget("f"))
     world.build([kind()])
     async with world.running():

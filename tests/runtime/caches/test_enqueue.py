@@ -1,4 +1,4 @@
-"""Which keys an event enqueues, and with which priority (CTL-20 to CTL-24)."""
+"""Which keys an event enqueues, and with which priority."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def handler(**more) -> tuple[EnqueueHandler, list[tuple[str, int]]]:
     return EnqueueHandler(queue, keys, **more), queue.keys  # type: ignore[arg-type]
 
 
-def test_WQ30_objects_of_the_initial_list_have_low_priority():
+def test_objects_of_the_initial_list_have_low_priority():
     enqueue, keys = handler()
     enqueue.on_add(child("a"), initial=True)
     enqueue.on_add(child("b"), initial=False)
@@ -49,7 +49,7 @@ def test_an_update_enqueues_the_keys_of_both_states_each_once():
     assert keys == [("a True", 0), ("x", 0), ("y", 0), ("z", 0)]
 
 
-def test_WQ30_an_update_that_changes_nothing_has_low_priority():
+def test_an_update_that_changes_nothing_has_low_priority():
     enqueue, keys = handler()
     same = child("a", 1)
     enqueue.on_update(same, same)
@@ -64,7 +64,7 @@ def test_a_deletion_enqueues_the_keys_of_the_last_state():
     assert keys == [("a False", 0), ("b False", 0)]
 
 
-def test_CTL20_a_primary_has_its_own_key():
+def test_a_primary_has_its_own_key():
     assert own_key(child("a"), True) == own_key(child("a"), False) == ["default/a"]
 
 
@@ -81,12 +81,12 @@ def keys_of(obj: KubeObject, *, existing: bool = True, cached: str | None = "uid
 
 
 @pytest.mark.parametrize("cached", ["uid-owner", None])
-def test_CTL21_a_child_enqueues_its_controller_owner(cached: str | None):
+def test_a_child_enqueues_its_controller_owner(cached: str | None):
     assert keys_of(child("a"), cached=cached) == ["default/f"]
     assert keys_of(child("a", owner=""), cached=cached) == []
 
 
-def test_CTL21_the_owner_is_matched_by_group_and_kind_whatever_its_version():
+def test_the_owner_is_matched_by_group_and_kind_whatever_its_version():
     def owned_by(api_version: str, kind: str) -> KubeObject:
         reference = OwnerReference(
             api_version=api_version, kind=kind, name="f", uid="uid-owner", controller=True
@@ -98,7 +98,7 @@ def test_CTL21_the_owner_is_matched_by_group_and_kind_whatever_its_version():
     assert keys_of(owned_by("test.dev/v1", "Gadget")) == []
 
 
-def test_CTL24_of_a_child_of_an_earlier_owner_only_the_deletion_counts():
+def test_of_a_child_of_an_earlier_owner_only_the_deletion_counts():
     assert keys_of(child("a"), cached="uid-second") == []
     assert keys_of(child("a"), cached="uid-second", existing=False) == ["default/f"]
 
@@ -112,7 +112,7 @@ def test_an_owner_without_a_namespace_has_its_name_as_key():
     assert keys(msgspec.structs.replace(obj, metadata=metadata), True) == ["n"]
 
 
-def test_CTL22_an_object_enqueues_those_that_its_kind_names_too():
+def test_an_object_enqueues_those_that_its_kind_names_too():
     owned = Owned(CONFIG_MAPS, also_enqueues=lambda obj: (f"for/{obj.metadata.name}",))
     keys = owner_keys(WIDGETS, owned, lambda _key: None)
     assert keys(child("a"), True) == ["default/f", "for/a"]

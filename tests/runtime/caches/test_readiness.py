@@ -48,7 +48,7 @@ def test_a_cache_is_stale_after_a_quarter_of_an_hour_without_data(words: str, se
     assert unready(caches, 0.0, 101.0 + STALE) == sentence
 
 
-def test_EXP39_a_write_that_no_cache_shows_for_five_minutes_is_overdue():
+def test_a_write_that_no_cache_shows_for_five_minutes_is_overdue():
     assert unready([cache()], OVERDUE, 0.0) is None
     assert unready([cache()], OVERDUE + 1, 0.0) == (
         "an own write has not been seen in the caches for 301 s"

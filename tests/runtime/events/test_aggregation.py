@@ -29,7 +29,7 @@ def test_a_few_like_events_are_one_with_all_their_notes():
     assert replace(told, note="") == replace(made("p"), note="")
 
 
-def test_T290_many_like_events_are_one_with_their_number_and_others_stay():
+def test_many_like_events_are_one_with_their_number_and_others_stay():
     head, alone = made("h", reason="CreatedHeadPod"), Event("Warning", "Odd", "Create", "Odd")
     events = [head, *(made(f"p{n}") for n in range(64)), *[alone] * 9]
     told = list(aggregate_events(events))

@@ -100,7 +100,7 @@ async def test_events_of_one_instant_have_names_of_their_own():
 
 
 @pytest.mark.parametrize(("length", "kept"), [(236, True), (237, False)])
-async def test_T294_a_name_that_would_be_too_long_is_a_random_uuid(length: int, kept: bool):
+async def test_a_name_that_would_be_too_long_is_a_random_uuid(length: int, kept: bool):
     async with recording() as (recorder, sink):
         recorder.record(PODS, about("x" * length), event())
     bits = random.Random(1).getrandbits(128)
@@ -173,7 +173,7 @@ async def test_an_event_that_occurs_again_waits_for_its_next_attempt():
 
 
 @pytest.mark.parametrize("pause", [0.0, 7.0, 60.0])
-async def test_EVT7_twenty_events_about_one_object_cost_as_many_failed_attempts_as_one(
+async def test_twenty_events_about_one_object_cost_as_many_failed_attempts_as_one(
     pause: float,
 ):
     async def attempts(events: int) -> int:
@@ -191,7 +191,7 @@ async def test_EVT7_twenty_events_about_one_object_cost_as_many_failed_attempts_
     assert twenty <= 2 * TRIES, "in twenty minutes"
 
 
-async def test_EVT7_what_was_held_back_is_sent_as_soon_as_one_attempt_succeeds():
+async def test_what_was_held_back_is_sent_as_soon_as_one_attempt_succeeds():
     sink = Sink(lost)
     async with recording(sink) as (recorder, _):
         for number in range(8):
@@ -206,7 +206,7 @@ async def test_EVT7_what_was_held_back_is_sent_as_soon_as_one_attempt_succeeds()
         }
 
 
-async def test_EVT7_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_object():
+async def test_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_object():
     def fail(_verb: str, name: str) -> None:
         if name == f"p.{STAMP:x}":
             raise OutcomeUnknown("reset")
@@ -226,7 +226,7 @@ async def test_EVT7_an_event_that_fails_alone_does_not_hold_up_the_others_about_
         assert sum(name == f"p.{STAMP:x}" for _, name, _ in sink.calls) == TRIES
 
 
-async def test_EVT7_an_answer_about_one_event_alone_ends_the_back_off_of_its_object():
+async def test_an_answer_about_one_event_alone_ends_the_back_off_of_its_object():
     failures = iter(range(1))
 
     def fail(_verb: str, name: str) -> None:
@@ -244,7 +244,7 @@ async def test_EVT7_an_answer_about_one_event_alone_ends_the_back_off_of_its_obj
         assert recorder.statistics.failed == 1
 
 
-async def test_EVT7_events_about_other_objects_are_not_held_back():
+async def test_events_about_other_objects_are_not_held_back():
     def fail(_verb: str, name: str) -> None:
         if name.startswith("p."):
             raise OutcomeUnknown("reset")
@@ -257,7 +257,7 @@ async def test_EVT7_events_about_other_objects_are_not_held_back():
         assert sink.notes == ["of q"]
 
 
-async def test_EVT7_the_back_off_outlives_the_events_that_were_dropped():
+async def test_the_back_off_outlives_the_events_that_were_dropped():
     sink = Sink(lost, seconds=0.0)
     async with recording(sink) as (recorder, _):
         recorder.record(PODS, META, event("first"))
@@ -275,7 +275,7 @@ async def test_EVT7_the_back_off_outlives_the_events_that_were_dropped():
         assert not recorder._turns, "nothing is remembered for ever"
 
 
-async def test_EVT7_an_event_that_was_recorded_late_has_as_many_attempts_as_the_first():
+async def test_an_event_that_was_recorded_late_has_as_many_attempts_as_the_first():
     sink = Sink(lost, seconds=0.0)
     async with recording(sink) as (recorder, _):
         recorder.record(PODS, META, event("first"))
@@ -288,7 +288,7 @@ async def test_EVT7_an_event_that_was_recorded_late_has_as_many_attempts_as_the_
         assert sink.notes == ["late"]
 
 
-async def test_EVT7_what_was_discarded_while_it_failed_takes_no_more_turns(
+async def test_what_was_discarded_while_it_failed_takes_no_more_turns(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
@@ -303,7 +303,7 @@ async def test_EVT7_what_was_discarded_while_it_failed_takes_no_more_turns(
         assert sink.notes == ["stays"]
 
 
-async def test_EVT7_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
+async def test_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
     monkeypatch: pytest.MonkeyPatch,
 ):
     runs, process = itertools.count(), Recorder._process
@@ -329,7 +329,7 @@ async def test_EVT7_an_event_that_occurs_again_instead_of_ending_waits_for_no_tu
         assert sink.notes == ["again", "fails"]
 
 
-async def test_EVT7_what_is_discarded_while_it_waits_takes_no_more_turns(
+async def test_what_is_discarded_while_it_waits_takes_no_more_turns(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
@@ -344,7 +344,7 @@ async def test_EVT7_what_is_discarded_while_it_waits_takes_no_more_turns(
         assert sorted(sink.notes) == ["first", "second"]
 
 
-async def test_EVT7_the_failures_of_what_was_discarded_are_forgotten(
+async def test_the_failures_of_what_was_discarded_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
@@ -361,7 +361,7 @@ async def test_EVT7_the_failures_of_what_was_discarded_are_forgotten(
         assert not recorder._turns
 
 
-async def test_EVT7_an_event_that_is_discarded_while_another_is_tried_shortens_no_back_off(
+async def test_an_event_that_is_discarded_while_another_is_tried_shortens_no_back_off(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
@@ -377,7 +377,7 @@ async def test_EVT7_an_event_that_is_discarded_while_another_is_tried_shortens_n
         assert len([name for _, name, _ in sink.calls if name.startswith("p.")]) <= 5
 
 
-async def test_EVT7_a_server_that_fails_now_and_then_loses_no_event():
+async def test_a_server_that_fails_now_and_then_loses_no_event():
     chance = random.Random(3)
 
     def fail(_verb: str, _name: str) -> None:
@@ -393,7 +393,7 @@ async def test_EVT7_a_server_that_fails_now_and_then_loses_no_event():
         assert not recorder._turns
 
 
-async def test_EVT7_what_failed_least_often_is_tried_first():
+async def test_what_failed_least_often_is_tried_first():
     def fail(_verb: str, name: str) -> None:
         if name == f"p.{STAMP:x}":
             raise OutcomeUnknown("reset")
@@ -410,7 +410,7 @@ async def test_EVT7_what_failed_least_often_is_tried_first():
             await asyncio.sleep(500)
 
 
-async def test_EVT7_at_the_end_all_events_about_an_object_are_sent_at_once():
+async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
     def fail(verb: str, name: str) -> None:
         if verb == "patch" or name == f"p.{STAMP + 2 * 10**9:x}":
             raise OutcomeUnknown("reset")
@@ -449,7 +449,7 @@ async def test_an_answer_about_what_was_discarded_concerns_nothing_that_was_reco
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("reset"), status_error(422, "Invalid"), None])
-async def test_EVT7_what_was_discarded_while_it_was_tried_holds_up_nothing(
+async def test_what_was_discarded_while_it_was_tried_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ):
     monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
@@ -470,7 +470,7 @@ async def test_EVT7_what_was_discarded_while_it_was_tried_holds_up_nothing(
         assert not recorder._turns
 
 
-async def test_EVT7_an_unexpected_error_ends_the_turn_of_its_event():
+async def test_an_unexpected_error_ends_the_turn_of_its_event():
     errors = iter([RecursionError("deep")])
 
     def fail(_verb: str, _name: str) -> None:
@@ -500,7 +500,7 @@ async def test_an_event_that_waits_for_its_next_attempt_is_sent_when_the_recorde
 
 
 @pytest.mark.parametrize(("code", "attempts"), [(499, 1), (500, TRIES)])
-async def test_T292_errors_of_the_server_are_tried_again(code: int, attempts: int):
+async def test_errors_of_the_server_are_tried_again(code: int, attempts: int):
     def fail(_verb: str, _name: str) -> None:
         raise status_error(code, "Odd")
 

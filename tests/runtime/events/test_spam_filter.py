@@ -17,7 +17,7 @@ def test_the_last_events_are_kept_for_what_happens_to_the_object_as_a_whole() ->
     assert passed(spam, BURST, 1000.0) == RESERVED
 
 
-def test_T291_a_burst_passes_and_then_one_each_five_minutes():
+def test_a_burst_passes_and_then_one_each_five_minutes():
     spam = SpamFilter()
     assert passed(spam, BURST + 5, 1000.0) == BURST
     assert passed(spam, 5, 1000.0 + REFILL - 1) == 0
@@ -26,7 +26,7 @@ def test_T291_a_burst_passes_and_then_one_each_five_minutes():
     assert passed(spam, 5, 1000.0 + 3 * REFILL) == 1, "halves add up"
 
 
-def test_T291_a_long_silence_fills_no_more_than_a_burst():
+def test_a_long_silence_fills_no_more_than_a_burst():
     spam = SpamFilter()
     passed(spam, BURST, 0.0)
     assert passed(spam, 2 * BURST, 1000 * REFILL) == BURST

@@ -1,4 +1,4 @@
-"""No write before the caches are as new as the moment at which they are confirmed (EXP-27)."""
+"""No write before the caches are as new as the moment at which they are confirmed."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_contents_of_a_store_that_fits_into_one_page_are_compared_at_once(
     [(None, [500]), (4.0, [500]), (5.0, [500]), (6.0, [1])],
     ids=["never", "before", "at the same moment", "after"],
 )
-async def test_EXP27_a_store_that_was_read_at_quorum_since_then_is_not_compared(
+async def test_a_store_that_was_read_at_quorum_since_then_is_not_compared(
     read: float | None, lists: list[int]
 ):
     server, cache = Server(revision=100), Cache(revision=8)
@@ -268,7 +268,7 @@ async def test_a_start_does_not_wait_for_bookmarks(widgets: WidgetWorld):
     assert await operator.stop() == 0
 
 
-async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(widgets: WidgetWorld):
+async def test_a_confirmation_that_takes_too_long_ends_the_process(widgets: WidgetWorld):
     await widgets.create(size=1)
     first = widgets.start()
     await widgets.counted(1)
@@ -312,7 +312,7 @@ class Limits:
     [(None, ["1", "1"]), (FirstCandidate(), ["500", "500"])],
     ids=["alone", "elected"],
 )
-async def test_EXP27_an_operator_that_was_elected_compares_each_cache(
+async def test_an_operator_that_was_elected_compares_each_cache(
     widgets: WidgetWorld, election: Election | None, limits: list[str]
 ):
     server = Limits(widgets.server)

@@ -50,7 +50,7 @@ def referring(labels: dict[str, str]) -> ConfigMap:
     return child(owner="other", labels=labels)
 
 
-def test_CTL28_the_label_of_a_cluster_scoped_object_names_its_owner():
+def test_the_label_of_a_cluster_scoped_object_names_its_owner():
     assert owner_uid(machine().metadata) == OWNER.uid
     assert index_by_owner(machine()) == (OWNER.uid,)
     assert is_owned_by(machine().metadata, OWNER.uid)
@@ -58,16 +58,16 @@ def test_CTL28_the_label_of_a_cluster_scoped_object_names_its_owner():
     assert ownership_text(machine("other").metadata) == "belongs to the object with uid other"
 
 
-def test_CTL28_who_has_no_uid_owns_nothing():
+def test_who_has_no_uid_owns_nothing():
     assert index_by_owner(machine("")) == ()
     assert not is_owned_by(machine("").metadata, "")
 
 
-def test_CTL28_the_label_of_an_object_in_a_namespace_names_nobody():
+def test_the_label_of_an_object_in_a_namespace_names_nobody():
     assert owner_uid(machine(namespace="default").metadata) == ""
 
 
-def test_CTL28_a_controller_counts_before_the_label():
+def test_a_controller_counts_before_the_label():
     reference = referring({OWNER_UID: OWNER.uid}).metadata.owner_references
     meta = msgspec.structs.replace(machine().metadata, owner_references=reference)
     assert owner_uid(meta) == "other"
@@ -86,16 +86,14 @@ def test_the_owner_that_a_body_asks_for():
     ("owner", "outcome"),
     [(OWNER.uid, WriteOutcome.DONE), ("x", WriteOutcome.NAME_CONFLICT)],
 )
-async def test_EXP33_a_name_that_exists_is_ours_if_its_label_says_so(
-    owner: str, outcome: WriteOutcome
-):
+async def test_a_name_that_exists_is_ours_if_its_label_says_so(owner: str, outcome: WriteOutcome):
     client: Any = RecordingClient(EXISTS, machine(owner))
     expectations: Any = RecordingExpectations()
     result = await Writer(client, expectations).perform(OWNER, CREATE)
     assert result.outcome is outcome
 
 
-async def test_EXP43_admission_that_takes_the_label_away_blocks_the_scope():
+async def test_admission_that_takes_the_label_away_blocks_the_scope():
     client: Any = RecordingClient(machine(""))
     expectations: Any = RecordingExpectations()
     await Writer(client, expectations).perform(OWNER, CREATE)
@@ -128,7 +126,7 @@ class MachineCache:
         return [each.metadata.name for each in found]
 
 
-def test_EXP32_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
+def test_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
     machines = MachineCache()
     machines.expectations.expect(OWNER, CREATE)
     machines.expectations.mark_unknown(OWNER, CREATE)
@@ -139,7 +137,7 @@ def test_EXP32_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
     assert machines.names == ["a"]
 
 
-def test_EXP32_the_object_of_another_owner_settles_no_lost_create():
+def test_the_object_of_another_owner_settles_no_lost_create():
     machines = MachineCache()
     machines.expectations.expect(OWNER, CREATE)
     machines.expectations.mark_unknown(OWNER, CREATE)
@@ -147,7 +145,7 @@ def test_EXP32_the_object_of_another_owner_settles_no_lost_create():
     assert machines.expectations.reader.pending_scopes(OWNER.uid) == {"machines"}
 
 
-def test_EXP24_one_that_leaves_the_selection_counts_until_it_is_read_live():
+def test_one_that_leaves_the_selection_counts_until_it_is_read_live():
     machines = MachineCache()
     machines.show(machine())
     machines.store.remove("a", "9")

@@ -52,7 +52,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
     return counts
 
 
-def test_bug_86_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside_none(
+def test_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside_none(
     monkeypatch: pytest.MonkeyPatch,
 ):
     alone = looks(monkeypatch, 0)

@@ -56,7 +56,7 @@ def test_what_the_store_settles_wakes_the_owners_at_once():
     assert book.woken == [OWNER]
 
 
-def test_EXP24_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes():
+def test_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 20)
@@ -90,7 +90,7 @@ def test_all_controllers_that_have_the_owner_are_woken():
 
 
 @pytest.mark.parametrize("revision", [50, 40])
-def test_EXP45_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int):
+def test_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int):
     book = Book()
     signs: list[str] = []
     book.expectations.on_rewound = lambda _resource, sign: signs.append(sign)
@@ -105,7 +105,7 @@ def test_EXP45_what_the_store_held_itself_is_no_sign_of_an_older_server(revision
     assert signs == ([] if revision == 50 else [expected] * 2)
 
 
-def test_EXP45_what_existed_already_is_no_sign_of_an_older_server():
+def test_what_existed_already_is_no_sign_of_an_older_server():
     book = Book(revision="100")
     signs: list[str] = []
     book.expectations.on_rewound = lambda _resource, sign: signs.append(sign)
@@ -131,7 +131,7 @@ def found_outside(book: Book) -> bool:
     return bool(book.expectations.reader.consistency_warnings(OWNER.uid))
 
 
-def test_EXP24_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
+def test_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
     book = Book()
     namespaced(book)
     assert found_outside(book)
@@ -139,7 +139,7 @@ def test_EXP24_a_cache_of_one_namespace_that_has_passed_an_object_does_not_selec
     assert said == "pods default/a exists but is not in the watched selection", "it is another's"
 
 
-def test_EXP24_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():
+def test_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():
     assert not found_outside(Book())
     book = Book()
     book.expectations.add_cache(PODS, "default", Store({}), {})

@@ -64,7 +64,7 @@ def test_what_nobody_watches_is_an_error_and_not_absent():
         book.expectations.reader.by_index(PODS, "owner", "x")
 
 
-def test_T273_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
+def test_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     book = Book()
     reads = book.expectations.reader
     stores = {name: Store({"owner": lambda _o: ("x",)}) for name in ("one", "two")}

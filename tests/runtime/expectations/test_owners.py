@@ -27,7 +27,7 @@ def with_expectation(index: OwnerIndex, uid: str = "uid-1") -> OwnerState:
     return state
 
 
-def test_T204_the_newest_revision_of_each_resource_is_kept():
+def test_the_newest_revision_of_each_resource_is_kept():
     state = OwnerState("default")
     assert state.observe_revision(PODS, "9") == "9"
     assert state.observe_revision(PODS, "10") == "10"
@@ -89,7 +89,7 @@ def test_the_replicas_that_grew_last_are_kept(monkeypatch: pytest.MonkeyPatch):
     assert state.incomplete_replicas == {"a": 2, "c": 1}
 
 
-def test_EXP29_a_namesake_releases_what_was_expected_for_the_one_before():
+def test_a_namesake_releases_what_was_expected_for_the_one_before():
     index = OwnerIndex()
     assert index.add(FIRST) == []
     with_expectation(index)
@@ -101,7 +101,7 @@ def test_EXP29_a_namesake_releases_what_was_expected_for_the_one_before():
     assert [state.owners for state in index.all()] == [{"widgets": FIRST}]
 
 
-def test_EXP8_an_owner_stays_while_another_controller_has_it():
+def test_an_owner_stays_while_another_controller_has_it():
     index = OwnerIndex()
     index.add(FIRST)
     index.add(OTHER)

@@ -47,7 +47,7 @@ def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     assert reads.clock_steady_since is None
 
 
-def test_T204_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
+def test_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
     book = Book()
     for namespace, revision in [("default", "5"), ("else", "9")]:
         store: Store = Store({})
@@ -72,7 +72,7 @@ def test_answered_writes_are_not_open(book: Book):
     assert book.expectations.reader.pending_resources(OWNER.uid) == frozenset()
 
 
-def test_EXP43_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
+def test_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
     reads = book.expectations.reader
     book.expectations.admission_mismatch(OWNER, create("a"), "b is odd", blocking=False)
     assert reads.pending_scopes(OWNER.uid) == frozenset()
@@ -82,7 +82,7 @@ def test_EXP43_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
     assert reads.consistency_warnings(STRANGER.uid) == ()
 
 
-def test_EXP33_a_taken_name_is_known_by_resource_and_owner(book: Book):
+def test_a_taken_name_is_known_by_resource_and_owner(book: Book):
     reads = book.expectations.reader
     book.expectations.name_conflict(OWNER, create("a"))
     book.make("b", 10)

@@ -8,7 +8,7 @@ from informers import Store
 from tests.runtime.kit import OWNER, Book, child, patch
 
 
-def test_EXP24_what_leaves_the_selection_while_it_is_written_is_kept():
+def test_what_leaves_the_selection_while_it_is_written_is_kept():
     book = Book()
     book.show(child("a", 2))
     book.expectations.expect(OWNER, patch("a"))
@@ -18,7 +18,7 @@ def test_EXP24_what_leaves_the_selection_while_it_is_written_is_kept():
     assert book.questions == ["a"]
 
 
-def test_EXP24_caches_are_not_selective_unless_they_say_so():
+def test_caches_are_not_selective_unless_they_say_so():
     book = Book()
     store: Store = Store({})
     store.replace([], "9")
@@ -27,7 +27,7 @@ def test_EXP24_caches_are_not_selective_unless_they_say_so():
     assert (book.questions, book.entries) == ([], 0)
 
 
-def test_EXP21_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
+def test_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
     book = Book()
     book.show(child("a", 2, terminating=True))
     book.expectations.confirm(OWNER, patch("a"), child("a", 10, terminating=True))

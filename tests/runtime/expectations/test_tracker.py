@@ -40,7 +40,7 @@ def test_each_step_of_a_write_is_a_change():
     assert expectation(book).version == 3
 
 
-def test_T213_live_reads_become_rarer_until_the_next_write():
+def test_live_reads_become_rarer_until_the_next_write():
     book = Book()
     book.time = 1000.0
     book.make("a", 10)
@@ -80,7 +80,7 @@ def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_sett
     assert book.questions == ["c"]
 
 
-def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
+def test_an_object_outside_the_selection_is_read_every_half_minute():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 20)
@@ -96,7 +96,7 @@ def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
     assert book.entries == 1
 
 
-def test_EXP39_an_object_outside_the_selection_is_no_write_that_caches_owe():
+def test_an_object_outside_the_selection_is_no_write_that_caches_owe():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 20)
@@ -108,7 +108,7 @@ def test_EXP39_an_object_outside_the_selection_is_no_write_that_caches_owe():
     assert (numbers.oldest_unseen, numbers.oldest_age) == (0.0, 0.0)
 
 
-def test_EXP24_many_objects_outside_the_selection_are_read_no_more_often_than_one():
+def test_many_objects_outside_the_selection_are_read_no_more_often_than_one():
     book = Book()
     names = [f"pod-{number}" for number in range(MOST_LIVE_ONLY + 2)]
     for revision, name in enumerate(names, 2):
@@ -121,7 +121,7 @@ def test_EXP24_many_objects_outside_the_selection_are_read_no_more_often_than_on
     assert due(book, names[0]) == LIVE_ONLY_INTERVAL * MOST_LIVE_ONLY
 
 
-def test_EXP24_what_ended_outside_the_selection_is_not_kept():
+def test_what_ended_outside_the_selection_is_not_kept():
     book = Book()
     book.show(child("a", 2))
     book.remove(child("a", 2), 20)
@@ -160,7 +160,7 @@ def test_an_older_answer_does_not_replace_a_newer_one():
     assert shown.metadata.resource_version == "12"
 
 
-def test_EXP33_a_name_is_taken_until_a_live_read_shows_our_object():
+def test_a_name_is_taken_until_a_live_read_shows_our_object():
     book = Book()
     taken = book.expectations.reader.has_name_conflict
     book.expectations.name_conflict(OWNER, create("a"))
@@ -170,7 +170,7 @@ def test_EXP33_a_name_is_taken_until_a_live_read_shows_our_object():
     assert not taken(CONFIG_MAPS, "default/a")
 
 
-def test_EXP43_a_warning_ends_when_its_object_is_gone():
+def test_a_warning_ends_when_its_object_is_gone():
     book = Book()
     book.make("a", 10)
     book.expectations.admission_mismatch(OWNER, create("a"), "a is odd", blocking=True)
@@ -227,7 +227,7 @@ def test_a_store_that_follows_is_not_overdue_however_long_it_is_behind():
     assert book.expectations.statistics().oldest_unseen == 150
 
 
-def test_T209_pending_writes_have_an_age_from_the_first_on():
+def test_pending_writes_have_an_age_from_the_first_on():
     book = Book()
     book.time = 10.0
     book.expectations.expect(OWNER, create("a"))
@@ -237,7 +237,7 @@ def test_T209_pending_writes_have_an_age_from_the_first_on():
     assert book.expectations.statistics().oldest_age == 5
 
 
-def test_EXP29_what_two_owners_expect_stays_for_the_one_that_is_left():
+def test_what_two_owners_expect_stays_for_the_one_that_is_left():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
     book.expectations.add_owner(other)

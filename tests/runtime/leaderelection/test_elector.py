@@ -29,7 +29,7 @@ def candidate(lock: SharedLock, registry: CollectorRegistry | None = None) -> El
     )
 
 
-async def test_LE9_the_log_tells_the_whole_course_of_an_election():
+async def test_the_log_tells_the_whole_course_of_an_election():
     lock = SharedLock()
     lock.taken_by("other")
     made = candidate(lock)
@@ -61,7 +61,7 @@ async def test_LE9_the_log_tells_the_whole_course_of_an_election():
     ]
 
 
-async def test_LE9_the_log_tells_why_no_process_leads_although_there_is_no_lease():
+async def test_the_log_tells_why_no_process_leads_although_there_is_no_lease():
     lock = SharedLock()
     lock.lease = None
     made = candidate(lock)
@@ -77,7 +77,7 @@ async def test_LE9_the_log_tells_why_no_process_leads_although_there_is_no_lease
 
 
 @pytest.mark.parametrize("seconds", [1.5, 2.5])
-async def test_LE9_the_log_tells_when_a_lease_that_was_deleted_is_made_anew(seconds: float):
+async def test_the_log_tells_when_a_lease_that_was_deleted_is_made_anew(seconds: float):
     lock, loop = SharedLock(), asyncio.get_running_loop()
     lock.taken_by("other")
     made, began = candidate(lock), loop.time()
@@ -93,7 +93,7 @@ async def test_LE9_the_log_tells_when_a_lease_that_was_deleted_is_made_anew(seco
     assert logs[1]["event"] == "election.no_lease"
 
 
-async def test_LE7_the_holder_states_how_long_its_lease_lasts():
+async def test_the_holder_states_how_long_its_lease_lasts():
     lock = SharedLock()
     made = candidate(lock)
     for wait in (0, 5):
@@ -104,7 +104,7 @@ async def test_LE7_the_holder_states_how_long_its_lease_lasts():
     await made.aclose()
 
 
-async def test_LE8_the_log_tells_whether_the_lease_was_released():
+async def test_the_log_tells_whether_the_lease_was_released():
     lock = SharedLock()
     made = candidate(lock)
     await made.acquire()
@@ -129,7 +129,7 @@ async def test_LE8_the_log_tells_whether_the_lease_was_released():
     ]
 
 
-async def test_LE14_a_leader_whose_server_does_not_answer_has_lost_when_its_time_is_up():
+async def test_a_leader_whose_server_does_not_answer_has_lost_when_its_time_is_up():
     lock, loop = SharedLock(), asyncio.get_running_loop()
     made = candidate(lock)
     await made.acquire()
@@ -141,7 +141,7 @@ async def test_LE14_a_leader_whose_server_does_not_answer_has_lost_when_its_time
     assert made.time_left() == 0
 
 
-async def test_LE14_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
+async def test_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
     lock, loop = SharedLock(), asyncio.get_running_loop()
     now = loop.time()
     made = elector(lock, now=lambda: now)
@@ -151,7 +151,7 @@ async def test_LE14_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
     await made.aclose()
 
 
-async def test_LE4_a_server_that_fails_when_the_lease_expires_is_not_pressed():
+async def test_a_server_that_fails_when_the_lease_expires_is_not_pressed():
     lock = SharedLock()
     lock.taken_by("other")
     made = candidate(lock)
@@ -166,7 +166,7 @@ async def test_LE4_a_server_that_fails_when_the_lease_expires_is_not_pressed():
 
 
 @pytest.mark.parametrize("said", [{"leaseDurationSeconds": 15}, {}])
-async def test_LE4_the_lease_of_another_is_free_at_the_moment_when_it_expires(said: Any):
+async def test_the_lease_of_another_is_free_at_the_moment_when_it_expires(said: Any):
     lock, loop = SharedLock(), asyncio.get_running_loop()
     lock.store({"metadata": {}, "spec": {"holderIdentity": "other", **said}})
     made = candidate(lock)
@@ -177,7 +177,7 @@ async def test_LE4_the_lease_of_another_is_free_at_the_moment_when_it_expires(sa
     await made.aclose()
 
 
-async def test_LE8_a_leader_that_could_not_renew_releases_all_the_same():
+async def test_a_leader_that_could_not_renew_releases_all_the_same():
     lock = SharedLock()
     made = candidate(lock)
     await made.acquire()
@@ -188,7 +188,7 @@ async def test_LE8_a_leader_that_could_not_renew_releases_all_the_same():
     assert lock.holder == ""
 
 
-async def test_LE8_a_release_writes_the_time_of_the_release():
+async def test_a_release_writes_the_time_of_the_release():
     lock = SharedLock()
     made = candidate(lock)
     await made.acquire()
@@ -198,7 +198,7 @@ async def test_LE8_a_release_writes_the_time_of_the_release():
     assert lock.lease.record["renewTime"] > "2026-01-01T00:00:01"
 
 
-async def test_LE8_a_release_that_conflicts_for_ever_ends():
+async def test_a_release_that_conflicts_for_ever_ends():
     lock, loop = SharedLock(), asyncio.get_running_loop()
     made = candidate(lock)
     await made.acquire()
@@ -208,7 +208,7 @@ async def test_LE8_a_release_that_conflicts_for_ever_ends():
     assert loop.time() - began == pytest.approx(10)
 
 
-async def test_LE8_a_release_without_an_answer_ends_even_in_a_task_that_has_been_cancelled():
+async def test_a_release_without_an_answer_ends_even_in_a_task_that_has_been_cancelled():
     lock = SharedLock()
     made = candidate(lock)
     await made.acquire()
@@ -216,7 +216,7 @@ async def test_LE8_a_release_without_an_answer_ends_even_in_a_task_that_has_been
     assert await ends_in_a_cancelled_task(made.release())
 
 
-async def test_LE3_a_leader_renews_every_two_seconds():
+async def test_a_leader_renews_every_two_seconds():
     lock = SharedLock()
     made = candidate(lock)
     await made.acquire()
@@ -226,7 +226,7 @@ async def test_LE3_a_leader_renews_every_two_seconds():
     await made.aclose()
 
 
-async def test_LE3_a_candidate_looks_twice_in_each_retry_period():
+async def test_a_candidate_looks_twice_in_each_retry_period():
     lock = SharedLock()
     lock.taken_by("other")
     made = candidate(lock)
@@ -239,7 +239,7 @@ async def test_LE3_a_candidate_looks_twice_in_each_retry_period():
     assert max(pauses) - min(pauses) > 0.05
 
 
-async def test_LE12_a_candidate_does_not_lead_before_it_has_the_lease_nor_after():
+async def test_a_candidate_does_not_lead_before_it_has_the_lease_nor_after():
     registry = CollectorRegistry()
     lock = SharedLock()
 

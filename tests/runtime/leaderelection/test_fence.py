@@ -1,4 +1,4 @@
-"""Writes and events pass one fence, and take no longer than the lease holds (LE-14)."""
+"""Writes and events pass one fence, and take no longer than the lease holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.kit import OWNER, Book, ScriptedClient, create
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def test_LE14_a_write_ends_before_the_lease_may_and_its_outcome_is_unknown():
+async def test_a_write_ends_before_the_lease_may_and_its_outcome_is_unknown():
     book, client = Book(), ScriptedClient(seconds=30.0)
     loop = asyncio.get_running_loop()
     writer = Writer(client, book.expectations, fence=SwitchableFence(left=4.0))
@@ -36,7 +36,7 @@ async def test_LE14_a_write_ends_before_the_lease_may_and_its_outcome_is_unknown
     assert book.expectations.statistics().unknown == 1
 
 
-async def test_LE14_no_event_is_sent_while_this_process_does_not_lead():
+async def test_no_event_is_sent_while_this_process_does_not_lead():
     client, fence = ScriptedClient(), SwitchableFence(leads=False)
     loop = asyncio.get_running_loop()
     recorder = Recorder(
@@ -60,7 +60,7 @@ async def test_LE14_no_event_is_sent_while_this_process_does_not_lead():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_LE14_a_process_that_wakes_up_after_its_lease_sends_nothing_that_changes(method: str):
+async def test_a_process_that_wakes_up_after_its_lease_sends_nothing_that_changes(method: str):
     async with embedded_server() as server:
         fence = SwitchableFence(leads=False)
         transport = FencedTransport(server, fence)
@@ -112,7 +112,7 @@ class Sender:
         self.sent.append(request)
 
 
-async def test_LE14_what_is_sent_is_sent_as_it_is():
+async def test_what_is_sent_is_sent_as_it_is():
     sender, fence = Sender(), SwitchableFence()
     transport = FencedTransport(sender, fence)
     writes = [Request(each, "/a", {"q": "1"}, {"h": "2"}, b"{}") for each in ("POST", "DELETE")]

@@ -36,7 +36,7 @@ def lease(**record: Any) -> Lease:
     return Lease({"metadata": {"name": "lease"}, "spec": record})
 
 
-def test_LE7_a_new_lease_has_changed_hands_never():
+def test_a_new_lease_has_changed_hands_never():
     assert new_lease("default", "lease", "a", 15, NOW) == {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -45,7 +45,7 @@ def test_LE7_a_new_lease_has_changed_hands_never():
     }
 
 
-def test_LE7_a_lease_that_is_taken_over_counts_a_transition_and_begins_anew():
+def test_a_lease_that_is_taken_over_counts_a_transition_and_begins_anew():
     assert lease(**HELD).held_by("b", 20, NOW)["spec"] == {
         "holderIdentity": "b",
         "leaseDurationSeconds": 20,
@@ -55,15 +55,15 @@ def test_LE7_a_lease_that_is_taken_over_counts_a_transition_and_begins_anew():
     }
 
 
-def test_LE7_a_renewal_changes_the_time_of_renewal_alone():
+def test_a_renewal_changes_the_time_of_renewal_alone():
     assert lease(**HELD).held_by("a", 15, NOW)["spec"] == {**HELD, "renewTime": TIME}
 
 
-def test_LE7_a_renewal_adds_the_time_of_acquisition_where_it_is_missing():
+def test_a_renewal_adds_the_time_of_acquisition_where_it_is_missing():
     assert lease(holderIdentity="a").held_by("a", 15, NOW)["spec"]["acquireTime"] == TIME
 
 
-def test_LE8_a_released_lease_has_no_holder_and_lasts_a_second():
+def test_a_released_lease_has_no_holder_and_lasts_a_second():
     assert lease(**HELD).released(NOW)["spec"] == {
         "holderIdentity": "",
         "leaseDurationSeconds": 1,
@@ -73,7 +73,7 @@ def test_LE8_a_released_lease_has_no_holder_and_lasts_a_second():
     }
 
 
-def test_LE2_a_record_that_is_missing_or_odd_counts_as_empty():
+def test_a_record_that_is_missing_or_odd_counts_as_empty():
     for spec in ({}, {"spec": None}, {"spec": {"holderIdentity": 3, "leaseTransitions": "x"}}):
         odd = Lease({"metadata": {}, **spec})
         assert (odd.holder, odd.transitions) == ("", 0)
@@ -82,7 +82,7 @@ def test_LE2_a_record_that_is_missing_or_odd_counts_as_empty():
 @pytest.mark.parametrize(
     ("stated", "seconds"), [(1, 1), (40, 40), (0, 15), (-1, 15), ("40", 15), (None, 15)]
 )
-def test_LE2_a_lease_that_states_no_length_has_the_usual_one(stated: Any, seconds: int):
+def test_a_lease_that_states_no_length_has_the_usual_one(stated: Any, seconds: int):
     assert lease(leaseDurationSeconds=stated).duration(15) == seconds
     assert lease().duration(15) == 15
 
@@ -100,18 +100,18 @@ def test_LE2_a_lease_that_states_no_length_has_the_usual_one(stated: Any, second
         ),
     ],
 )
-def test_LE1_a_wrong_duration_is_explained(wrong: dict[str, Any], message: str):
+def test_a_wrong_duration_is_explained(wrong: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=f"^{message}$"):
         ElectionTiming(**wrong)
 
 
-def test_LE1_the_shortest_durations_are_allowed():
+def test_the_shortest_durations_are_allowed():
     assert ElectionTiming(lease_seconds=2, renew_seconds=1.0, retry_seconds=0.5)
     with pytest.raises(ValueError, match=r"^lease_seconds must be more than renew_seconds$"):
         ElectionTiming(lease_seconds=1, renew_seconds=1.0, retry_seconds=0.5)
 
 
-def test_LE12_the_metrics_have_upstreams_names():
+def test_the_metrics_have_upstreams_names():
     registry = CollectorRegistry()
     metrics = ElectionMetrics(registry, "manta")
     metrics.leads(leads=True)
@@ -153,7 +153,7 @@ async def _read(lock: LeaseLock, written: Lease) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("renew_seconds", "seconds"), [(10.0, 5), (5.0, 2.5), (1.0, 1)])
-async def test_LE13_a_request_without_an_answer_takes_half_of_the_time_for_a_renewal(
+async def test_a_request_without_an_answer_takes_half_of_the_time_for_a_renewal(
     renew_seconds: float, seconds: float
 ):
     timing = ElectionTiming(renew_seconds=renew_seconds, retry_seconds=0.5)

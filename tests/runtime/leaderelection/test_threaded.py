@@ -44,7 +44,7 @@ async def without_a_token() -> AsyncIterator[Elector]:
     yield  # a generator
 
 
-async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
+async def test_a_busy_event_loop_does_not_lose_the_lease():
     lock = SharedLock()
     made = candidacy(lock)
     await made.acquire()
@@ -58,7 +58,7 @@ async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
     assert not made.is_leader()
 
 
-async def test_M26_LE14_without_renewals_nothing_may_be_written_although_nobody_was_told():
+async def test_without_renewals_nothing_may_be_written_although_nobody_was_told():
     lock = SharedLock()
     made = candidacy(lock)
     await made.acquire()
@@ -70,7 +70,7 @@ async def test_M26_LE14_without_renewals_nothing_may_be_written_although_nobody_
     await made.aclose()
 
 
-async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch):
+async def test_a_thread_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(election, "_TOLERANCE", 0.3)
     monkeypatch.setattr(election, "_JOIN", 0.1)
     lock, hang = SharedLock(), threading.Event()
@@ -91,7 +91,7 @@ async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.Monk
         hang.set()
 
 
-async def test_LE8_a_release_waits_for_the_servers_answers():
+async def test_a_release_waits_for_the_servers_answers():
     lock = SharedLock()
     made = candidacy(lock)
     await made.acquire()
@@ -166,7 +166,7 @@ async def test_the_thread_has_a_name_and_keeps_no_process_alive():
     assert not thread.is_alive()
 
 
-async def test_LE8_an_election_that_is_only_ended_keeps_the_lease():
+async def test_an_election_that_is_only_ended_keeps_the_lease():
     lock = SharedLock()
     made = candidacy(lock)
     await made.acquire()

@@ -36,7 +36,7 @@ def led_by(elector: Any) -> ThreadedElection:
     return made
 
 
-async def test_LE11_a_thread_that_does_not_renew_is_given_up_after_twice_its_tolerance():
+async def test_a_thread_that_does_not_renew_is_given_up_after_twice_its_tolerance():
     elector, loop = Scripted(), asyncio.get_running_loop()
     began = loop.time()
     elector.until = began + 8
@@ -44,7 +44,7 @@ async def test_LE11_a_thread_that_does_not_renew_is_given_up_after_twice_its_tol
     assert loop.time() - began == pytest.approx(8 + 4 + 4)
 
 
-async def test_LE11_a_process_that_was_frozen_goes_on_if_its_thread_still_renews():
+async def test_a_process_that_was_frozen_goes_on_if_its_thread_still_renews():
     elector, loop = Scripted(), asyncio.get_running_loop()
     elector.until = loop.time() + 8
     losing = asyncio.create_task(led_by(elector).lost())

@@ -132,7 +132,7 @@ async def test_a_leader_whose_writes_hang_ends_in_time_and_no_other_leads_before
     assert pair.world.most == 3
 
 
-async def test_MGR6_a_leader_that_loses_the_lease_ends_with_an_error_and_writes_nothing(pair: Pair):
+async def test_a_leader_that_loses_the_lease_ends_with_an_error_and_writes_nothing(pair: Pair):
     lease = await pair.world.user.get_raw(LEASES, NAMESPACE, NAME)
     lease["spec"]["holderIdentity"] = "somebody"
     await pair.world.user.replace(LEASES, NAMESPACE, NAME, lease)

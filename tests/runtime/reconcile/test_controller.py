@@ -126,7 +126,7 @@ async def test_workers_bound_how_many_reconciles_run_at_once(widgets: WidgetWorl
     await widgets.eventually(lambda: len(widgets.created) == 8, seconds=60)
 
 
-async def test_bug_79_reconciles_whose_requests_hang_hold_no_worker(widgets: WidgetWorld):
+async def test_reconciles_whose_requests_hang_hold_no_worker(widgets: WidgetWorld):
     assert (await eight_widgets_with_creates_of(widgets, 10.0))["slow"] == 0
     await widgets.settle(1.5)
     operator = widgets.operators[-1].operator
@@ -146,7 +146,7 @@ async def test_only_so_many_reconciles_whose_requests_hang_go_on_without_a_worke
 
 
 @pytest.mark.parametrize("found_at_start", [False, True])
-async def test_WQ35_what_has_begun_is_reported_before_all_others_have_begun(
+async def test_what_has_begun_is_reported_before_all_others_have_begun(
     widgets: WidgetWorld, found_at_start: bool
 ):
     slow = Rule(DelayedRequest(0.2), "configmaps", frozenset({"create"}))
@@ -225,7 +225,7 @@ async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(widgets: 
     await widgets.eventually(lambda: widgets.children == 150, seconds=5)
 
 
-async def test_bug_81_batches_follow_each_other_at_once(widgets: WidgetWorld):
+async def test_batches_follow_each_other_at_once(widgets: WidgetWorld):
     kind, times = WidgetKind(), list[float]()
 
     def grow(seen: Seen) -> Plan:

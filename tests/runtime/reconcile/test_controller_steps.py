@@ -196,7 +196,7 @@ class Bench:
         return {each: value for each, value in values.items() if value}
 
 
-async def test_CTL7_the_line_of_a_reconcile_has_these_fields():
+async def test_the_line_of_a_reconcile_has_these_fields():
     bench = Bench(
         [PlanOutcome(Result.DONE, 7.00049, writes={"create": 2})],
         observing=0.010004,
@@ -269,7 +269,7 @@ async def test_a_reconcile_that_writes_nothing_is_logged_on_level_debug():
         ),
     ],
 )
-async def test_CTL9_each_result_requeues_the_key_in_its_way(
+async def test_each_result_requeues_the_key_in_its_way(
     outcome: PlanOutcome, changes: list[Any], result: str
 ):
     bench = Bench([outcome])
@@ -393,7 +393,7 @@ async def test_without_commands_or_an_external_source_nothing_is_submitted():
     bench.executions[0].submit()
 
 
-async def test_EXP8_everything_about_an_object_that_is_gone_is_forgotten():
+async def test_everything_about_an_object_that_is_gone_is_forgotten():
     bench = Bench()
     await bench.reconcile()
     bench.primary = None
@@ -408,7 +408,7 @@ async def test_EXP8_everything_about_an_object_that_is_gone_is_forgotten():
     assert bench.forgotten == ["uid-f", ""]
 
 
-async def test_EXP8_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
+async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
     """Else it would be back at once, with nothing known of what was made for it."""
     bench = Bench()
     await bench.reconcile()
@@ -435,7 +435,7 @@ def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
     assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
 
 
-async def test_EXP8_an_object_that_was_made_anew_is_another_one():
+async def test_an_object_that_was_made_anew_is_another_one():
     bench = Bench()
     await bench.reconcile()
     bench.primary = Widget(metadata=msgspec.structs.replace(META, uid="another"))
@@ -483,7 +483,7 @@ def error_event(reason: str, note: str) -> tuple[Any, ...]:
     return ("record", WIDGETS, META, event, {"reporter": "widgets"})
 
 
-async def test_CTL4_an_exception_is_logged_counted_and_said_by_an_event():
+async def test_an_exception_is_logged_counted_and_said_by_an_event():
     error = KeyError("a")
     bench = Bench([error])
     line = await bench.reconcile()
@@ -509,7 +509,7 @@ async def test_CTL4_an_exception_is_logged_counted_and_said_by_an_event():
     assert len(bench.executions) == 1, "a condition says it only from the second time on"
 
 
-async def test_CTL4_an_exception_that_persists_is_said_in_a_condition():
+async def test_an_exception_that_persists_is_said_in_a_condition():
     bench = Bench([KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})])
     bench.queue.requeues = 1
     line = await bench.reconcile()
@@ -529,7 +529,7 @@ async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_
     assert report(bench).plan.status == status
 
 
-async def test_CTL10_a_terminal_error_is_said_at_once_and_not_retried():
+async def test_a_terminal_error_is_said_at_once_and_not_retried():
     bench = Bench(plan=Terminal("odd shape", reason="Odd"), planning=0.01)
     line = await bench.reconcile()
     assert (line["result"], line["log_level"]) == ("terminal", "warning")
@@ -605,7 +605,7 @@ async def test_an_error_that_cannot_even_be_told_is_logged(monkeypatch: pytest.M
     ]
 
 
-async def test_CTL6_an_execution_that_takes_too_long_is_cut_off_and_counted():
+async def test_an_execution_that_takes_too_long_is_cut_off_and_counted():
     bench = Bench(timeout=5.0, executing=60.0)
     line = await bench.reconcile()
     assert line["error"] == "TimeoutError: "
@@ -616,7 +616,7 @@ async def test_CTL6_an_execution_that_takes_too_long_is_cut_off_and_counted():
 
 
 @pytest.mark.parametrize("bench", [Bench(executing=6000.0), Bench([TimeoutError()], timeout=5.0)])
-async def test_CTL6_no_other_reconcile_counts_as_cut_off(bench: Bench):
+async def test_no_other_reconcile_counts_as_cut_off(bench: Bench):
     await bench.reconcile()
     assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
 

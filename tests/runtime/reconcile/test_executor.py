@@ -579,7 +579,7 @@ def batch(first: int, count: int) -> Plan:
     return Plan(stages=(tuple(create(f"b{n}") for n in range(first, first + count)),))
 
 
-async def test_bug_81_a_batch_goes_on_at_the_speed_that_the_last_one_came_to():
+async def test_a_batch_goes_on_at_the_speed_that_the_last_one_came_to():
     bench = Bench()
     loop = asyncio.get_running_loop()
     took: list[float] = []
@@ -594,7 +594,7 @@ async def test_bug_81_a_batch_goes_on_at_the_speed_that_the_last_one_came_to():
     assert took == [7, 1, 1], "1, 2, 4, ..., 32 and the last; then 64 at once from the beginning"
 
 
-async def test_EXP10_a_batch_that_is_refused_costs_one_call_when_it_is_tried_again():
+async def test_a_batch_that_is_refused_costs_one_call_when_it_is_tried_again():
     bench = Bench()
     await bench.execute(batch(0, 200))
     bench.fail("create", status_error(403, "Forbidden"))
@@ -604,7 +604,7 @@ async def test_EXP10_a_batch_that_is_refused_costs_one_call_when_it_is_tried_aga
         assert outcome.writes["create"] == calls
 
 
-async def test_EXP10_a_refusal_stops_the_creates_of_its_scope_and_no_others():
+async def test_a_refusal_stops_the_creates_of_its_scope_and_no_others():
     bench = Bench()
 
     def invalid(call: Call) -> Any:
@@ -619,7 +619,7 @@ async def test_EXP10_a_refusal_stops_the_creates_of_its_scope_and_no_others():
     assert outcome.writes["create"] == 1 + 8, "and no later stage begins"
 
 
-async def test_EXP10_a_growth_that_is_complete_leaves_no_speed_to_the_next():
+async def test_a_growth_that_is_complete_leaves_no_speed_to_the_next():
     bench = Bench()
     await bench.execute(batch(0, 65))
     await bench.execute(batch(64, 1))

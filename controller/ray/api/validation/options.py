@@ -50,7 +50,7 @@ def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _said_twice(context: ValidationContext) -> Iterator[Problem]:
-    """Yield settings that both options and older annotations contain (behaviour 19)."""
+    """Yield settings that both options and older annotations contain."""
     if context.annotations.get(labels.FT_ENABLED):
         yield Problem(
             f"metadata.annotations[{labels.FT_ENABLED}]",

@@ -57,7 +57,7 @@ def test_names_are_those_that_users_type():
     }
 
 
-def test_KAI19_an_old_client_loses_no_field_of_the_newer_version():
+def test_an_old_client_loses_no_field_of_the_newer_version():
     schemas = [
         each["schema"]["openAPIV3Schema"] for each in versions(DEFINITIONS["Workspace"]).values()
     ]

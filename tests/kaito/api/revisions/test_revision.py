@@ -1,4 +1,4 @@
-"""The hash of a Workspace, byte for byte Kaito's (KAI-2)."""
+"""The hash of a Workspace, byte for byte Kaito's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sha(*lines: str) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def test_KAI2_the_published_hash_is_reproduced():
+def test_the_published_hash_is_reproduced():
     assert revision_hash(FALCON_OBJECT) == FALCON
     assert is_revision_hash(FALCON_OBJECT, FALCON)
     assert not is_revision_hash(workspace(), FALCON)
@@ -111,7 +111,7 @@ def test_a_template_without_metadata_has_an_empty_one():
     }
 
 
-def test_KAI2_old_versions_wrote_an_empty_time_of_creation():
+def test_old_versions_wrote_an_empty_time_of_creation():
     written = old_kaito_writer().write("PodTemplateSpec", TEMPLATE)
     assert list(written["metadata"]) == ["creationTimestamp", "labels"]
     assert written["metadata"]["creationTimestamp"] is None

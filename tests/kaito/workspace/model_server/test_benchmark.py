@@ -127,21 +127,21 @@ def test_a_measurement_is_recorded_in_kaitos_words():
     )
 
 
-def test_KAI22_a_failure_is_said_and_asked_again():
+def test_a_failure_is_said_and_asked_again():
     given = serving(NOT_FOUND)
     assert given.condition("BenchmarkCompleted") == ("False", NOT_FOUND.reason, NOT_FOUND.message)
     assert performance(given) == "left alone"
     assert given.plan().subscriptions == (LOG,)
 
 
-def test_KAI22_what_kaito_has_given_up_is_measured_after_all():
+def test_what_kaito_has_given_up_is_measured_after_all():
     failed = {**RECORDED, "status": "False", "reason": "BenchmarkFailed"}
     given = serving(MEASURED, status={"state": "NotReady", "conditions": [failed]})
     assert given.state == "Ready"
     assert given.condition("BenchmarkCompleted")[0] == "True"
 
 
-def test_KAI22_a_result_is_recorded_once():
+def test_a_result_is_recorded_once():
     given = serving(MEASURED, status={"performance": OLD, "conditions": [RECORDED]})
     assert given.plan().subscriptions == ()
     assert performance(given) == "left alone"

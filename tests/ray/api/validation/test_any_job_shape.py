@@ -32,7 +32,7 @@ def variants(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("manifest", FEATURES, ids=lambda path: path.name.split(".")[0])
-def test_bug_32_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path):
+def test_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path):
     given = {
         each["kind"]: each for each in yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
     }
@@ -47,7 +47,7 @@ def test_bug_32_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": 5}, {"spec": {"containers": [None]}}])
-def test_bug_32_a_cluster_of_another_owner_may_be_of_any_shape(template: dict[str, Any]):
+def test_a_cluster_of_another_owner_may_be_of_any_shape(template: dict[str, Any]):
     [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
     job, cluster = yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
     cluster["spec"]["headGroupSpec"]["template"] = template
@@ -63,7 +63,7 @@ def test_bug_32_a_cluster_of_another_owner_may_be_of_any_shape(template: dict[st
         {"template": {"spec": {"containers": [{"name": "a"}]}}, "headService": {"metadata": 5}},
     ],
 )
-def test_bug_32_nothing_runs_on_a_cluster_of_another_owner_that_cannot_be_read(head: Any):
+def test_nothing_runs_on_a_cluster_of_another_owner_that_cannot_be_read(head: Any):
     [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
     _, cluster = yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
     assert read_cluster_spec(msgspec.convert(cluster, RayCluster)) is not None

@@ -97,7 +97,7 @@ def test_the_samples_are_there():
 
 @settings(max_examples=150, deadline=None)
 @given(spec=JSON, status=JSON)
-def test_bug_32_a_job_of_any_shape_is_a_problem_and_not_an_exception(spec: Any, status: Any):
+def test_a_job_of_any_shape_is_a_problem_and_not_an_exception(spec: Any, status: Any):
     job = rayjob(job_manifest() | {"spec": spec, "status": status})
     assert isinstance(validate_job(job), Problem)
     assert isinstance(status_of(job), dict)
@@ -109,7 +109,7 @@ FIELDS = sorted({*job_manifest()["spec"], *JobSpec.__struct_encode_fields__})
 @pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
-def test_bug_32_a_field_of_any_shape_is_told_or_taken(data: st.DataObject):
+def test_a_field_of_any_shape_is_told_or_taken(data: st.DataObject):
     spec = {name: data.draw(JSON) for name in data.draw(st.sets(st.sampled_from(FIELDS)))}
     mode = data.draw(st.sampled_from(["", *(mode.value for mode in SubmissionMode)]))
     job = rayjob(job_manifest(**({"submissionMode": mode} | spec)))

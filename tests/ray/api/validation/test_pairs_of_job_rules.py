@@ -125,7 +125,7 @@ def test_contradictions_come_first():
         assert contradictory == sorted(contradictory, reverse=True), (name(one), name(other))
 
 
-def test_bug_08_a_suspended_job_on_a_selected_cluster_is_right_as_it_is():
+def test_a_suspended_job_on_a_selected_cluster_is_right_as_it_is():
     spec: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "a"}}
     assert not told(job_manifest(suspend=True, **spec))
     assert not told(job_manifest(suspend=True, shutdownAfterJobFinishes=True, **spec))

@@ -223,7 +223,7 @@ def test_the_token_is_made_for_the_request_and_is_in_no_plan():
     ("auth", "wanted"),
     [
         ({"mode": "token"}, True),
-        ({}, True),  # documented default (behaviour 12)
+        ({}, True),  # documented default
         ({"mode": "disabled"}, False),
         ({"mode": "token", "secretName": "mine"}, False),
         ({"mode": "token", "enableK8sTokenAuth": True}, False),

@@ -185,9 +185,7 @@ def test_first_every_pod_is_deleted_the_head_first():
     ],
     ids=["going", "ended", "foreign", "unanswered", "unreadable"],
 )
-def test_bug_62_the_job_is_not_made_while_a_head_could_still_write(
-    what: dict[str, Any], writer: str
-):
+def test_the_job_is_not_made_while_a_head_could_still_write(what: dict[str, Any], writer: str):
     pods = what.pop("pods", ())
     made = plan_now(observed(redis_cluster(deleted=1), *pods, **what))
     assert writes(made) == []
@@ -195,7 +193,7 @@ def test_bug_62_the_job_is_not_made_while_a_head_could_still_write(
     assert f"waiting for {writer} to go, so that its state" in ready_message(made)
 
 
-def test_bug_62_a_head_that_only_the_status_knows_is_looked_for_first():
+def test_a_head_that_only_the_status_knows_is_looked_for_first():
     known = with_status(redis_cluster(deleted=1), {"head": {"podName": "example-head-zzz"}})
     made = plan_now(observed(known))
     assert [lookup.target.name for lookup in made.lookups] == ["example-head-zzz"]
@@ -206,7 +204,7 @@ def test_bug_62_a_head_that_only_the_status_knows_is_looked_for_first():
     assert writes(absent) == [f"create Job {JOB}"]
 
 
-def test_bug_62_heads_are_listed_live_before_the_job_is_made():
+def test_heads_are_listed_live_before_the_job_is_made():
     made = plan_now(observed(redis_cluster(deleted=1), listed=False))
     assert writes(made) == []
     assert made.lookups == (
@@ -307,9 +305,7 @@ def test_a_pod_of_the_cleanup_is_watched_for_its_cluster_and_is_no_head():
         ((), "absent", f"Job {JOB}"),
     ],
 )
-def test_bug_67_at_the_deadline_it_lets_go_whatever_is_stuck(
-    pods: tuple[Any, ...], job: str, words: str
-):
+def test_at_the_deadline_it_lets_go_whatever_is_stuck(pods: tuple[Any, ...], job: str, words: str):
     before = plan_now(observed(redis_cluster(deleted=299), *pods, job=JOBS_SEEN[job]))
     assert before.commit is None
     made = plan_now(observed(redis_cluster(deleted=300), *pods, job=JOBS_SEEN[job]))
@@ -318,7 +314,7 @@ def test_bug_67_at_the_deadline_it_lets_go_whatever_is_stuck(
     assert words in told(made)
 
 
-def test_bug_67_a_job_that_cannot_be_created_is_named_at_the_deadline():
+def test_a_job_that_cannot_be_created_is_named_at_the_deadline():
     made = plan_now(observed(redis_cluster(deleted=300), refused={KEY: QUOTA}))
     assert finalizers_after(made) == []
     assert "cannot be created: exceeded quota" in told(made)
@@ -336,7 +332,7 @@ def test_the_deadline_is_an_annotation_in_seconds(annotation: str | None, second
 
 @pytest.mark.parametrize("job", ["absent", "of another"])
 @pytest.mark.parametrize("spec", sorted(SPECS.keys() - IN_REDIS))
-def test_bug_69_the_finalizer_is_removed_with_what_it_was_for(spec: str, job: str):
+def test_the_finalizer_is_removed_with_what_it_was_for(spec: str, job: str):
     kept = observed(redis_cluster(SPECS[spec](), deleted=1), head(), job=JOBS_SEEN[job])
     made = plan_now(kept)
     assert finalizers_after(made) == []
@@ -345,7 +341,7 @@ def test_bug_69_the_finalizer_is_removed_with_what_it_was_for(spec: str, job: st
         assert "the specification no longer names Redis" in told(made)
 
 
-def test_bug_69_the_finalizer_is_removed_when_cleanup_is_switched_off():
+def test_the_finalizer_is_removed_when_cleanup_is_switched_off():
     made = plan_now(observed(redis_cluster(deleted=1), head()), DISABLED)
     assert finalizers_after(made) == []
     assert "ENABLE_GCS_FT_REDIS_CLEANUP is false" in told(made)
@@ -400,7 +396,7 @@ def test_cleanup_is_switched_off_by_kuberays_variable():
     assert ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "no"}).redis_cleanup
 
 
-def test_bug_68_in_a_namespace_that_is_going_nothing_is_waited_for():
+def test_in_a_namespace_that_is_going_nothing_is_waited_for():
     made = plan_now(observed(redis_cluster(deleted=1), *workers(1), refused={KEY: GOING}))
     assert finalizers_after(made) == []
     assert "the namespace is being deleted" in told(made)
@@ -428,7 +424,7 @@ def test_a_cluster_that_was_given_to_another_controller_is_not_held_by_our_final
     assert finalizers_after(plan_now(observed(redis_cluster(raw, deleted=1000), head()))) == []
 
 
-def test_bug_70_finalizers_of_others_stay_and_starve_nobody():
+def test_finalizers_of_others_stay_and_starve_nobody():
     theirs = ("a/first", "b/second")
     shared = redis_cluster(deleted=1, finalizers=theirs)
     assert finalizers_after(plan_now(observed(shared, job=cleanup_job("Complete")))) == [*theirs]

@@ -41,7 +41,7 @@ def in_state(phase: str, policy: str, state: dict[str, Any], **more: Any) -> Any
         ("Never", DONE, Healer.OPERATOR),
     ],
 )
-def test_bug_59_what_the_kubelet_restarts_the_operator_leaves_alone(
+def test_what_the_kubelet_restarts_the_operator_leaves_alone(
     policy: str, state: dict[str, Any], expected: Healer
 ):
     running = in_state("Running", policy, state)
@@ -52,9 +52,7 @@ def test_bug_59_what_the_kubelet_restarts_the_operator_leaves_alone(
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("reason", ["", "Evicted", "NodeShutdown", "Preempting", "OOMKilled"])
-def test_bug_57_an_ended_pod_is_replaced_whatever_its_restart_policy(
-    phase: str, policy: str, reason: str
-):
+def test_an_ended_pod_is_replaced_whatever_its_restart_policy(phase: str, policy: str, reason: str):
     ended = in_state(phase, policy, KILLED, reason=reason)
     assert healer(ended) is Healer.OPERATOR
     why = unhealthy_reason(ended)
@@ -65,7 +63,7 @@ def test_bug_57_an_ended_pod_is_replaced_whatever_its_restart_policy(
     assert verbs(made, Delete) == [evicted_head.metadata.name]
 
 
-def test_bug_58_a_head_without_memory_under_autoscaler_v2_is_replaced_under_another_name():
+def test_a_head_without_memory_under_autoscaler_v2_is_replaced_under_another_name():
     obj = cluster(enableInTreeAutoscaling=True, autoscalerOptions={"version": "v2"})
     killed = head(
         restart_policy="Never",

@@ -113,14 +113,14 @@ def test_the_oldest_pod_is_named_so_that_newer_ones_change_nothing_but_the_count
     assert first(head(), image("a"), old) == first(head(), old, image("a"))
 
 
-def test_bug_27_an_image_that_cannot_be_pulled_is_named_on_the_cluster():
+def test_an_image_that_cannot_be_pulled_is_named_on_the_cluster():
     reason, message = first(image("h", group="headgroup"))
     assert reason == "ImagePullBackOff"
     assert "cannot pull the image of container ray-worker: not found" in message
     assert "correct the image" in message
 
 
-def test_bug_74_a_quota_refusal_is_said_even_on_a_cluster_that_was_ready():
+def test_a_quota_refusal_is_said_even_on_a_cluster_that_was_ready():
     was_ready, _ = after(cluster(), *READY)
     assert was_ready.status["conditions"]
     grown, events = after(was_ready, head(), *workers(1), failures=(refused(),))
@@ -131,7 +131,7 @@ def test_bug_74_a_quota_refusal_is_said_even_on_a_cluster_that_was_ready():
     assert [reason for _, reason, _ in events] == ["FailedToCreateWorkerPod"]
 
 
-def test_bug_75_a_quota_that_is_too_small_has_a_reason_of_its_own():
+def test_a_quota_that_is_too_small_has_a_reason_of_its_own():
     stored, events = after(cluster(), failures=(refused("head"),))
     assert ready_of(stored) == (
         "False",
@@ -146,7 +146,7 @@ def test_bug_75_a_quota_that_is_too_small_has_a_reason_of_its_own():
     assert note == f"QuotaExceeded: {ready_of(stored)[2]}"
 
 
-def test_bug_78_what_was_refused_stays_said_while_nobody_can_ask_again():
+def test_what_was_refused_stays_said_while_nobody_can_ask_again():
     stored, _ = after(cluster(), head(), failures=(refused(),))
     said = ready_of(stored)
     for more in (
@@ -163,7 +163,7 @@ def test_bug_78_what_was_refused_stays_said_while_nobody_can_ask_again():
     assert ready_of(cured)[0] == "True"
 
 
-def test_bug_78_the_status_follows_from_what_was_seen_alone():
+def test_the_status_follows_from_what_was_seen_alone():
     pods = (head(), image("a"), unscheduled("b"))
     one, _ = after(cluster(), *pods, failures=(refused(),))
     other, _ = after(cluster(), *reversed(pods), failures=(refused(),))

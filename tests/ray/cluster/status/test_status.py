@@ -116,7 +116,7 @@ def test_a_ready_cluster():
         "availableWorkerReplicas": 2,
         "readyWorkerReplicas": 2,
         "maxWorkerReplicas": 10,
-    }, "a zero minWorkerReplicas is left out (behaviour 33)"
+    }, "a zero minWorkerReplicas is left out"
     assert (status["desiredCPU"], status["desiredMemory"]) == ("3", "4Gi")
     assert (status["desiredGPU"], status["desiredTPU"]) == ("0", "0")
     assert status["head"] == {
@@ -190,7 +190,7 @@ def test_resources_count_raw_replicas_requests_then_limits_and_all_containers():
         },
     ]
     status = status_of(kept(cluster(raw)))
-    assert status["desiredCPU"] == "31", "1 + 60 x 500m; not clamped to maxReplicas (behaviour 9)"
+    assert status["desiredCPU"] == "31", "1 + 60 x 500m; not clamped to maxReplicas"
     assert status["desiredMemory"] == "60690902Ki", "2Gi + 60 x 1G"
     assert status["desiredGPU"] == "180"
     assert status["desiredTPU"] == "240"
@@ -212,7 +212,7 @@ def test_the_state_becomes_ready_with_exactly_the_wanted_pods(pods: tuple[Any, .
     assert "state" not in status_of(kept(cluster(), *pods))
 
 
-def test_bug_64_a_cluster_of_multi_host_groups_becomes_ready_with_all_of_their_hosts():
+def test_a_cluster_of_multi_host_groups_becomes_ready_with_all_of_their_hosts():
     raw = manifest()
     raw["spec"]["workerGroupSpecs"][0] |= {"replicas": 2, "numOfHosts": 4}
     pods = (head(), *workers(8))
@@ -257,7 +257,7 @@ def test_provisioned_asks_only_the_pods_that_exist():
     status = status_of(kept(cluster(), head()))
     provisioned = said(status, "RayClusterProvisioned")
     assert provisioned is not None
-    assert provisioned[0] == "True", "behaviour 7"
+    assert provisioned[0] == "True"
     assert status_of(kept(cluster())).get("state") is None
 
 
@@ -406,7 +406,7 @@ def test_containers_not_ready_is_explained_by_the_first_container_that_is_not():
     )
 
 
-def test_bug_66_the_heads_condition_says_how_its_container_last_ended():
+def test_the_heads_condition_says_how_its_container_last_ended():
     raw = msgspec.to_builtins(head())
     raw["status"]["conditions"] = [
         {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
@@ -435,7 +435,7 @@ def test_a_lost_head_is_removed_from_the_status_and_endpoints_stay():
     gone = status_of(kept(ready, *workers(2), absent={"default/example-head-aaaaaaaa"}))
     assert gone["head"] == {"serviceName": "example-head-svc"}
     no_service = status_of(reads(ready, *READY))
-    assert no_service["endpoints"] == ready.status["endpoints"], "behaviour 39"
+    assert no_service["endpoints"] == ready.status["endpoints"]
 
 
 def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():

@@ -137,7 +137,7 @@ def test_the_lowest_free_replica_index_is_given():
         pytest.param([host("a", 1, terminating=True)], id="going"),
     ],
 )
-def test_bug_63_a_slice_that_lost_a_host_goes_whole_and_comes_back_under_a_new_name(
+def test_a_slice_that_lost_a_host_goes_whole_and_comes_back_under_a_new_name(
     lost: list[Pod],
 ):
     present = [host("a", 0), *lost, host("a", 2)]

@@ -156,7 +156,7 @@ LOOPING = {"waiting": {"reason": "CrashLoopBackOff"}}
     ids=["failed", "succeeded", "ended and still called ready"],
 )
 @pytest.mark.parametrize("may_shrink", [True, False])
-def test_bug_07_the_dead_one_is_the_victim_of_a_scale_down(dead: Pod, may_shrink: bool):
+def test_the_dead_one_is_the_victim_of_a_scale_down(dead: Pod, may_shrink: bool):
     assert chosen(group(2), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
     assert chosen(group(3), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
 

@@ -152,7 +152,7 @@ def test_bash_submits_what_ray_does_not_know_yet(tmp_path: Path):
     assert logs[:3] == ["ray", "job", "logs"]
 
 
-def test_bug_19_a_submitter_that_runs_again_submits_nothing_twice(tmp_path: Path):
+def test_a_submitter_that_runs_again_submits_nothing_twice(tmp_path: Path):
     asked, logs = calls(tmp_path, script(), KNOWN="yes")
     assert asked[:3] == ["ray", "job", "status"]
     assert logs[:3] == ["ray", "job", "logs"]

@@ -128,7 +128,7 @@ def test_groups_of_the_running_cluster_that_are_no_list_are_put_in_place(groups:
 
 
 @pytest.mark.parametrize("autoscaling", [False, True])
-def test_bug_50_bounds_of_replicas_reach_the_running_cluster(autoscaling: bool):
+def test_bounds_of_replicas_reach_the_running_cluster(autoscaling: bool):
     present, wanted = (config() | {"enableInTreeAutoscaling": autoscaling} for _ in range(2))
     group(wanted).update(minReplicas=2, maxReplicas=7)
     assert operations(present, wanted) == [

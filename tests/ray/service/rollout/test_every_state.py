@@ -187,7 +187,7 @@ def test_every_reachable_state_keeps_the_invariants(
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_bug_39_after_the_last_edit_every_rollout_ends_in_bounded_steps(  # I8
+def test_after_the_last_edit_every_rollout_ends_in_bounded_steps(  # I8
     rules: Rules, record_property: Callable[[str, object], None]
 ) -> None:
     once = 2 * math.ceil(FULL / rules.options.surge) + 2 * math.ceil(FULL / rules.options.step)

@@ -80,11 +80,11 @@ def test_of_several_endpoints_that_do_not_answer_all_keep_the_label():
     assert not accepts_requests(seen, seen.active)
 
 
-def test_bug_46_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
+def test_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
     assert labelled(scene(pod("head", serve="true", ready=False))) == {"head": "false"}
 
 
-def test_bug_45_a_head_of_a_serve_without_applications_gets_no_requests():
+def test_a_head_of_a_serve_without_applications_gets_no_requests():
     assert labelled(scene(pod("head", serve="true"), answer=EMPTY)) == {"head": "false"}
 
 

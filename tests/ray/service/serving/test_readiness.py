@@ -43,13 +43,13 @@ def test_another_capacity_than_the_wanted_one_is_not_deployed():
 
 
 @pytest.mark.parametrize("name", ["serve-get-never-deployed", "serve-get-no-applications"])
-def test_bug_45_an_empty_list_is_never_ready(name: str):
+def test_an_empty_list_is_never_ready(name: str):
     found = described(name)
     assert (found.serves, found.ready) == (False, 0)
     assert found.first_cause == "Ray does not list application hello"
 
 
-def test_bug_45_a_config_without_applications_is_never_ready():
+def test_a_config_without_applications_is_never_ready():
     found = judge(ServeState(), StoredConfig("hash", {"applications": []}), None)
     assert (found.serves, found.ready) == (False, 0)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     ],
     ids=["alike", "another verb", "another scope", "another resource"],
 )
-async def test_EXP10_a_failure_holds_up_only_what_is_alike(failed: Write, *, is_held: bool):
+async def test_a_failure_holds_up_only_what_is_alike(failed: Write, *, is_held: bool):
     sent: list[Write] = []
 
     async def send(writes: Sequence[Write]) -> None:

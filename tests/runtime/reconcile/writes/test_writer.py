@@ -69,7 +69,7 @@ def owned(write: Create = CREATE, **metadata: Any) -> Create:
     return replace(write, body={"metadata": {**write.body["metadata"], **metadata}})
 
 
-async def test_EXP21_a_create_is_expected_before_and_confirmed_after_its_request():
+async def test_a_create_is_expected_before_and_confirmed_after_its_request():
     desk = Desk(OBJ)
     assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
     assert desk.client.requests == [("create", CONFIG_MAPS, "default", CREATE.body)]
@@ -91,7 +91,7 @@ async def test_a_secret_is_merged_into_the_request_alone():
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"generateName": "a-"}}, {"metadata": None}, {}])
-async def test_EXP31_a_create_must_have_the_name_that_the_planner_chose(body: dict[str, Any]):
+async def test_a_create_must_have_the_name_that_the_planner_chose(body: dict[str, Any]):
     desk = Desk()
     with pytest.raises(ValueError, match=r"^default/a must be created under exactly this name$"):
         await desk.perform(replace(CREATE, body=body))
@@ -108,7 +108,7 @@ async def test_EXP31_a_create_must_have_the_name_that_the_planner_chose(body: di
         ({"owner_references": (), "labels": {}}, {"ownerReferences": None}, "label widget", False),
     ],
 )
-async def test_EXP43_what_admission_changed_is_named_and_blocks_if_the_owner_is_lost(
+async def test_what_admission_changed_is_named_and_blocks_if_the_owner_is_lost(
     returned: dict[str, Any], requested: dict[str, Any], mismatch: str, *, blocking: bool
 ):
     metadata = msgspec.structs.replace(OBJ.metadata, **returned)
@@ -126,34 +126,34 @@ async def test_EXP43_what_admission_changed_is_named_and_blocks_if_the_owner_is_
 
 
 @pytest.mark.parametrize("missing", ["labels", "ownerReferences"])
-async def test_EXP43_what_was_not_requested_may_be_anything(missing: str):
+async def test_what_was_not_requested_may_be_anything(missing: str):
     desk, write = Desk(OBJ), owned(**{missing: None})
     await desk.perform(write)
     assert desk.told(write) == [("confirm", OBJ, True)]
 
 
-async def test_EXP43_only_the_controller_owner_counts():
+async def test_only_the_controller_owner_counts():
     others = [{"uid": "other"}, {"uid": "another", "controller": False}]
     desk, write = Desk(OBJ), owned(ownerReferences=others)
     await desk.perform(write)
     assert desk.told(write) == [("confirm", OBJ, True)]
 
 
-async def test_CTL28_the_label_of_an_object_in_a_namespace_asks_for_no_owner():
+async def test_the_label_of_an_object_in_a_namespace_asks_for_no_owner():
     desk, write = Desk(OBJ), owned(labels={OWNER_UID: "another"}, ownerReferences=None)
     await desk.perform(write)
     assert [told[0] for told in desk.told(write)] == ["confirm", "admission_mismatch"]
     assert desk.told(write)[1][-1] is False, "only a label is missing"
 
 
-async def test_EXP33_an_object_of_this_name_is_ours_if_it_has_our_owner():
+async def test_an_object_of_this_name_is_ours_if_it_has_our_owner():
     desk = Desk(EXISTS, OBJ)
     assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
     assert desk.client.requests[1:] == [("get", *NAMED)]
     assert desk.told(CREATE) == [("confirm", OBJ)]
 
 
-async def test_EXP33_an_object_of_this_name_with_another_owner_is_a_name_conflict():
+async def test_an_object_of_this_name_with_another_owner_is_a_name_conflict():
     other = child("a", 7, owner="another")
     desk = Desk(EXISTS, other)
     result = await desk.perform(CREATE)
@@ -162,7 +162,7 @@ async def test_EXP33_an_object_of_this_name_with_another_owner_is_a_name_conflic
     assert desk.told(CREATE) == [("name_conflict",)]
 
 
-async def test_EXP33_a_name_that_is_free_again_is_planned_again():
+async def test_a_name_that_is_free_again_is_planned_again():
     desk = Desk(EXISTS, MISSING)
     result = await desk.perform(CREATE)
     assert result == WriteResult(CREATE, WriteOutcome.CONFLICT, error=EXISTS)
@@ -170,7 +170,7 @@ async def test_EXP33_a_name_that_is_free_again_is_planned_again():
     assert desk.told(CREATE) == [("mark_failed",)]
 
 
-async def test_EXP33_whose_object_has_this_name_is_unknown_if_it_cannot_be_read():
+async def test_whose_object_has_this_name_is_unknown_if_it_cannot_be_read():
     desk = Desk(EXISTS, REFUSED)
     result = await desk.perform(CREATE)
     assert result == WriteResult(CREATE, WriteOutcome.UNKNOWN, error=EXISTS)
@@ -469,7 +469,7 @@ def test_what_succeeded_has_no_failure():
     assert WriteResult(CREATE, WriteOutcome.DONE, OBJ, EXISTS).failure is None
 
 
-async def test_EXP40_a_write_that_is_cancelled_is_unknown():
+async def test_a_write_that_is_cancelled_is_unknown():
     desk = Desk(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
         await desk.perform(CREATE)
@@ -483,7 +483,7 @@ async def test_a_write_that_ends_with_an_error_of_our_own_has_failed():
     assert desk.told(CREATE) == [("mark_failed",)]
 
 
-async def test_LE14_who_does_not_lead_sends_and_expects_nothing():
+async def test_who_does_not_lead_sends_and_expects_nothing():
     desk = Desk()
     desk.fence.leads = False
     result = await desk.perform(CREATE)
@@ -492,7 +492,7 @@ async def test_LE14_who_does_not_lead_sends_and_expects_nothing():
     assert desk.expectations.told == []
 
 
-async def test_LE14_a_write_ends_before_the_lease_does():
+async def test_a_write_ends_before_the_lease_does():
     desk = Desk(OBJ)
     desk.fence.left = 0.0
     assert (await desk.perform(CREATE)).outcome is WriteOutcome.UNKNOWN
