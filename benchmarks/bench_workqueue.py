@@ -21,8 +21,7 @@ async def add_get_done(queue: WorkQueue[str]) -> int:
 
     async def work() -> None:
         for _ in range(len(KEYS) // WORKERS):
-            async with queue.take():
-                pass
+            queue.done(await queue.get())
 
     for key in KEYS:
         queue.add(key)

@@ -46,22 +46,25 @@ class InternPool:
         self._share_fields(struct)
 
     def _share_fields(self, struct: msgspec.Struct) -> None:
+        shared = self._parts.setdefault
         for field in _fields_worth_sharing(type(struct)):
             value = getattr(struct, field)
-            if value and (shared := self._shared(value)) is not value:
-                msgspec.structs.force_setattr(struct, field, shared)
-
-    def _shared(self, value: Any) -> Any:
-        kind = cast("type[Any]", type(value))
-        if kind is str:
-            return self._parts.setdefault(value, value)
-        if kind is tuple:
-            return self._shared_tuple(value)
-        if kind is dict:  # labels and annotations; a new dictionary, because keys are shared too
-            return {self._shared(key): self._shared(item) for key, item in value.items()}
-        if isinstance(value, msgspec.Struct):
-            self._share_fields(value)
-        return value
+            if not value:
+                continue
+            match value:
+                case str():
+                    found = shared(value, value)
+                case tuple():
+                    found = self._shared_tuple(cast("tuple[Any, ...]", value))
+                case dict():
+                    found = self._shared_mapping(cast("dict[Any, Any]", value))
+                case msgspec.Struct():
+                    self._share_fields(value)
+                    continue
+                case _:
+                    continue
+            if found is not value:
+                msgspec.structs.force_setattr(struct, field, found)
 
     def _shared_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return an equal earlier tuple if there is one, else this one with shared parts."""
@@ -75,6 +78,18 @@ class InternPool:
             for item in cast("tuple[msgspec.Struct, ...]", value):
                 self._share_fields(item)
         return known
+
+    def _shared_mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        """Return an equal dictionary, a new one because keys are shared too, as labels have."""
+        shared = self._parts.setdefault
+        found: dict[Any, Any] = {}
+        for key, item in value.items():
+            if type(item) is str:
+                item = shared(item, item)  # noqa: PLW2901  its shared equal
+            elif type(item) is dict:
+                item = self._shared_mapping(cast("dict[Any, Any]", item))  # noqa: PLW2901  likewise
+            found[shared(key, key)] = item
+        return found
 
 
 @cache

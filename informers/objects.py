@@ -5,6 +5,7 @@ All other fields belong to the Struct type that the caller passes to the codec.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -17,9 +18,12 @@ from informers.errors import InvalidResourceVersion
 # length and then by character, so that no number is too large.
 
 
+_COMPARABLE = re.compile("[1-9][0-9]*").fullmatch
+
+
 def is_comparable(revision: str) -> bool:
     """Return whether `revision` is a positive decimal number without leading zeros."""
-    return revision.isdecimal() and revision.isascii() and revision[0] != "0"
+    return _COMPARABLE(revision) is not None
 
 
 def compare_resource_versions(a: str, b: str) -> int:
@@ -29,21 +33,19 @@ def compare_resource_versions(a: str, b: str) -> int:
         InvalidResourceVersion: one of them is empty, zero, has a leading zero or a non-digit.
     """
     for revision in (a, b):
-        if not is_comparable(revision):
+        if not _COMPARABLE(revision):
             raise InvalidResourceVersion(f"not a comparable resource version: {revision!r}")
-    if len(a) != len(b):
-        return len(a) - len(b)
-    return (a > b) - (a < b)
+    return (len(a) - len(b)) or (a > b) - (a < b)
 
 
 def is_older(a: str, b: str) -> bool:
     """Return whether `a` is certainly older than `b`; False if they are not comparable."""
-    return is_comparable(a) and is_comparable(b) and compare_resource_versions(a, b) < 0
+    return bool(_COMPARABLE(a) and _COMPARABLE(b)) and (len(a), a) < (len(b), b)
 
 
 def is_newer(a: str, b: str) -> bool:
     """Return whether `a` may be newer than `b`; True if they are not comparable."""
-    return not (is_comparable(a) and is_comparable(b)) or compare_resource_versions(a, b) > 0
+    return not (_COMPARABLE(a) and _COMPARABLE(b)) or (len(a), a) > (len(b), b)
 
 
 def is_odd(a: str, b: str) -> bool:

@@ -182,12 +182,11 @@ class Processor(Generic[T]):
         return good
 
     def _upsert(self, obj: T) -> list[Notification[T]]:
-        key, revision = key_of(obj), obj.metadata.resource_version
         try:
             old = self._store.put(obj)
         except IndexFunctionError as error:
             return self._quarantine(_unindexable(obj, error))
-        self._store.advance(revision)
+        key = key_of(obj)
         self.quarantined.pop(key, None)
         change = _change(old, obj, initial=False)
         if old is not None and isinstance(change, Added):

@@ -49,7 +49,6 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Hashable
-from contextlib import asynccontextmanager
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -67,7 +66,7 @@ from workqueue.parking import ParkingLot
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
 
     from workqueue.clock import Clock
 
@@ -208,7 +207,7 @@ class WorkQueue(Generic[K]):
         return self._failures.count(key)
 
     async def get(self) -> K:
-        """Wait for a key and take it. The caller must call `done`; `take` does so itself.
+        """Wait for a key and take it. The caller must call `done`.
 
         A cancelled caller has taken no key, and no key is lost. Even if keys are ready,
         the event loop gets a turn, so that workers which never wait for anything else do not
@@ -238,19 +237,6 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             self._enqueue(key, now)
         self._release_waiters()
-
-    @asynccontextmanager
-    async def take(self) -> AsyncGenerator[K]:
-        """Take a key for the duration of a block and mark it as processed at its end.
-
-        Raises:
-            Closed: as from `get`.
-        """
-        key = await self.get()
-        try:
-            yield key
-        finally:
-            self.done(key)
 
     def priority_of(self, key: K) -> int:
         """Return the priority at which `key`, which is in flight, was handed out.

@@ -90,12 +90,16 @@ class Workers(Generic[K]):
 
     async def _work(self) -> None:
         try:
-            async with self._queue.take() as key:
-                with self._holding_worker(key):
-                    await self._process(key)
+            key = await self._queue.get()
         except Closed:
             self._closed = True
             self._free.release()
+            return
+        try:
+            with self._holding_worker(key):
+                await self._process(key)
+        finally:
+            self._queue.done(key)
 
     @contextmanager
     def _holding_worker(self, key: K) -> Generator[None]:

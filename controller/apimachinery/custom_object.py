@@ -120,8 +120,7 @@ def read_conditions(value: Any) -> list[dict[str, Any]] | None:
     """
     if not isinstance(value, list):
         return None
-    items = cast("list[Any]", value)
-    return [_with_texts(each) for each in map(mapping, items) if isinstance(each.get("type"), str)]
+    return [_with_texts(each) for each in mappings(value) if isinstance(each.get("type"), str)]
 
 
 def _with_texts(condition: dict[str, Any]) -> dict[str, Any]:

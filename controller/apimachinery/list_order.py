@@ -39,12 +39,13 @@ def in_canonical_order(value: Any, around: str = "") -> Any:
         around: name of the field that encloses it.
     """
     if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {name: in_canonical_order(item, name) for name, item in items}
+        fields: dict[str, Any] = {}
+        for name, item in cast("dict[str, Any]", value).items():
+            fields[name] = in_canonical_order(item, name)
+        return fields
     if isinstance(value, list):
-        return _sorted(
-            [in_canonical_order(item, around) for item in cast("list[Any]", value)], around
-        )
+        items = [in_canonical_order(item, around) for item in cast("list[Any]", value)]
+        return _sorted(items, around)
     return value
 
 

@@ -162,37 +162,31 @@ class _Reader:
                 if event.version not in {None, (1, 1)}:
                     raise _invalid("only YAML 1.1 is read; leave out the line %YAML", event)
                 self._anchors = {}
-                value = self._value(next(self._events), 0)
+                value = _json(self._node(next(self._events), 0))
                 next(self._events)  # The end, which shows whether something else follows.
                 yield value
-
-    def _value(self, event: Any, depth: int) -> Any:
-        value = self._node(event, depth)
-        return _json_number(value) if isinstance(value, float) else value
 
     def _node(self, event: Any, depth: int) -> Any:
         """Return a value of JSON, or a number that JSON may write otherwise or not have."""
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
-        if not event.anchor:
-            return self._new(event, depth)
-        before = self._count
-        self._anchors[event.anchor] = anchored = _Anchored()
-        anchored.value = self._new(event, depth)
-        anchored.weight = self._count - before
-        return anchored.value
-
-    def _new(self, event: Any, depth: int) -> Any:
+        before, anchored = self._count, None
+        if event.anchor:
+            self._anchors[event.anchor] = anchored = _Anchored()
         if isinstance(event, yaml.ScalarEvent):
-            return self._measured(self._scalar(event), depth)
-        self._counted(depth)
-        is_mapping = isinstance(event, yaml.MappingStartEvent)
-        return self._mapping(depth + 1) if is_mapping else self._sequence(depth + 1)
+            value = self._measured(self._scalar(event), depth)
+        else:
+            self._counted(depth)
+            is_mapping = isinstance(event, yaml.MappingStartEvent)
+            value = self._mapping(depth + 1) if is_mapping else self._sequence(depth + 1)
+        if anchored is not None:
+            anchored.value, anchored.weight = value, self._count - before
+        return value
 
     def _sequence(self, depth: int) -> list[Any]:
         found: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            found.append(self._value(event, depth))
+            found.append(_json(self._node(event, depth)))
         return found
 
     def _mapping(self, depth: int) -> dict[str, Any]:
@@ -203,7 +197,7 @@ class _Reader:
                 found |= self._merged(next(self._events), depth)
             else:
                 key = self._key(event, depth)
-                found[key] = self._value(next(self._events), depth)
+                found[key] = _json(self._node(next(self._events), depth))
         return found
 
     def _merged(self, event: Any, depth: int) -> dict[str, Any]:
@@ -347,8 +341,10 @@ def _decoded(event: Any) -> str:
     return _NO_BYTE.sub("\ufffd", content.decode(errors="surrogateescape"))
 
 
-def _json_number(value: float) -> float | int:
-    """Return a number as it comes back from the JSON that Go writes: 1.0 is 1."""
+def _json(value: Any) -> Any:
+    """Return a value, a number as it comes back from the JSON that Go writes: 1.0 is 1."""
+    if not isinstance(value, float):
+        return value
     if not math.isfinite(value):
         raise InvalidYaml(f"has the number {value}; JSON has none")
     whole = value.is_integer() and abs(value) < _FIRST_WITH_EXPONENT

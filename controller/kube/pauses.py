@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from controller.kube.responses import (
@@ -52,6 +53,7 @@ that answers in JSON.
 """
 
 _STATUSES = frozenset({429, 503})
+_end = attrgetter("end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,6 @@ class Pauses:
         """Return the number of resources with a paused lane of reads."""
         now = self._clock.time()
         return len({ln.resource for ln, p in self._lanes.items() if p.end > now and not ln.writes})
-
-
-def _end(pause: Pause) -> float:
-    return pause.end
 
 
 # Flows and lanes in which repeating a request was in vain.

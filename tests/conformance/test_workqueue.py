@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.workqueue.fakes import FakeClock, about
+from tests.workqueue.fakes import FakeClock, about, taken
 from workqueue import LOW_PRIORITY, Backoff, Closed, WorkQueue
 from workqueue.backoff import Failures
 from workqueue.prometheus import QueueCollector
@@ -56,7 +56,7 @@ async def work(queue: WorkQueue, run: Callable[[object], Awaitable[None]]) -> No
     """Be a worker until the queue ends."""
     while True:
         try:
-            async with queue.take() as key:
+            async with taken(queue) as key:
                 await run(key)
         except Closed:
             return
@@ -206,10 +206,10 @@ async def test_a_key_that_is_done_is_not_retained():
     queue.add(key)
     queue.add(key, priority=3)
     queue.add_after(key, 5)
-    async with queue.take():
+    async with taken(queue):
         queue.add_rate_limited(key)
     await asyncio.sleep(1)
-    async with queue.take():
+    async with taken(queue):
         queue.forget(key)
     del key
     gc.collect()
@@ -252,7 +252,7 @@ async def test_delayed_keys_come_by_their_times_whatever_the_order_of_adds(seed:
         queue.add_after(delay, delay)
     order = []
     for _ in delays:
-        async with queue.take() as key:
+        async with taken(queue) as key:
             order.append(key)
             assert now() == about(key)
     assert order == sorted(delays)
@@ -298,10 +298,10 @@ async def test_back_off_feeds_the_delays():
     queue = make(backoff=Backoff(base=4.0, jitter=0), floor=100.0)
     for expected in (4.0, 8.0, 16.0):
         queue.add("a")
-        async with queue.take() as key:
+        async with taken(queue) as key:
             started = now()
             assert queue.add_rate_limited(key) == expected
-        async with queue.take() as key:
+        async with taken(queue) as key:
             assert now() - started == about(expected)
     assert queue.num_requeues("a") == 3
     queue.forget("a")
@@ -424,7 +424,7 @@ async def test_the_earliest_time_asked_for_wins():
     queue = make()
     for delay in (60, 10, 30):
         queue.add_after("a", delay)
-    async with queue.take():
+    async with taken(queue):
         assert now() == about(10)
 
 
@@ -544,7 +544,7 @@ async def test_a_delayed_key_is_handed_out_neither_early_nor_late():
     for key, when in due.items():
         queue.add_after(key, when - now())
     for _ in due:
-        async with queue.take() as key:
+        async with taken(queue) as key:
             assert now() == about(due[key])
 
 
@@ -697,7 +697,7 @@ async def test_a_low_key_is_served_within_the_ageing_bound_under_a_saturating_fl
     queue.add("patient", priority=LOW_PRIORITY)
     for number in range(10_000):
         queue.add(number)
-        async with queue.take() as key:
+        async with taken(queue) as key:
             if key == "patient":
                 break
             await asyncio.sleep(0.01)
@@ -712,7 +712,7 @@ async def test_work_that_has_begun_waits_for_no_thousand_new_keys():
         queue.add(key)
     order: list[int] = []
     while queue:
-        async with queue.take() as key:
+        async with taken(queue) as key:
             order.append(key)
             runs[key] += 1
             if runs[key] < 4:
@@ -725,7 +725,7 @@ async def test_a_new_key_has_each_fourth_turn_under_a_saturating_flow_of_begun_w
     for key in "ABCDEFGHabcde":
         queue.add(key)
     while "e" not in order:
-        async with queue.take() as key:
+        async with taken(queue) as key:
             order.append(key)
             if key.isupper():
                 queue.add(key)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+
+    from workqueue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
 
 
 def about(seconds: float) -> object:
@@ -61,3 +67,13 @@ class FakeClock:
                 self.now = max(self.now, timer.when - self._early)
                 timer.callback()
         self.now = end
+
+
+@asynccontextmanager
+async def taken(queue: WorkQueue[K]) -> AsyncIterator[K]:
+    """Hold a key for the duration of a block, as a worker does."""
+    key = await queue.get()
+    try:
+        yield key
+    finally:
+        queue.done(key)

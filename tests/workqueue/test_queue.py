@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workqueue.fakes import FakeClock, about
+from tests.workqueue.fakes import FakeClock, about, taken
 from workqueue import LOW_PRIORITY, Backoff, Closed, QueueRecorder, QueueStatistics, WorkQueue
 
 
@@ -47,15 +47,15 @@ async def test_a_block_gives_its_key_back_whatever_happens_in_it():
     queue = make()
     queue.add("a")
     with pytest.raises(RuntimeError):
-        async with queue.take():
+        async with taken(queue):
             raise RuntimeError
     queue.add("a")
-    async with asyncio.timeout(1), queue.take() as key:
+    async with asyncio.timeout(1), taken(queue) as key:
         assert key == "a"
 
     queue.add("a")
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1), queue.take():
+        async with asyncio.timeout(1), taken(queue):
             await asyncio.sleep(60)
     assert queue.statistics().processing == 0
 
@@ -101,7 +101,7 @@ async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
 
     async def be_busy() -> None:
         while not ended:
-            async with queue.take() as key:
+            async with taken(queue) as key:
                 queue.add(key)
 
     queue.add("hot")
@@ -135,16 +135,16 @@ async def test_a_requeue_keeps_the_priority_of_the_run():
         lambda: queue.add_after("a", 1),
         lambda: queue.add_rate_limited("a"),
     ):
-        async with queue.take() as key:
+        async with taken(queue) as key:
             assert queue.priority_of(key) == LOW_PRIORITY
             requeue()
-    async with queue.take() as key:
+    async with taken(queue) as key:
         assert queue.priority_of(key) == LOW_PRIORITY
         queue.add(key, priority=-7)
-    async with queue.take() as key:
+    async with taken(queue) as key:
         assert queue.priority_of(key) == -7
     queue.add("a")
-    async with queue.take() as key:
+    async with taken(queue) as key:
         assert queue.priority_of(key) == 0
 
 
@@ -297,12 +297,12 @@ async def test_keys_that_became_ready_while_the_loop_was_busy_keep_their_order()
 async def test_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_back_off():
     queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_rate_limited("a")
     await asyncio.sleep(0.25)
     queue.add("a")
     assert len(queue) == 0
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(1.0)
         queue.add_rate_limited("a")
     await asyncio.sleep(1.5)
@@ -313,10 +313,10 @@ async def test_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_ba
 async def test_the_floor_is_no_longer_than_the_back_off():
     queue = make(backoff=Backoff(base=0.1, jitter=0), floor=1.0)
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_rate_limited("a")
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(0.1)
 
 
@@ -324,11 +324,11 @@ async def test_the_floor_is_no_longer_than_the_back_off():
 async def test_what_was_asked_for_during_a_run_that_failed_is_held_back_too(delay: float):
     queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_after("a", delay, priority=4)
         queue.add_rate_limited("a")
     assert queue.statistics().dirty == {}
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(1.0)
         assert queue.priority_of("a") == 4
 
@@ -336,10 +336,10 @@ async def test_what_was_asked_for_during_a_run_that_failed_is_held_back_too(dela
 async def test_a_failure_does_not_bring_forward_what_was_asked_for_later():
     queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_after("a", 30)
         queue.add_rate_limited("a")
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(30)
 
 
@@ -348,7 +348,7 @@ async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_onc
     counts = Counts()
     queue = make(name="q", metrics=counts)
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         if asked == "before":
             queue.add("a")
         queue.hold("a", 3.0)
@@ -356,7 +356,7 @@ async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_onc
             queue.add("a")
     queue.add("a")
     assert len(queue) == 0
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(3.0)
     assert (counts.adds, counts.retries) == (3 if asked == "before" else 2, 0)
     assert queue._held == {}, "to be handed out ends the hold"
@@ -367,7 +367,7 @@ async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_onc
 async def test_a_key_that_is_held_and_that_nobody_wants_does_not_run():
     queue = make()
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.hold("a", 3.0)
     await asyncio.sleep(10)
     assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
@@ -380,29 +380,29 @@ async def test_of_two_holds_the_last_one_counts_and_none_brings_a_delay_forward(
     for key, delay, second, at in ("a", 0.0, 0.0, 0.0), ("b", 0.0, 2.0, 2.0), ("c", 9.0, 2.0, 9.0):
         began = asyncio.get_running_loop().time()
         queue.add(key)
-        async with queue.take():
+        async with taken(queue):
             queue.hold(key, 3.0)
             queue.add_after(key, delay)
             queue.hold(key, second)
             queue.add_after(key, delay)
-        async with queue.take():
+        async with taken(queue):
             assert asyncio.get_running_loop().time() - began == about(at)
 
 
 async def test_by_default_a_failed_key_is_held_back_for_a_second():
     queue = make(backoff=Backoff(base=60.0, jitter=0))
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_rate_limited("a")
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         assert asyncio.get_running_loop().time() == about(1.0)
 
 
 async def test_a_hold_of_no_time_holds_nothing_back():
     queue = make(clock=FakeClock())
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add("a")
         queue.hold("a", 0)
     assert len(queue) == 1
@@ -412,7 +412,7 @@ async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
     clock = FakeClock()
     queue = make(clock=clock)
     queue.add("first")
-    async with queue.take():
+    async with taken(queue):
         queue.add_after("first", 1)
         queue.add_after("second", 1)
         queue.hold("first", 1)
@@ -423,7 +423,7 @@ async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
 async def test_a_healthy_key_is_not_held_back():
     queue = make(backoff=Backoff(base=60.0, jitter=0))
     queue.add("a")
-    async with queue.take():
+    async with taken(queue):
         queue.add_rate_limited("a")
         queue.forget("a")
         queue.add("a")
@@ -610,7 +610,7 @@ async def test_the_wait_of_a_run_counts_from_when_the_key_was_due():
     queue = make()
     queue.add_after("a", 5)
     await asyncio.sleep(7)
-    async with queue.take() as key:
+    async with taken(queue) as key:
         assert queue.waited(key) == 2
         queue.add(key)
         await asyncio.sleep(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from tests.workqueue.fakes import taken
 from workqueue import Backoff, FailingKey, RunningKey, WorkQueue
 
 STEADY = Backoff(base=10.0, cap=10.0, jitter=0.0)
@@ -16,8 +17,8 @@ def queue() -> WorkQueue[str]:
 
 async def fail(keys: WorkQueue[str], key: str) -> None:
     keys.add(key)
-    async with keys.take() as taken:
-        assert taken == key
+    async with taken(keys) as key_taken:
+        assert key_taken == key
         keys.add_rate_limited(key)
 
 
@@ -39,10 +40,10 @@ async def test_failing_keys_are_shown_with_their_first_failure_and_next_run():
 async def test_running_keys_are_shown_with_the_oldest_run_first():
     keys = queue()
     keys.add("z")
-    async with keys.take():
+    async with taken(keys):
         await asyncio.sleep(2)
         keys.add("b")
-        async with keys.take():
+        async with taken(keys):
             assert keys.snapshot(10).running == (RunningKey("z", 2.0), RunningKey("b", 0.0))
             assert keys.snapshot(1).running == (RunningKey("z", 2.0),)
 
@@ -51,7 +52,7 @@ async def test_a_key_that_fails_again_fails_since_the_first_time_until_it_is_for
     keys = queue()
     await fail(keys, "a")
     await asyncio.sleep(20)
-    async with keys.take() as key:
+    async with taken(keys) as key:
         assert keys.snapshot(10).failing == (FailingKey("a", 1, 20.0, None),)
         assert keys.snapshot(10).running == (RunningKey("a", 0.0),)
         keys.add_rate_limited(key)

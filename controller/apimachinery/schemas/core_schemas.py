@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.schemas.schema import (
@@ -41,12 +42,16 @@ def pod_template(whose: str) -> Schema:
         "they are: `kubectl explain pod.metadata` and `kubectl explain pod.spec` list them, and "
         "the condition FieldsKnown names those that do not exist."
     )
-    spec = _open("spec", {each: _containers(each) for each in _CONTAINERS})
-    return {**schema, "properties": {"spec": spec}}
+    return {**schema, "properties": {"spec": _pod_spec()}}
 
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+@cache
+def _pod_spec() -> Schema:
+    return _open("spec", {each: _containers(each) for each in _CONTAINERS})
 
 
 def _containers(field: str) -> Schema:

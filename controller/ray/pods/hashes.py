@@ -71,16 +71,12 @@ _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
 
 def canonical(value: Any, around: str = "") -> Any:
     """Return data without meaningless values; `around` is the name of the enclosing field."""
-    if isinstance(value, dict):
-        return _mapping(cast("dict[str, Any]", value), around)
     if isinstance(value, list):
         return [canonical(item, around) for item in cast("list[Any]", value)]
-    return value
-
-
-def _mapping(mapping: dict[str, Any], around: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return value
     result: dict[str, Any] = {}
-    for name, item in mapping.items():
+    for name, item in cast("dict[str, Any]", value).items():
         is_amount = around in _AMOUNTS or name in _AMOUNT
         normal = _amount(item) if is_amount else canonical(item, name)
         if not _is_meaningless(around, name, normal):

@@ -216,7 +216,7 @@ class StatusDecisions:
         history, present = self._history(obj.metadata.uid), stored_status(obj)
         wanted = keep_messages(present, wanted, status.records) if failing else wanted
         patch = difference(present, wanted)
-        if not patch or without_times(patch) == history.pruned:
+        if not patch or (history.pruned and without_times(patch) == history.pruned):
             history.changed_at = math.inf
             return StatusDecision()
         history.changed_at = min(history.changed_at, self._now())

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Generator
 from typing import Any
 
 from controller.runtime.debug.sections import tasks
+from tests.workqueue.fakes import taken
 from workqueue import WorkQueue
 
 
@@ -46,7 +47,7 @@ async def test_what_waits_in_a_context_manager_stands_where_it_is_entered():
     queue: WorkQueue[str] = WorkQueue(clock=asyncio.get_running_loop(), rng=random.Random(1))
 
     async def work() -> None:
-        async with queue.take():
+        async with taken(queue):
             pass
 
     seen = await shown(asyncio.create_task(work(), name="worker"))
