@@ -7,8 +7,8 @@ import gc
 import logging
 import os
 from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -18,9 +18,6 @@ from tests import messages
 from tests.lab.session import own_kubeconfig
 from tests.neighbours.report import print_table
 from tests.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 LEFT_OUT = pytest.StashKey[int]()
 LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.problem import Problem
 from controller.runtime.plan import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FAULTS: Final = {
     "a colon with nothing after it": re.compile(r":\s*($|[;,)])|: +[:\n]"),

@@ -13,26 +13,22 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.client import Client
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.chart.helm import CHART, ROOT
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS
-from tests.chart.running_prometheus import leave_a_lease, prometheus
+from tests.chart.running_prometheus import Prometheus, leave_a_lease, prometheus
 from tests.e2e.processes import manta, until, write_kubeconfig
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.client import Client
-    from tests.chart.running_prometheus import Prometheus
 
 PICTURE: Final = ROOT / "docs" / "dashboard.svg"
 PANELS: Final[list[dict[str, Any]]] = json.loads((CHART / "dashboard.json").read_text())["panels"]

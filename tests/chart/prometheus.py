@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.chart.helm import CHART
 from tests.docs.metrics_page import metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")

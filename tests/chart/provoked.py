@@ -11,27 +11,21 @@ import json
 import random
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import yaml
+from prometheus_client import CollectorRegistry
 
 from controller.kube.client import Client
 from controller.kube.prometheus import RestClientMetrics
+from controller.runtime.kind import Kind
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from tests.chart.prometheus import JOB, NAMESPACE, PROMTOOL, alert_groups, alerts
-from tests.fakes.worlds import RunningOperator
-from tests.faults.faulty_transport import FaultyTransport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.runtime.kind import Kind
-    from tests.fakes.worlds import World
-    from tests.faults.faulty_transport import Rule
+from tests.fakes.worlds import RunningOperator, World
+from tests.faults.faulty_transport import FaultyTransport, Rule
 
 _MINUTE = 60.0
 _ABSENT = "_"

@@ -6,22 +6,19 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from controller.command.run.election import LEASE_NAME
+from controller.kube.client import Client
 from controller.runtime.leaderelection.lock import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
-    from pathlib import Path
-
-    from controller.kube.client import Client
 
 Answer = dict[str, Any]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,16 +20,10 @@ from controller.ray.dashboard import DashboardActors, DashboardCollector
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start
 from tests.integration.fleets import fleet_manifest
-from tests.integration.harness import embedded_world, example_cluster
+from tests.integration.harness import World, embedded_world, example_cluster
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.slow, needs_promtool]
 

@@ -11,9 +11,11 @@ import shlex
 import signal
 import subprocess
 import urllib.request
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,7 +30,7 @@ from tests.chart.prometheus import (
     needs_prometheus,
     needs_promtool,
 )
-from tests.chart.running_prometheus import prometheus
+from tests.chart.running_prometheus import Prometheus, prometheus
 from tests.e2e.processes import Process, manta, manta_dev, needs_kubectl
 from tests.e2e.processes import until as reached
 from tests.integration.fleets import fleet_manifest
@@ -37,12 +39,6 @@ from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from tests.chart.running_prometheus import Prometheus
 
 WORKS, STANDS_BY, LIMITED = "works", "stands-by", "limited"
 """Namespaces of operators."""

@@ -10,22 +10,16 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
-from tests.chart.dockerfile import ROOT, build, images_can_be_built
-from tests.integration.deployed import site
+from tests.chart.dockerfile import ROOT, Stage, build, images_can_be_built
+from tests.integration.deployed import Site, site
 from tests.integration.harness import example_cluster
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.chart.dockerfile import Stage
-    from tests.integration.deployed import Site
 
 pytestmark = [
     pytest.mark.slow,

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 
-from controller.command.manager.flags import read_options
+from controller.command.manager.flags import ManagerOptions, read_options
 from controller.command.manager.start import settings_of
 from controller.ray.api import custom_resource_definitions
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
 from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
 from tests.chart.prometheus import alerts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.command.manager.flags import ManagerOptions
 
 
 def render(*values: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests.chart.prometheus import (
 from tests.chart.running_prometheus import leave_a_lease, prometheus
 from tests.e2e.processes import manta, until, write_kubeconfig
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.real_time
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -20,13 +22,7 @@ from controller.runtime.plan import Plan
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Lag, Refused, Rule
-from tests.runtime.widgets import WIDGETS, WidgetKind, widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.runtime.widgets import Seen, WidgetWorld
+from tests.runtime.widgets import WIDGETS, Seen, WidgetKind, WidgetWorld, widget_world
 
 pytestmark = [pytest.mark.slow, needs_promtool]
 

@@ -6,15 +6,13 @@ After a change, run `.venv/bin/python -m tests.chart.values_table`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from tests.chart.helm import CHART
 from tests.docs.upgrade_pictures import with_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE: Final = CHART / "README.md"
 VALUES: Final = CHART / "values.yaml"

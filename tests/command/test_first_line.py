@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from structlog.testing import capture_logs
 
@@ -13,9 +13,6 @@ from controller.kube.credentials import StaticCredentials
 from controller.kube.load import load_credentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_first_line_says_what_runs_where():

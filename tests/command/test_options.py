@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trustme
@@ -21,9 +21,6 @@ from controller.command.takeover.deployments import ChangeFailed, split_image
 from controller.kube.credentials import InClusterCredentials, StaticCredentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_kuberays_names_of_options_are_understood():

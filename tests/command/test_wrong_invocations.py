@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,10 +25,6 @@ from controller.kube.errors import (
     Unauthorized,
 )
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CLUSTER = "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\nspec: {}\n"
 FILES = {

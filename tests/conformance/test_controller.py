@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -23,13 +24,16 @@ from controller.runtime.settings import Settings
 from informers import Tombstone
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule
 from tests.runtime.kit import Book, ScriptedClient, child, target
-from tests.runtime.widgets import GADGETS, WIDGETS, WidgetKind, widget_world
+from tests.runtime.widgets import (
+    GADGETS,
+    WIDGETS,
+    RunningOperator,
+    Seen,
+    WidgetKind,
+    WidgetWorld,
+    widget_world,
+)
 from workqueue import LOW_PRIORITY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
 
 CONTROLLER = "widget-controller"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,14 +12,11 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, clip, shorten
+from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, Recorder, clip, shorten
 from controller.runtime.events.series import BURST, REFILL, REFRESH, SILENCE, TRIES
 from controller.runtime.plan import Event
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
-
-if TYPE_CHECKING:
-    from controller.runtime.events.recorder import Recorder
 
 
 async def test_equal_events_are_one_object_with_a_count_and_different_notes_all_show():

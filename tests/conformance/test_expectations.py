@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
-from controller.kube.resources import CONFIG_MAPS
+from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
 from tests.faults.faulty_transport import (
     ErrorResponse,
@@ -41,13 +41,16 @@ from tests.runtime.kit import (
     patch,
     status_error,
 )
-from tests.runtime.widgets import GADGETS, LABEL, WIDGETS, StaleCache, WidgetKind, widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.resources import Resource
-    from tests.runtime.widgets import Seen, WidgetWorld
+from tests.runtime.widgets import (
+    GADGETS,
+    LABEL,
+    WIDGETS,
+    Seen,
+    StaleCache,
+    WidgetKind,
+    WidgetWorld,
+    widget_world,
+)
 
 LIVE_READ = 30.0
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
+import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,14 +22,7 @@ from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from tests.fakes.monitoring import serving
 from tests.runtime.kit import NOW
-from tests.runtime.widgets import WidgetKind, widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import aiohttp
-
-    from tests.runtime.widgets import WidgetWorld
+from tests.runtime.widgets import WidgetKind, WidgetWorld, widget_world
 
 pytestmark = pytest.mark.real_time  # sockets
 

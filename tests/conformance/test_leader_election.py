@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -30,9 +31,6 @@ from tests.faults.faulty_transport import (
     Refused,
     Rule,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 NAMESPACE, NAME = "default", "ray-operator-leader"
 TIMING = ElectionTiming()

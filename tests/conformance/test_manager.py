@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
 from tests.faults.faulty_transport import DelayedResponse, Rule
-from tests.runtime.widgets import WidgetKind, widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.runtime.widgets import WidgetWorld
+from tests.runtime.widgets import WidgetKind, WidgetWorld, widget_world
 
 
 class Part:

@@ -306,7 +306,7 @@ class TestFallingBack:
         assert len(source.queries("list")) == 1
 
     @pytest.mark.parametrize("refusal", [Expired(), [added("x", 1), status(410, "Gone")]])
-    async def test_INF_14_a_server_that_has_no_revision_to_stream_from_is_listed(self, refusal):
+    async def test_a_server_that_has_no_revision_to_stream_from_is_listed(self, refusal):
         source = ScriptedSource(
             watches=[refusal, refusal, [Hang]], lists=[page([thing("a", 1)], 2)]
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.streams.spdy import (
     DATA,
@@ -16,9 +16,6 @@ from controller.devcluster.apiserver.streams.spdy import (
     Frame,
     FrameDecoder,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
 
 
 class Client:

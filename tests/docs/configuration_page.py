@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -17,9 +18,6 @@ from controller.command.manager.flags import _FLAGS, Configuration
 from controller.ray.api.feature_gates import GATES
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 PAGE: Final = ROOT / "docs" / "configuration.md"
 

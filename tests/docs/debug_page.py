@@ -6,16 +6,14 @@ After a change, run `.venv/bin/python -m tests.docs.debug_page`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
 
 from controller.runtime import debug
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from msgspec import Struct
 
 PAGE: Final = ROOT / "docs" / "operations.md"
 BLOCK: Final = "debug"

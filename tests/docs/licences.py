@@ -6,14 +6,12 @@ After a change of the lock files, run `.venv/bin/python -m tests.docs.licences`.
 from __future__ import annotations
 
 import re
+from email.message import Message
 from importlib.metadata import PackageNotFoundError, metadata
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks
-
-if TYPE_CHECKING:
-    from email.message import Message
 
 PAGE: Final = ROOT / "docs" / "security.md"
 IMAGE: Final = "requirements.lock"

@@ -6,9 +6,12 @@ After a change, run `.venv/bin/python -m tests.docs.metrics_page`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
 
 from controller.command.run.election import elected
 from controller.command.run.operator import operator_for
@@ -16,11 +19,6 @@ from controller.kube.credentials import StaticCredentials
 from controller.runtime.settings import Settings
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client import CollectorRegistry
 
 PAGE: Final = ROOT / "docs" / "metrics.md"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.docs.tree import FOLDERS, LANGUAGES, PAGES, ROOT, blocks_of, commands_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from controller.devcluster.apiserver.builtin_types import table
 from controller.kaito.api.definitions import kaito_definitions
 from controller.ray.api.definitions.crds import custom_resource_definitions
 from controller.runtime.reconcile.definitions import FIELDS_KNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KINDS = {"pod": "Pod", "service": "Service"}
 

@@ -6,12 +6,10 @@ import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.docs.tree import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPT = ROOT / "scripts" / "kuberay-suites"
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.docs.tree import PAGES, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDERS = "controller|informers|workqueue|tests|docs|examples|charts|scripts|benchmarks"
 NAMED = re.compile(rf"`((?:{FOLDERS})/[\w/.-]*)(?:::([\w.]+))?`")

@@ -10,16 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.side_by_side import LABELS
 from tests.docs.tree import ROOT, commands_of
 from tests.lab.session import needs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATH = ROOT / "docs" / "performance.md"
 PAGE = PATH.read_text()

@@ -7,15 +7,12 @@ it; a method, if the product asks any object for something of that name.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.docs.tree import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 PRODUCT = ("workqueue", "informers", "controller")
 _BY_SERVER = "by the base class, for each request"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from controller.ray.api.raycluster import RAYCLUSTERS
 from tests.docs.tree import ROOT
 from tests.integration.harness import embedded_world
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 PAGE = (ROOT / "docs" / "debugging.md").read_text()
 

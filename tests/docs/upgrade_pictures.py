@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.fleets import NEW, Fleets
@@ -19,11 +21,6 @@ from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from controller.devcluster.apiserver.store import StoredEvent
 
 PAGE = Path(__file__).parents[2] / "docs" / "upgrades.md"
 END = "<!-- end -->"

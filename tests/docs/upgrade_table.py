@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
@@ -18,15 +19,10 @@ from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.feature_gates import GATES
 from tests.docs.upgrade_pictures import PAGE, PICTURES, WORKERS, block, with_blocks
 from tests.integration.fleets import NEW, OLD, Fleets
-from tests.integration.harness import embedded_world
+from tests.integration.harness import World, embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest, set_variable
 from tests.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from tests.integration.harness import World
 
 Json = dict[str, Any]
 SETTLED: Final = 300.0

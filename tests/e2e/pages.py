@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests.docs.tree import PAGES, commands_of
-from tests.e2e.processes import KUBECTL, MANTA, ROOT, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.processes import Kubectl
+from tests.e2e.processes import KUBECTL, MANTA, ROOT, Kubectl, until
 
 ON_CLUSTER = ("kubectl", "manta rollout ", "manta crds ")
 OWN_POD = " POD "

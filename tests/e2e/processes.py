@@ -6,22 +6,19 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
+from controller.command.development.embedded_cluster import EmbeddedCluster
 from controller.command.development.kubeconfig_file import DevContext
 from controller.command.development.runs import is_running
 from tests.lab.programs import kubectl
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.command.development.embedded_cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"

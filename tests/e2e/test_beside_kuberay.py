@@ -12,24 +12,21 @@ import os
 import re
 import sys
 from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import NAMESPACES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.integration.harness import example_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from controller.kube.client import Client
 
 BINARY = os.environ.get("KUBERAY_OPERATOR", "")
 

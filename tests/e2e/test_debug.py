@@ -6,8 +6,9 @@ import http.client
 import shlex
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,9 +27,6 @@ from tests.e2e.processes import (
     until,
 )
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 

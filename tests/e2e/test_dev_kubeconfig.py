@@ -6,19 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.processes import manta, manta_once, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.processes import Process
+from tests.e2e.processes import Process, manta, manta_once, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,9 +16,6 @@ from tests.docs.test_contributing import COMMANDS as FOR_CONTRIBUTORS
 from tests.docs.tree import PAGES
 from tests.e2e.pages import ON_CLUSTER, OWN_POD, WITH_RAY, commands, run_page
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(180)
 

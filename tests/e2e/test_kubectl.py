@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import ROOT, SHARED, manta_dev, manta_once, needs_kubectl, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.processes import Kubectl, Process
+from tests.e2e.processes import (
+    ROOT,
+    SHARED,
+    Kubectl,
+    Process,
+    manta_dev,
+    manta_once,
+    needs_kubectl,
+    until,
+)
 
 pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
 

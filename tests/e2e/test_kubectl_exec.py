@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import manta_dev, needs_kubectl, until
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(180)]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import ROOT, Kubectl, manta_dev, needs_kubectl, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
@@ -15,12 +17,6 @@ from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from prometheus_client.samples import Sample
-
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 

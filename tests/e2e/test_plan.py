@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.e2e.processes import ROOT, manta_dev, manta_once, needs_kubectl, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHART = ROOT / "charts" / "manta-operator"
 CHART_TEMPLATE = CHART / "templates" / "service.yaml"

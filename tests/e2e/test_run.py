@@ -7,7 +7,8 @@ import signal
 import socket
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -28,10 +29,6 @@ from tests.e2e.processes import (
     write_kubeconfig,
 )
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -7,7 +7,8 @@ import base64
 import json
 import signal
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,6 @@ from controller.kube.resources import SECRETS
 from controller.ray.api import RAYJOBS, custom_resource_definitions
 from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.e2e.processes import (
     ROOT,
+    Kubectl,
     manta,
     manta_dev,
     manta_once,
@@ -17,12 +20,6 @@ from tests.e2e.processes import (
     until,
 )
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    import subprocess
-    from pathlib import Path
-
-    from tests.e2e.processes import Kubectl
 
 pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
 

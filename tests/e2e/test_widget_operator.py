@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.slow

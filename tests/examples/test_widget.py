@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
 from controller.kube.client import Client
+from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, CRDS
+from controller.runtime.plan import Plan
 from controller.runtime.settings import Settings
 from examples.kinds.widget.api import WIDGETS, Widget
 from examples.kinds.widget.kind import SCOPE, WidgetKind
 from examples.kinds.widget.operator import widget_operator
 from tests.fakes.reads import FakeReads
 from tests.fakes.worlds import EPOCH, embedded_server, virtual_wall
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.objects import ConfigMap
-    from controller.runtime.plan import Plan
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
 

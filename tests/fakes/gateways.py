@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.gateway.listening import Listening
-from controller.devcluster.gateway.objects import GATEWAY_CLASSES
+from controller.devcluster.gateway.objects import GATEWAY_CLASSES, Gateway, HTTPRoute
 from controller.devcluster.nodes.components import ComponentContext, NodeCaches
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-
-    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
-    from tests.fakes.worlds import World
+from tests.fakes.worlds import World
 
 CLASS = "example"
 

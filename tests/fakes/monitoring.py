@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import aiohttp
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from controller.runtime.debug.server import DebugServer
-    from controller.runtime.health import MonitoringServer
+from controller.runtime.debug.server import DebugServer
+from controller.runtime.health import MonitoringServer
 
 LONGEST = 10.0
 """Seconds that a server may take to start or to stop."""

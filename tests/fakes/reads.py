@@ -8,20 +8,23 @@ here as it would in an operator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from controller.runtime.caches.watches import merge_watches
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
+from controller.runtime.caches.watches import ResourceWatch, merge_watches
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.kind import InstalledSchema, ObjectUnreadable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.caches.watches import ResourceWatch
-    from controller.runtime.kind import CreateError, FailedCreate, Kind, LogText, Unreadable
-    from controller.runtime.plan import LiveList, LogTail
+from controller.runtime.kind import (
+    CreateError,
+    FailedCreate,
+    InstalledSchema,
+    Kind,
+    LogText,
+    ObjectUnreadable,
+    Unreadable,
+)
+from controller.runtime.plan import LiveList, LogTail
 
 
 @dataclass

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Write
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace, Write
 
 
 def needed(write: Write) -> frozenset[str]:

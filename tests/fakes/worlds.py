@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.schemas import object_schema
-from controller.apimachinery.schemas.object_schema import parse_schemas
+from controller.apimachinery.schemas.object_schema import (
+    GroupVersionKind,
+    ObjectSchema,
+    parse_schemas,
+)
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
+from controller.kube.resources import Resource
+from controller.kube.transport import Transport
+from controller.runtime.kind import Kind
+from controller.runtime.leaderelection.election import Election
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import FaultyTransport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-
-    from controller.apimachinery.schemas.object_schema import GroupVersionKind, ObjectSchema
-    from controller.kube.resources import Resource
-    from controller.kube.transport import Transport
-    from controller.runtime.kind import Kind
-    from controller.runtime.leaderelection.election import Election
-    from tests.faults.faulty_transport import Rule
+from tests.faults.faulty_transport import FaultyTransport, Rule
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

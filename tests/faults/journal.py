@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from tests.faults.attributes import attributes_of_event
-
-if TYPE_CHECKING:
-    from tests.faults.attributes import Attributes, EventAttributes
+from tests.faults.attributes import Attributes, EventAttributes, attributes_of_event
 
 
 @dataclass(slots=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver import ApiServer
 
 
 class Backup:

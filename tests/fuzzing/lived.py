@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,21 +17,15 @@ from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS
-from tests.integration.harness import embedded_world, install_crds
+from controller.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, Resource
+from controller.runtime.kind import Kind
+from tests.integration.harness import World, embedded_world, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.workspace_pools import PoolWorkspaces, definitions
 from tests.integration.workspaces import Workspaces, manifest, served
 from tests.kaito.support import inference, tuning
 from tests.kaito.workspace.given_pool import POOLS
 from tests.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
-    from tests.integration.harness import World
 
 Json = dict[str, Any]
 Objects = dict["Resource[Any]", list[Json]]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from controller.apimachinery.custom_object import dig
 from controller.kube.objects import ObjectMeta
+from controller.kube.resources import Resource
 from controller.ray.api.labels import GROUP
 from controller.runtime.kind import Unreadable
 from informers import Codec, Undecodable
 from tests.fakes.reads import FakeReads
+from tests.fuzzing.scenes import Json, Scene
 from tests.ray.plain_data import paths, with_value
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
-    from controller.kube.resources import Resource
-    from tests.fuzzing.scenes import Json, Scene
 
 LEVELS: Final = 2_000
 """Depth of nested data; API servers accept 10,000."""

@@ -6,16 +6,18 @@ import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.dry_run import DryRun, with_created_kinds
 from controller.command.planning.snapshot import Snapshot
+from controller.kube.resources import Resource
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import GATES
-from tests.fuzzing.lived import LIVES, lived
+from controller.runtime.kind import Kind
+from tests.fuzzing.lived import LIVES, Life, lived
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
 from tests.integration.inferencesets import set_manifest
@@ -23,11 +25,6 @@ from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job
 from tests.kaito.support import raw_workspace
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
-    from tests.fuzzing.lived import Life
 
 Json = dict[str, Any]
 

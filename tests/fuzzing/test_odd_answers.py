@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,16 +14,12 @@ from hypothesis import strategies as st
 
 from controller.ray.dashboard import JobInfo
 from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import DashboardError
 from tests.fuzzing.odd import ODD, stored
 from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.plain_data import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.ray.dashboard.transport import DashboardResponse
 
 LONGEST = MAX_MESSAGE + 100
 """Characters of a text: what is kept of a message, and the words that tell of the cut."""

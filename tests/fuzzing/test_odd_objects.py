@@ -7,7 +7,8 @@ oddness.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,17 +17,19 @@ from hypothesis import strategies as st
 
 from controller.apimachinery.custom_object import dig
 from controller.runtime.kind import ObjectUnreadable
-from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
-from tests.fuzzing.odd import caches, odd_changes
-from tests.fuzzing.scenes import NOW, SCENES, scene
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Failure,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Replace,
+    Write,
+)
+from tests.fuzzing.odd import Change, caches, odd_changes
+from tests.fuzzing.scenes import NOW, SCENES, Scene, scene
 from tests.ray.plain_data import paths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.runtime.plan import Plan, Write
-    from tests.fuzzing.odd import Change
-    from tests.fuzzing.scenes import Scene
 
 kinds = pytest.mark.parametrize("name", SCENES)
 few = settings(max_examples=30, derandomize=True, database=None)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from informers import Codec, Expired, SharedInformer, Tombstone, Unsupported, key_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from informers import SourceError
+from informers import Codec, Expired, SharedInformer, SourceError, Tombstone, Unsupported, key_of
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):

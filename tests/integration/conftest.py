@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.harness import REAL_KUBECONFIG, embedded_world, real_world
+from tests.integration.harness import REAL_KUBECONFIG, World, embedded_world, real_world
 from tests.integration.rays import Rays
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 
 @pytest.fixture

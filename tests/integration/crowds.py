@@ -6,20 +6,17 @@ import asyncio
 import random
 from collections import Counter
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.ray.api import RAYJOBS
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings
+from tests.integration.harness import World
 from tests.integration.rays import forever, job_manifest
 from tests.ray.dashboard.simulated import Fault, SimulatedRay
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import Head
-    from tests.integration.harness import World
 
 DEAD, LIVE, LATER = "dead", "live", "later"
 PATIENT = JobSettings(status_check_timeout=timedelta(hours=5))

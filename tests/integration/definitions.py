@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from controller.kube.resources import CRDS
 from controller.ray.api import custom_resource_definitions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 RAYCLUSTERS_CRD = "rayclusters.ray.io"
 RAYJOBS_CRD = "rayjobs.ray.io"

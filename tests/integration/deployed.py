@@ -12,25 +12,22 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
 from controller.command.development.embedded_cluster import embedded_cluster
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.client import Client
 from controller.kube.load import load_credentials
 from controller.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from tests.chart.helm import ROOT, only
 from tests.integration.harness import REAL_KUBECONFIG, real_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-
-    from controller.devcluster.apiserver.authorization import Attributes
-    from controller.kube.client import Client
 
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ACCOUNTS = "system:serviceaccount:"

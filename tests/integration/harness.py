@@ -11,15 +11,18 @@ import copy
 import json
 import random
 import uuid
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from prometheus_client import CollectorRegistry
 
+from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.objects import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
@@ -28,26 +31,17 @@ from controller.kube.load import load_credentials
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource
+from controller.kube.transport import Transport
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
+from controller.runtime.kind import Kind
+from controller.runtime.leaderelection.election import Election
 from controller.runtime.settings import Settings
 from informers import Codec, HistoryChanged, SharedInformer, Tombstone
 from tests.fakes import worlds
 from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
-from tests.faults.faulty_transport import FaultyTransport
+from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.lab.session import own_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.kube.transport import Transport
-    from controller.runtime.kind import Kind
-    from controller.runtime.leaderelection.election import Election
-    from tests.faults.faulty_transport import Rule
 
 REAL_KUBECONFIG = own_kubeconfig()
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,17 +7,13 @@ import contextlib
 import copy
 import itertools
 import random
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.fakes.gateways import CLASS
+from tests.fakes.gateways import CLASS, SimulatedListeners
 from tests.integration.harness import cluster_of
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.fakes.gateways import SimulatedListeners
 
 ROUTE = "svc-httproute"
 SURGE = STEP = 20

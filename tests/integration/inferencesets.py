@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver import StoredEvent
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.workspace import WORKSPACES, Workspace
@@ -13,15 +15,9 @@ from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from tests.integration.harness import install_crds
+from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.workspaces import INSTANCE
 from tests.kaito.support import inference
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from controller.devcluster.apiserver import StoredEvent
-    from tests.integration.harness import RunningOperator, World
 
 SCALES = Resource("kaito.sh", "v1beta1", INFERENCE_SETS.plural, "Scale", KubeObject)
 SUCCEEDED = {

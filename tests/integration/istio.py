@@ -11,21 +11,18 @@ import json
 import shutil
 import socket
 import subprocess
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+from controller.kube.objects import Pod
+from tests.lab.control_plane import ControlPlane
 from tests.lab.programs import kubectl, manifests_of
 from tests.lab.running import running, wait_until_ready
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-
-    from controller.kube.objects import Pod
-    from tests.lab.control_plane import ControlPlane
 
 SYSTEM = "istio-system"
 CLASS = "istio"

@@ -11,16 +11,12 @@ import copy
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
-from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import example_cluster
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod, Service
-    from controller.ray.api import RayCluster
-    from tests.integration.harness import World
+from controller.ray.api import RAYCLUSTERS, RayCluster
+from tests.integration.harness import World, example_cluster
 
 Json = dict[str, Any]
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import subprocess
 from base64 import b64encode
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trustme
 import yaml
 
 from controller.kube.transport import MERGE_PATCH
 from controller.ray.api import custom_resource_definitions
-from tests.integration.harness import REAL_KUBECONFIG
+from tests.integration.harness import REAL_KUBECONFIG, World
 from tests.lab.control_plane import plane_in
 from tests.lab.programs import kubectl, manifests_of
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from tests.integration.harness import World
 
 SYSTEM = "kueue-system"
 SERVICE = "kueue-webhook-service"

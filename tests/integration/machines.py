@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes.pods import KubeletPod
 from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
+from controller.kube.objects import Pod
 from controller.kube.resources import NODES
-from tests.integration.harness import REAL_KUBECONFIG, example_cluster, real_world
+from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster, real_world
 from tests.lab.control_plane import NODE_CONTROLLERS, plane_in
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
 
 HEARTBEAT = 1.0
 PATIENT = 2

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from typing import Any
 
 
 def measured_once(measure: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

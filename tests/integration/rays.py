@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
@@ -19,15 +20,8 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.submitter import SUBMITTER
-from tests.integration.harness import cluster_of, example_cluster, is_ready
-from tests.ray.dashboard.simulated import Course, SimulatedRay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.objects import Pod
-    from tests.integration.harness import RunningOperator, World
-    from tests.ray.dashboard.simulated import Incarnation
+from tests.integration.harness import RunningOperator, World, cluster_of, example_cluster, is_ready
+from tests.ray.dashboard.simulated import Course, Incarnation, SimulatedRay
 
 
 class RawPod(KubeObject, frozen=True):

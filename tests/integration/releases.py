@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.chart.helm import helm
-from tests.integration.deployed import MANAGER, container_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-    from pathlib import Path
-
-    from tests.integration.deployed import Container, Site
-
+from tests.integration.deployed import MANAGER, Container, Site, container_of
 
 NO_PORTS = "extraArgs={--metrics-addr=0,--health-probe-bind-address=0}"
 """Setting with which releases of several tests can run at once."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.simulation.service_referee import ROLES, ServiceHistory, ServiceReferee
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.store import StoredEvent
 
 
 class SteadyReferee(ServiceReferee):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +12,9 @@ from controller.kube.resources import CRDS
 from controller.ray.api import RAYJOBS, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
-from tests.integration.harness import OPERATOR
+from tests.integration.harness import OPERATOR, RunningOperator, World
 from tests.integration.rays import Rays, forever, job_manifest
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from tests.integration.harness import RunningOperator, World
 
 TEN_MINUTES = 600.0
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.integration.harness import OPERATOR
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import OPERATOR, World
 
 CLUSTERS = 100
 TEN_MINUTES = 600.0

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import World
+from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, message, service_manifest
 from tests.integration.test_two_writers import track_managers
 from tests.ray.job.rayjobs import job_manifest
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
-    from tests.integration.harness import World
-    from tests.integration.rays import Rays
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
 

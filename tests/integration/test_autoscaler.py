@@ -6,20 +6,14 @@ The autoscaler is a model, see `tests/simulation/autoscaler.py`; both of its gen
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Lag, Rule
-from tests.integration.harness import example_cluster
+from tests.faults.faulty_transport import JournalEntry, Lag, Rule
+from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.simulation.autoscaler import Autoscaler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 GROUP = "workers"
 LAG = 10.0

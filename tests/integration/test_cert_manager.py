@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -13,13 +13,10 @@ from cryptography import x509
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from tests.integration.harness import REAL_KUBECONFIG, install_crds, real_world
+from tests.integration.harness import REAL_KUBECONFIG, World, install_crds, real_world
 from tests.lab.control_plane import plane_in
 from tests.lab.programs import manifests_of
 from tests.lab.session import needs
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = [
     pytest.mark.real_only,

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,7 @@ from controller.command.takeover.run import Tools, hand_back_with, take_over_wit
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import (
     CLAIMS,
@@ -20,18 +22,12 @@ from controller.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    Resource,
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.permissions import ADDITIONS, PERMISSIONS
 from tests.faults.faulty_transport import LostRequest, LostResponse, on_write
-from tests.integration.harness import OPERATOR, example_cluster, role
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
+from tests.integration.harness import OPERATOR, World, example_cluster, role
 
 Json = dict[str, Any]
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from controller.ray.api.labels import INITIALIZING_TIMEOUT
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.fleets import NEW, Fleets
+from tests.integration.harness import World
 from tests.integration.rays import Rays, forever
 from tests.integration.rayservices import Services, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from controller.ray.api import custom_resource_definitions
+from tests.integration.harness import World
 from tests.ray.api.definitions.test_definitions import walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.vital]
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import example_cluster
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World, example_cluster
 
 pytestmark = pytest.mark.embedded_only
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import NAMESPACES, PODS
-from tests.integration.harness import embedded_world
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
+from tests.integration.harness import World, embedded_world
 
 pytestmark = pytest.mark.embedded_only
 

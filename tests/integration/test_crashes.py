@@ -7,21 +7,16 @@ forked process goes on with a fault in that very place. Nothing else differs: sa
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.faults.faulty_transport import Gone, Lag, LostRequest, LostResponse, Rule
+from tests.faults.faulty_transport import Gone, JournalEntry, Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
+from tests.integration.harness import RunningOperator, World, embedded_world
 
 pytestmark = [
     pytest.mark.embedded_only,

@@ -6,24 +6,19 @@ It is played once undisturbed; at each write a forked process goes on with a fau
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import JOBS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world, role
+from tests.integration.harness import RunningOperator, World, embedded_world, role
 from tests.integration.test_crashes import all_but, at_each_kill, kill_when
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
 

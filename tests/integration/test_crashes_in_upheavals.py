@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.forks import Forks
-from tests.integration.harness import embedded_world, example_cluster
+from tests.integration.harness import World, embedded_world, example_cluster
 from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards, kill_when, lag
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = [
     pytest.mark.embedded_only,

@@ -6,8 +6,9 @@ Nobody runs the RayJobs here; where a test needs one to end, its user says so in
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -16,25 +17,30 @@ from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
 from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition
-from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
+from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
-from tests.faults.faulty_transport import ErrorResponse, Lag, LostRequest, LostResponse, Rule
+from tests.faults.faulty_transport import (
+    ErrorResponse,
+    JournalEntry,
+    Lag,
+    LostRequest,
+    LostResponse,
+    Rule,
+)
 from tests.integration.definitions import put_in_place
-from tests.integration.harness import embedded_world, example_cluster, install_crds
+from tests.integration.harness import (
+    RunningOperator,
+    World,
+    embedded_world,
+    example_cluster,
+    install_crds,
+)
 from tests.integration.rays import Rays
 from tests.samples import SAMPLES, THEIR_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.api.raycronjob import RayCronJob
-    from controller.ray.api.rayjob import RayJob
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 SAMPLE = SAMPLES / "ray-cronjob.sample.yaml"
 MINUTE = 60.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,19 +12,14 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import SECRETS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.dashboard.client import DashboardClient
-from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.runtime.debug import PageContent, leader_section
 from controller.runtime.leaderelection.election import ElectionSnapshot
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import Head
-    from controller.ray.dashboard.transport import DashboardRequest
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

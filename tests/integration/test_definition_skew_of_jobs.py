@@ -5,7 +5,7 @@ What the operator does not write meanwhile is whole again with the definition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,12 +19,10 @@ from tests.integration.definitions import (
     drop_fields,
     restore_definition,
 )
+from tests.integration.harness import World
 from tests.integration.rays import Rays, forever
 from tests.integration.test_cron_jobs import create, prepare
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

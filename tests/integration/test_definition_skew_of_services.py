@@ -5,8 +5,6 @@ What the operator does not write meanwhile is whole again with the definition.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.api import RAYSERVICES
@@ -16,11 +14,9 @@ from tests.integration.definitions import (
     drop_fields,
     restore_definition,
 )
+from tests.integration.harness import World
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 from tests.integration.test_rayservices import greeting
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
 

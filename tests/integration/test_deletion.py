@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.errors import NotFound
+from controller.kube.objects import Pod
 from controller.kube.resources import EVENTS, JOBS, NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.integration.harness import example_cluster, role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
+from tests.integration.harness import World, example_cluster, role
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 THEIRS = "example.com/theirs"

@@ -5,8 +5,6 @@ The watch that is open still brings it, and the schema that was read last is com
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
@@ -17,12 +15,9 @@ from tests.integration.definitions import (
     restore_definition,
 )
 from tests.integration.fleets import Fleets
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

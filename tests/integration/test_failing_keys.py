@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -10,15 +11,16 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
+from tests.faults.journal import JournalEntry
 from tests.integration.fleets import fleet_manifest
-from tests.integration.harness import example_cluster, install_crds
+from tests.integration.harness import RunningOperator, World, example_cluster, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
@@ -26,13 +28,6 @@ from tests.integration.test_all_kinds import cron_job, start
 from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.integration.workspaces import manifest as workspace_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.kube.resources import Resource
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 TEN_MINUTES = 600.0
 MOST = 60

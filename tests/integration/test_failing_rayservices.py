@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.faults.faulty_transport import Rule
+from tests.integration.harness import World
 from tests.integration.rayservices import (
     Services,
     serve_config,
@@ -15,11 +17,6 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.test_failing_keys import MOST, SORTS, TEN_MINUTES, requests
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.integration.harness import World
 
 CLUSTERS, SERVICES = "rayclusters.ray.io", "services"
 CREATE, PATCH, DELETE = frozenset({"create"}), frozenset({"patch", "update"}), frozenset({"delete"})

@@ -5,8 +5,9 @@ Most creates are in `test_failing_keys`, what only RayServices write in `test_fa
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import CONTROLLER_REVISIONS, SERVICES, STATEFUL_SETS
+from controller.kube.resources import CONTROLLER_REVISIONS, SERVICES, STATEFUL_SETS, Resource
 from controller.ray.api import RAYCLUSTERS, FeatureGates, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -22,7 +23,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.integration.fleets import NEW, Fleets
-from tests.integration.harness import install_crds
+from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.inferencesets import InferenceSets
 from tests.integration.rays import Rays, forever
 from tests.integration.rayservices import Services, service_manifest
@@ -39,12 +40,6 @@ from tests.integration.test_failing_rayservices import CLUSTERS, CREATE, DELETE,
 from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from controller.kube.resources import Resource
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
-from tests.integration.harness import cluster_of, embedded_world, example_cluster
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World, cluster_of, embedded_world, example_cluster
 
 LATENCY = 0.02
 SMALL = [f"small-{number}" for number in range(10)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kaito.api.definitions import kaito_definitions
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Rule
-from tests.integration.harness import embedded_world, install_crds
+from tests.integration.harness import World, embedded_world, install_crds
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
@@ -17,12 +18,7 @@ from tests.integration.test_all_kinds import start
 from tests.integration.test_failing_keys import CREATE, GATES
 from tests.integration.test_fairness import HANGS, TIMED_OUT
 from tests.integration.workspaces import Workspaces, provisioned
-from tests.neighbours.kinds import KINDS
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
-    from tests.neighbours.kinds import Column
+from tests.neighbours.kinds import KINDS, Column
 
 SICK = 200
 COLUMNS = {str(each): each for each in KINDS if each.resource != RAYCLUSTERS}

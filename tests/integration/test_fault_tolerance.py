@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from tests.integration.harness import is_ready, live, role
+from tests.integration.harness import World, is_ready, live, role
 from tests.integration.test_deletion import ready_cluster
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
 
 LONG = 400.0
 """Seconds in which a head that was lost again and again is replaced."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -20,12 +20,9 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.ray.dashboard import DashboardActors
 from tests.integration.harness import cluster_of, is_ready, live, role
-from tests.integration.rays import RAW_PODS, forever
+from tests.integration.rays import RAW_PODS, Rays, forever
 from tests.ray.dashboard.simulated import Course
 from tests.samples import CASES, case
-
-if TYPE_CHECKING:
-    from tests.integration.rays import Rays
 
 pytestmark = pytest.mark.timeout(300)
 

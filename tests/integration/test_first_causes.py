@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -10,10 +10,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Refused, Rule
-from tests.integration.harness import REAL_KUBECONFIG, example_cluster, role
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster, role
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
 CREATE = frozenset({"create"})

@@ -7,24 +7,18 @@ forked process goes on with a fault in that very place.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.faults.faulty_transport import JournalEntry, Lag, LostRequest, LostResponse, Rule
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.test_crashes import all_but, at_each_kill, shards
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -22,11 +22,8 @@ from tests.integration.fleets import (
     fleet_manifest,
     index_of,
 )
-from tests.integration.harness import EXAMPLES, cluster_of
+from tests.integration.harness import EXAMPLES, World, cluster_of
 from tests.ray.test_permissions import chart_verbs
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 embedded_only = pytest.mark.embedded_only
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import PODS
 from controller.kube.responses import Response, parse_status, read_body
 from controller.kube.transport import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.timeout(240)]
 

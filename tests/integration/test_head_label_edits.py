@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import READY, find_condition
+from controller.devcluster.apiserver.store import StoredEvent
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.kube.objects import Pod
 
 pytestmark = pytest.mark.embedded_only
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
@@ -13,11 +11,9 @@ from tests.integration.definitions import (
     drop_fields,
     restore_definition,
 )
+from tests.integration.harness import World
+from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, service_manifest, with_image
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
-    from tests.integration.rays import Rays
 
 pytestmark = pytest.mark.embedded_only
 

@@ -12,7 +12,6 @@ import subprocess
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,12 +19,9 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.chart.helm import CHART, ROOT, needs_helm
-from tests.integration.deployed import namespaces_work, site
+from tests.integration.deployed import Site, namespaces_work, site
 from tests.integration.harness import example_cluster
 from tests.integration.releases import NO_PORTS, Release, for_any_server, operator, until
-
-if TYPE_CHECKING:
-    from tests.integration.deployed import Site
 
 pytestmark = [
     pytest.mark.slow,

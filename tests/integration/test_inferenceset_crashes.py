@@ -7,24 +7,19 @@ undisturbed; at each write a forked process goes on with a fault in that very pl
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.inferencesets import InferenceSets, served
 from tests.integration.test_crashes import all_but, at_each_kill
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

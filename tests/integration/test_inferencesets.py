@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 import yaml
@@ -21,14 +21,10 @@ from controller.kaito.inferenceset import InferenceSetSettings
 from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
+from tests.integration.harness import World
 from tests.integration.inferencesets import InferenceSets, served, set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces, manifest
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 embedded_only = pytest.mark.embedded_only
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import World, embedded_world, live, role
@@ -16,9 +17,6 @@ from tests.integration.test_rayjob_bugs import running
 from tests.neighbours.sicknesses.admission import inject_sidecar
 from tests.ray.job.rayjobs import is_head_lost
 from tests.samples import case
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
 

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.chart.helm import CHART, needs_helm
 from tests.e2e.processes import Kubectl, needs_kubectl
-from tests.integration.deployed import namespaces_work, site
+from tests.integration.deployed import Site, namespaces_work, site
 from tests.integration.releases import NO_PORTS, Release, for_any_server, operator, until
 from tests.integration.test_samples import REFUSED
 from tests.samples import SAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from controller.kube.resources import Resource
-    from tests.integration.deployed import Site
 
 pytestmark = [
     pytest.mark.slow,

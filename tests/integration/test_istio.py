@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from controller.devcluster.processes.isolation.shim import build_library
+from controller.kube.objects import Pod
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from tests.integration.harness import cluster_of, is_ready, real_world
 from tests.integration.incremental import ROUTE, incremental_manifest
-from tests.integration.istio import CLASS, GATEWAY_NAME, running_istio, why_not
+from tests.integration.istio import CLASS, GATEWAY_NAME, Istio, running_istio, why_not
 from tests.integration.rayservices import Services, serve_config, with_image
 from tests.lab.control_plane import SERVERS, control_plane
 from tests.lab.session import needs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from controller.kube.objects import Pod
-    from tests.integration.istio import Istio
 
 pytestmark = [
     pytest.mark.real_only,

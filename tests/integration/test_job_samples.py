@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,9 +26,11 @@ from controller.kube.errors import AlreadyExists
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors
 from tests.integration.harness import (
     REAL_KUBECONFIG,
+    World,
     embedded_world,
     example_cluster,
     real_world,
@@ -35,13 +39,6 @@ from tests.integration.rays import Rays
 from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection, install
 from tests.ray.dashboard.simulated import Course
 from tests.samples import NAMED, SAMPLES, THEIR_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from controller.ray.api.rayjob import RayJob
-    from tests.integration.harness import World
 
 PATIENCE = 240.0
 """Seconds for one step of a job, on a real API server that is shared with all the others."""

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.integration.harness import REAL_KUBECONFIG
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from tests.integration.harness import World
+from tests.integration.harness import REAL_KUBECONFIG, World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.timeout(240)]
 

@@ -10,10 +10,11 @@ import fcntl
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,8 @@ from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, on
 from tests.integration.cpu_quota import cpu_quota, quotas_work
 from tests.integration.deployed import (
     MANAGER,
+    Container,
+    Site,
     container_of,
     definitions_in,
     namespaces_work,
@@ -34,11 +37,6 @@ from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_rights import everything
 from tests.integration.test_rights_of_jobs import every_minute
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
-    from tests.integration.deployed import Container, Site
 
 pytestmark = [
     pytest.mark.slow,

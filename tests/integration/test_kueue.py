@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -10,17 +11,19 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from tests.integration.harness import REAL_KUBECONFIG, example_cluster, is_ready, real_world, role
+from tests.integration.harness import (
+    REAL_KUBECONFIG,
+    World,
+    example_cluster,
+    is_ready,
+    real_world,
+    role,
+)
 from tests.integration.kueue import ELASTIC, FLAVOR, QUEUE, Queue, running_kueue
 from tests.integration.rays import Rays, forever, job_manifest
 from tests.integration.rayservices import Services, condition, service_manifest, with_image
 from tests.lab.session import needs
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.timeout(300), needs("kueue", "kubectl")]
 

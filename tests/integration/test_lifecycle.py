@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.integration.harness import example_cluster, role
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World, example_cluster, role
 
 
 async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.harness import World
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
 from tests.integration.test_unconfirmed_writes import ready, warnings
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 LONG = "label team is required, " * 500
 DENIED = ErrorResponse(

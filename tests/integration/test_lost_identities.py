@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +12,9 @@ from controller.kube.errors import KubeError
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.harness import World
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.test_takeover_of_services import left_by_kuberay
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

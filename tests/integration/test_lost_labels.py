@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 KIND = "ChildrenAsSpecified"
 

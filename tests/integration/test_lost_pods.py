@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

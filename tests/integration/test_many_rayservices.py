@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.ray.dashboard import Head
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, condition, service_manifest
 from tests.integration.test_all_kinds import asked
 from tests.ray.dashboard.simulated import Fault, SimulatedRay
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import Head
 
 LIVE, DEAD = 180, 20
 TEN_MINUTES = 600.0

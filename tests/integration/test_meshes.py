@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import JOBS, PODS
 from controller.ray.dashboard import JobStatus
-from tests.integration.rays import submitter
+from tests.integration.rays import Rays, submitter
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from tests.integration.rays import Rays
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
 

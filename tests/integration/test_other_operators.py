@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,11 +15,7 @@ from controller.kube.errors import Forbidden, NotFound, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
 from tests.faults.faulty_transport import FaultyTransport
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.integration.harness import RunningOperator, World
+from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 

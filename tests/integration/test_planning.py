@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Callable
+from datetime import datetime
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
+from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
@@ -24,17 +27,10 @@ from controller.runtime.kind import Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.integration.fleets import fleet_manifest
-from tests.integration.harness import example_cluster, role
+from tests.integration.harness import World, example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.command.planning.object_plan import ObjectPlan
-    from tests.integration.harness import World
 
 
 def planner(world: World) -> Planner:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,12 +13,10 @@ from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
 from controller.command.planning.upgrades import Usage
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
+from tests.integration.harness import World
 from tests.integration.incremental import incremental_manifest
 from tests.integration.rayservices import Services, with_image
 from tests.integration.test_planning_services import planned, running, sized
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 
 @pytest_asyncio.fixture

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
 from controller.command.planning.upgrades import Usage
 from controller.ray.api import RAYCLUSTERS, labels
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rolling import rolling_manifest, set_variable
-
-if TYPE_CHECKING:
-    from controller.command.planning.object_plan import ObjectPlan
-    from tests.integration.harness import World
 
 NEW = "rayproject/ray:2.52.0-cpu"
 INCOMPATIBLE = "rayproject/ray:2.60.0"

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import text_of
 from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import World
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
-
-if TYPE_CHECKING:
-    from controller.command.planning.object_plan import ObjectPlan
-    from tests.integration.harness import World
 
 
 @pytest.fixture

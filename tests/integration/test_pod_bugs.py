@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.runtime.expectations.expectation import ObjectReference
-from tests.faults.faulty_transport import Lag, Rule
-from tests.integration.harness import embedded_world, example_cluster, live, role
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
+from tests.faults.faulty_transport import JournalEntry, Lag, Rule
+from tests.integration.harness import (
+    RunningOperator,
+    World,
+    embedded_world,
+    example_cluster,
+    live,
+    role,
+)
 
 LAG = 5.0
 

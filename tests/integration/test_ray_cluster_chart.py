@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from tests.chart.helm import KUBERAY_CHARTS, needs_helm, needs_kuberay_charts, only, rendered
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 pytestmark = [pytest.mark.slow, needs_helm, needs_kuberay_charts]
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tests.integration.harness import embedded_world
+from controller.kube.objects import Pod
+from controller.ray.dashboard import Head
+from tests.integration.harness import World, embedded_world
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.dashboard import Head
-    from tests.integration.harness import World
 
 
 async def test_each_ready_pod_is_a_node_and_a_deleted_one_is_dead():

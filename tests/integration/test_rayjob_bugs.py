@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
+from controller.kube.objects import Pod
 from controller.kube.resources import CLAIMS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
@@ -15,9 +16,6 @@ from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 pytestmark = pytest.mark.timeout(300)
 embedded_only = pytest.mark.embedded_only

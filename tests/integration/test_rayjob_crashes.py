@@ -6,27 +6,21 @@ is deleted. It is played once undisturbed; at each write a forked process goes o
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.ray.dashboard import JobStatus
-from tests.faults.faulty_transport import LostRequest, LostResponse, watch_lag
+from tests.faults.faulty_transport import JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.rays import Rays
+from tests.integration.rayservices import Services
 from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator
-    from tests.integration.rayservices import Services
 
 pytestmark = [
     pytest.mark.embedded_only,

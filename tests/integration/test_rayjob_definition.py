@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.errors import Invalid, NotFound, PathNotFound
 from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.rayjob import RAYJOBS
-from tests.integration.harness import install_crds
+from tests.integration.harness import World, install_crds
 from tests.ray.job.rayjobs import changed, job_manifest, sample_jobs
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
-
 
 RULES = "spec.deletionStrategy.deletionRules"
 SELF = {"policy": "DeleteSelf"}

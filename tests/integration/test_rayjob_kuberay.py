@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.command.manifests import load
 from controller.kube.resources import CRDS, PODS
 from controller.ray.dashboard import JobStatus
+from tests.integration.harness import World
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
 from tests.integration.test_rayjob_bugs import running
 from tests.ray.dashboard.simulated import Course
 from tests.samples import THEIR_CRDS
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

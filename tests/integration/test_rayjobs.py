@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from controller.ray.dashboard import JobStatus
+from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from tests.integration.rays import Rays
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.integration.harness import is_ready
+from tests.integration.harness import World, is_ready
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -20,10 +21,6 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
 

@@ -9,15 +9,16 @@ after every transition of the store.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.ray.dashboard.client import TIMEOUT
 from tests.fakes.gateways import SimulatedListeners, install_gateway_api, simulated_gateways
-from tests.faults.faulty_transport import Gone, LostRequest, LostResponse, watch_lag
+from tests.faults.faulty_transport import Gone, JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.incremental import incremental_manifest, third, watched, with_resources
@@ -33,11 +34,6 @@ from tests.integration.test_crashes import all_but, at_each_kill, shards
 from tests.integration.test_rayjob_crashes import kill_when
 from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.faults.faulty_transport import JournalEntry
 
 pytestmark = [
     pytest.mark.embedded_only,

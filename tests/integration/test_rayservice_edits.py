@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,6 +11,7 @@ import yaml
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import World
 from tests.integration.rayservices import (
     Services,
     condition,
@@ -20,9 +21,6 @@ from tests.integration.rayservices import (
     service_manifest,
     with_image,
 )
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(180)
 

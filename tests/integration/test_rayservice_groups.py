@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.service.identity import Origin, SpecIdentity
+from tests.integration.harness import World
 from tests.integration.rayservices import Services, service_manifest
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(180)
 

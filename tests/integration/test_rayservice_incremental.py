@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -15,6 +16,7 @@ from tests.fakes.gateways import (
     remove_gateway_api,
     simulated_gateways,
 )
+from tests.integration.harness import World
 from tests.integration.incremental import (
     INTERVAL,
     ROUTE,
@@ -30,11 +32,6 @@ from tests.integration.incremental import (
 from tests.integration.rayservices import Services, condition, message, reason, serve_config
 from tests.integration.test_rayservices import REST, greeting
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -13,12 +13,9 @@ import yaml
 
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import cluster_of
+from tests.integration.harness import World, cluster_of
 from tests.integration.rayservices import Services, condition, reason, service_manifest, with_image
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(180)
 

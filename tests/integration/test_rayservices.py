@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import REAL_KUBECONFIG, cluster_of
+from tests.integration.harness import REAL_KUBECONFIG, World, cluster_of
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -22,9 +21,6 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -6,17 +6,14 @@ import asyncio
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_gone
-from tests.integration.harness import REAL_KUBECONFIG, example_cluster
+from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster
 from tests.lab.programs import path_of
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.vital, pytest.mark.timeout(240)]
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -18,14 +19,9 @@ from controller.apimachinery.conditions import find_condition
 from controller.devcluster.certificates import serving_certificate
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.test_two_writers import RIVAL, contested, fight, writes
 from tests.integration.test_unconfirmed_writes import ready, warnings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(240)]
 

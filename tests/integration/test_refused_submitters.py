@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
+from tests.integration.rays import Rays
 from tests.integration.test_first_causes import QUOTAS
-
-if TYPE_CHECKING:
-    from tests.integration.rays import Rays
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,15 +12,10 @@ from controller.devcluster.nodes import run_nodes
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.resources import PODS
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.integration.harness import embedded_world
+from tests.integration.harness import World, embedded_world
 from tests.integration.test_deletion import delete, ready_cluster, redis_cluster, told
 from tests.integration.test_first_causes import QUOTAS, said
 from tests.integration.workspaces import opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
 

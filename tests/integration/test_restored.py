@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,9 +11,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import DelayedRequest, Rule
 from tests.faults.restored import Backup
-
-if TYPE_CHECKING:
-    from tests.integration.harness import RunningOperator, World
+from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.integration.harness import World, real_world
 from tests.integration.test_restored import ended, ready_workers
 from tests.lab.control_plane import control_plane
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(900)]
 

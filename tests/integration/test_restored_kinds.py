@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.restored import Backup
+from tests.integration.harness import World
 from tests.integration.test_all_kinds import start
 from tests.integration.test_failing_keys import GATES
 from tests.integration.test_fairness_of_kinds import prepared
 from tests.integration.test_restored import ended
-from tests.neighbours.kinds import KINDS
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
-    from tests.neighbours.kinds import Column
+from tests.neighbours.kinds import KINDS, Column
 
 pytestmark = pytest.mark.embedded_only
 

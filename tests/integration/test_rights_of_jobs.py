@@ -6,34 +6,30 @@ On a real API server the operator is a service account with a Role of just these
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.devcluster.logs import SimulatedLogs
+from controller.kube.transport import Transport
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors, JobStatus
 from controller.ray.permissions import PERMISSIONS
-from tests.integration.harness import OPERATOR
+from tests.faults.faulty_transport import JournalEntry
+from tests.integration.harness import OPERATOR, World
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.test_rights import restricted
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from controller.devcluster.apiserver.authorization import Attributes
-    from controller.kube.transport import Transport
-    from controller.ray.api.rayjob import RayJob
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import World
 
 RULES = Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml"
 

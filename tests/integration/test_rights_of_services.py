@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from tests.faults.faulty_transport import JournalEntry
 from tests.integration.definitions import put_in_place
+from tests.integration.harness import RunningOperator, World
 from tests.integration.rayservices import Services, live_and_die
 from tests.integration.test_rights import restricted
 from tests.integration.test_rights_of_jobs import (
@@ -20,12 +22,6 @@ from tests.integration.test_rights_of_jobs import (
     rules_of_kuberay,
     rules_of_the_chart,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster.held_deletions import confirmation_of
@@ -15,11 +17,6 @@ from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.objects import Pod
 
 pytestmark = pytest.mark.embedded_only
 

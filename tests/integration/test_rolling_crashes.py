@@ -7,17 +7,19 @@ there. The faults of all writes also happen in one and the same life.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.faults.journal import JournalEntry
 from tests.integration.definitions import drop_fields
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.integration.test_crashes import (
     LAG_SECONDS,
@@ -28,12 +30,6 @@ from tests.integration.test_crashes import (
     shards,
 )
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

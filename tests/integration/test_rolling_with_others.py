@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, kuberays_definition, put_in_place
-from tests.integration.harness import embedded_world
+from tests.integration.harness import World, embedded_world
 from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
 from tests.simulation.autoscaler import Autoscaler
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,7 @@ from controller.command.rollout.run import RolloutOptions, rollout_with
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, restore_definition
-from tests.integration.harness import example_cluster
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World, example_cluster
 
 IMAGES = ("rayproject/ray:2.60.0", "rayproject/ray:2.60.0-cpu")
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import REAL_KUBECONFIG, role
+from tests.integration.harness import REAL_KUBECONFIG, World, role
 from tests.integration.machines import Machines, cluster, opened_machines
 from tests.lab.programs import kubectl
 from tests.lab.session import needs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = [
     pytest.mark.real_only,

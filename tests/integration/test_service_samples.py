@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,15 +20,11 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import World
 from tests.integration.rayservices import Services, condition, reason
 from tests.integration.test_job_samples import apply
 from tests.integration.test_samples import install
 from tests.samples import SAMPLES, THEIR_CRDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.harness import World
 
 PATIENCE = 240.0
 """Seconds for one step, on a real API server that all samples share."""

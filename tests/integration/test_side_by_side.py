@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -25,9 +26,6 @@ from benchmarks.side_by_side import (
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
 pytestmark = pytest.mark.embedded_only
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -11,19 +11,21 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import (
     ErrorResponse,
+    JournalEntry,
     Lag,
     LostRequest,
     LostResponse,
     Rule,
     on_write,
 )
-from tests.integration.harness import embedded_world, example_cluster, live, role
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tests.faults.faulty_transport import JournalEntry
-    from tests.integration.harness import RunningOperator, World
+from tests.integration.harness import (
+    RunningOperator,
+    World,
+    embedded_world,
+    example_cluster,
+    live,
+    role,
+)
 
 HOSTS = 3
 REPLICAS = 2

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.faults.faulty_transport import Lag, Rule
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 LAG_SECONDS = 10.0
 

@@ -6,21 +6,17 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from tests.integration.harness import REAL_KUBECONFIG, cluster_of, is_ready
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from tests.integration.harness import World
+from tests.integration.harness import REAL_KUBECONFIG, World, cluster_of, is_ready
 
 pytestmark = [pytest.mark.real_only, pytest.mark.timeout(240)]
 

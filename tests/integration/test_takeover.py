@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import TEMPLATE_HASH
-from tests.integration.harness import example_cluster
+from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.integration.kuberay import VERSION, Legacy, ready_status, unrest
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.integration.harness import RunningOperator, World
 
 REST = 30.0
 """Seconds after which everything that is still to be done would have been done."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.planning.object_plan import Action, ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import OWN_PREFIX
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import REAL_KUBECONFIG
+from tests.integration.harness import REAL_KUBECONFIG, World
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -22,10 +23,6 @@ from tests.integration.rayservices import (
 )
 from tests.integration.test_rayservices import greeting
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from controller.command.planning.object_plan import Action, ObjectPlan
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import copy
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
+from controller.devcluster.apiserver import StoredEvent
 from controller.kube.errors import KubeError
-from controller.kube.resources import ROLES, SERVICES
+from controller.kube.resources import ROLES, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import RunningOperator, World
 from tests.integration.test_failing_keys import KINDS, begin
 from tests.integration.test_unconfirmed_writes import warnings
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.kube.resources import Resource
-    from tests.integration.harness import RunningOperator, World
 
 SERVICE = "example-head-svc"
 RIVAL = "service-mesh"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,17 +17,14 @@ from controller.kube.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
     STATEFUL_SETS,
+    Resource,
 )
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
 from tests.integration.turns import in_turn
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
 
 WEBHOOK = ErrorResponse(
     500,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,9 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.fleets import fleet_manifest
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import job_manifest, submitter
 from tests.integration.rayservices import service_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.integration.harness import World
 
 
 class Event(KubeObject, frozen=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,8 @@ from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.resources import PODS
+from tests.integration.harness import RunningOperator, World
 from tests.integration.workspaces import Workspaces, opened, served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 RESULT = b'KAITO_BENCHMARK_RESULT 2026-01-01T00:00:00Z {"vllm_total_tpm":12345.5}\n'

@@ -7,8 +7,8 @@ a fault in that very place.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,16 +16,11 @@ from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.test_crashes import all_but, at_each_kill
 from tests.integration.workspaces import Cloud, Workspaces, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

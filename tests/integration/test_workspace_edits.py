@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -17,20 +18,15 @@ from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
+from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks
-from tests.integration.harness import install_crds
+from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_crashes import all_but
 from tests.integration.test_workspace_crashes import WATCHED, late, one_operator
 from tests.integration.workspaces import INSTANCE as MACHINE
 from tests.integration.workspaces import Workspaces, manifest, opened
 from tests.kaito.support import inference
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 embedded_only = pytest.mark.embedded_only
 

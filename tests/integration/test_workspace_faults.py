@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -23,9 +23,6 @@ from tests.faults.faulty_transport import (
 )
 from tests.integration.harness import embedded_world
 from tests.integration.workspaces import Cloud, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.embedded_only,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -11,18 +12,13 @@ from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kaito.lookups.http import Document
 from controller.kaito.workspace import WorkspaceKind
+from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.integration.test_crashes import all_but
 from tests.integration.workspaces import Workspaces, opened
 from tests.kaito.lookups.hub import FakeHub
 from tests.kaito.support import inference
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 NAME = "Somebody/Some-Model"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -10,13 +10,9 @@ from controller.command.run.operator import collect_orphans
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.harness import RunningOperator, World
 from tests.integration.workspace_pools import opened as opened_with_pools
 from tests.integration.workspaces import Workspaces, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
 

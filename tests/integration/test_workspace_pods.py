@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api import labels
 from controller.kube.errors import AlreadyExists
+from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS
+from tests.integration.harness import World
 from tests.integration.workspaces import Workspaces, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.objects import StatefulSet
-    from tests.integration.harness import World
 
 PENDING = "WorkspaceInferenceStatusPending"
 

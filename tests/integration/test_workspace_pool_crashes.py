@@ -8,8 +8,8 @@ once undisturbed; at each write a forked process goes on with a fault in that ve
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,20 +17,15 @@ from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Cut, Gone, Lag, LostRequest, LostResponse, Rule
+from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.test_crashes import all_but, at_each_kill
 from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
 from tests.integration.workspaces import Cloud
 from tests.kaito.workspace.given_pool import NODE_CLASSES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.faults.journal import JournalEntry
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

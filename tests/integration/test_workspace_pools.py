@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CRDS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import (
     PoolWorkspaces,
@@ -23,11 +25,6 @@ from tests.integration.workspace_pools import (
 from tests.integration.workspaces import INSTANCE, manifest
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 embedded_only = pytest.mark.embedded_only
 

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kaito.presets import find_instance_type
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS
-from tests.integration.harness import install_crds
+from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS, Resource
+from tests.integration.harness import World, install_crds
 from tests.integration.workspaces import Cloud, Workspaces, opened, served
 from tests.kaito.examples import REFUSED, cases, documents, need_samples, options_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
 
 Json = dict[str, Any]
 

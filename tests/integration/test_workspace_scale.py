@@ -7,8 +7,9 @@ waited. Each request takes five milliseconds here, and time is virtual.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -19,13 +20,8 @@ from controller.kaito.workspace import WorkspaceKind
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, Rule
-from tests.integration.harness import OPERATOR, embedded_world
+from tests.integration.harness import OPERATOR, RunningOperator, embedded_world
 from tests.integration.workspaces import Cloud, Workspaces, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.integration.harness import RunningOperator
 
 pytestmark = [
     pytest.mark.embedded_only,

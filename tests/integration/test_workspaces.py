@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import yaml
@@ -23,16 +24,11 @@ from controller.kube.errors import NotFound
 from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
-from tests.integration.harness import install_crds
+from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces, opened
 from tests.kaito.support import inference
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 embedded_only = pytest.mark.embedded_only
 PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)

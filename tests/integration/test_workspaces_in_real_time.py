@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,13 +17,8 @@ from controller.kaito.workspace import WorkspaceKind
 from controller.kube.source import ResourceSource
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
-from tests.integration.harness import OPERATOR
+from tests.integration.harness import OPERATOR, World
 from tests.integration.workspaces import Cloud, Workspaces, opened
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import node_claim_definition
+from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -16,15 +19,9 @@ from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kube.errors import NotFound
 from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
 from tests.fakes.karpenter.node_pools import SimulatedPools, SimulatedProvider
+from tests.integration.harness import World
 from tests.integration.workspaces import Cloud, Workspaces
 from tests.kaito.workspace.given_pool import CLASSES, NODE_CLASSES, POOLS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.nodes.components import Component, ComponentContext
-    from tests.integration.harness import World
 
 
 def definitions(*, is_static: bool = True) -> tuple[dict[str, Any], ...]:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import (
     ClaimBehaviour,
+    ProvisionedClaim,
     SimulatedProvisioner,
     node_claim_definition,
 )
 from controller.devcluster.nodes import run_nodes
+from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -22,19 +26,10 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
-from controller.kube.resources import CRDS, STATEFUL_SETS
-from tests.integration.harness import install_crds, kept_running
+from controller.kube.objects import StatefulSet
+from controller.kube.resources import CRDS, STATEFUL_SETS, Resource
+from tests.integration.harness import RunningOperator, World, install_crds, kept_running
 from tests.kaito.support import inference
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.karpenter import ProvisionedClaim
-    from controller.devcluster.nodes.components import Component, ComponentContext
-    from controller.kube.objects import StatefulSet
-    from controller.kube.resources import Resource
-    from tests.integration.harness import RunningOperator, World
 
 INSTANCE = "Standard_NC24ads_A100_v4"
 CLAIMS = str(NODE_CLAIMS)

@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import yaml
+from _pytest.mark import ParameterSet
 
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.presets import Cloud
 from tests import samples
-
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
 
 Json = dict[str, Any]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -16,9 +17,6 @@ from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from tests.kaito.examples import REFUSED, cases, need_samples, options_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMAS = {
     (each["spec"]["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,13 +16,10 @@ from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS
-from controller.kube.resources import SECRETS, SERVICES, STATEFUL_SETS
+from controller.kube.resources import SECRETS, SERVICES, STATEFUL_SETS, Resource
 from tests.kaito.permissions import PERMISSIONS
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, node
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
 
 ROOT = Path(__file__).parents[2]
 MODES = [WorkspaceSettings(KaitoOptions(provisioner=each)) for each in Provisioner]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable
 
 
 class RawServer:

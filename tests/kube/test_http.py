@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from asyncio import sslproto
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -43,9 +43,6 @@ from informers.decoding import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body
 from tests.kube.servers import HoldingServer, RawServer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 pytestmark = pytest.mark.real_time
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from controller.kube.http import READ_BUFFER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXPENSIVE = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "yaml")
 

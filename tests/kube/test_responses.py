@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from controller.kube import errors, responses
+from controller.kube.client import Client
 from controller.kube.objects import KubeObject, Pod, View
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.source import ResourceSource
@@ -15,11 +16,6 @@ from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
 from informers.objects import Upserted
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.client import Client
 
 STATUSES = range(200, 600)
 BODIES: dict[str, Callable[[int], bytes]] = {

@@ -13,16 +13,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.lab.build import BuildError, build
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import ASSETS, MODULES, VITAL, why_missing
 from tests.lab.session import PLANES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TESTS = (
     "tests/integration",

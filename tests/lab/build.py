@@ -10,15 +10,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.lab.programs import ASSETS, MODULES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.lab.programs import Module
+from tests.lab.programs import ASSETS, MODULES, Module
 
 QUIET_SECONDS = 15.0
 """Seconds between two lines of progress where they cannot overwrite each other."""

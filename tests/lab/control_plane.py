@@ -6,9 +6,10 @@ with control_plane(folder) as plane, plane.scheduler():
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -17,10 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import StartError, running, wait_until_ready
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager")
 TOKEN = "test-admin"

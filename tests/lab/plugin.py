@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.lab.control_plane import control_plane
 from tests.lab.running import tail
 from tests.lab.session import PLANES, own_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 WORKER = "PYTEST_XDIST_WORKER"
 RUNNING = pytest.StashKey[ExitStack]()

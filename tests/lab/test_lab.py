@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from tests.lab.control_plane import SERVERS, ControlPlane
 from tests.lab.programs import ASSETS, MODULES, Module, path_of, why_missing
 from tests.lab.running import StartError, running, wait_until_ready
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.real_time, pytest.mark.embedded_only]
 

@@ -5,10 +5,8 @@ Taken from KubeRay's `ray-operator/apis/ray/v1` and `controllers/ray` at feeaf72
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 JOB_FIELDS = {
     "jobDeploymentStatus": {

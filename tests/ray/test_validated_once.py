@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
+from controller.kube.resources import Resource
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -23,14 +26,8 @@ from controller.ray.job import RayJobKind
 from controller.ray.job import kind as job_kind
 from controller.ray.service import RayServiceKind
 from controller.ray.service import observation as service_goal
+from controller.runtime.kind import Kind
 from tests.fakes.reads import FakeReads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
 
 KINDS = [
     (cluster_kind, "validate_cluster", RayClusterKind, RAYCLUSTERS),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.runtime.widgets import widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.runtime.widgets import WidgetWorld
+from tests.runtime.widgets import WidgetWorld, widget_world
 
 
 @pytest.fixture

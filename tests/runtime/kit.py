@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
-from controller.kube.objects import ConfigMap, ObjectMeta, OwnerReference
-from controller.kube.resources import CONFIG_MAPS
+from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
+from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target
-from controller.runtime.reconcile.execution import PlanExecution, Result
+from controller.runtime.expectations.snapshot import ExpectationStatistics
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
-from controller.runtime.reconcile.failed_groups import WriteOutcome
+from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import Writer
 from informers import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.snapshot import ExpectationStatistics
-    from controller.runtime.plan import Write
-    from controller.runtime.reconcile.execution import PlanOutcome
-    from controller.runtime.reconcile.failed_groups import WriteResult
 
 __all__ = ["BATCH", "Owner", "Result", "WriteOutcome"]
 """What the conformance tests need of the runtime's own modules."""

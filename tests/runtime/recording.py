@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
+from controller.kube.objects import KubeObject
+from controller.runtime.plan import Target
 from tests.runtime.kit import OWNER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kube.objects import KubeObject
-    from controller.runtime.plan import Target
 
 
 class RecordingClient:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prometheus_client import CollectorRegistry
 
 from controller.kube.transport import MERGE_PATCH
-from tests.runtime.widgets import WIDGETS
-
-if TYPE_CHECKING:
-    from tests.runtime.widgets import WidgetWorld
+from tests.runtime.widgets import WIDGETS, WidgetWorld
 
 
 async def test_a_widget_gets_its_children_and_then_costs_nothing(widgets: WidgetWorld):

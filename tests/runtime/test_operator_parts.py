@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
+from datetime import datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,10 +28,6 @@ from informers import Undecodable
 from informers.prometheus import InformerLabels
 from tests.runtime.kit import NOW
 from tests.runtime.widgets import GADGETS, WIDGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
 
 PARTS = (
     "AlwaysLeader",

@@ -7,50 +7,46 @@ API server with a user and operators that can be made to see things late, lose a
 from __future__ import annotations
 
 import random
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Mapping,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.names import child_name
 from controller.apimachinery.ownership import owner_reference
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from controller.kube.transport import Request
-from controller.runtime.kind import Owned
+from controller.kube.transport import Request, Transport
+from controller.runtime.external import ExternalSource
+from controller.runtime.kind import CacheReader, Owned
+from controller.runtime.leaderelection.election import Election
 from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
     Event,
+    Failure,
     Plan,
     StatusPatch,
     Target,
+    Write,
 )
+from controller.runtime.settings import Settings
 from tests.fakes import worlds
 from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
-
-if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        AsyncIterator,
-        Callable,
-        Iterable,
-        Mapping,
-    )
-    from datetime import datetime
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.kube.transport import Transport
-    from controller.runtime.external import ExternalSource
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.leaderelection.election import Election
-    from controller.runtime.plan import Failure, Write
-    from controller.runtime.settings import Settings
-    from tests.faults.faulty_transport import Rule
+from tests.faults.faulty_transport import Rule
 
 LABEL = "widget"
 OPERATOR = "widget-operator"

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from workqueue import Workers, WorkQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def make() -> WorkQueue[str]:

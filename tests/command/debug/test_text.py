@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,9 +23,6 @@ from controller.runtime.debug import (
     RunEntry,
     TaskGroup,
 )
-
-if TYPE_CHECKING:
-    from typing import Any
 
 PAGE = PageContent(
     version="0.1.0",

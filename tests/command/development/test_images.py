@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from controller.command.development.process_node import parse_images, ray_program
 from controller.devcluster.processes.images import Images
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def environment(folder: Path, name: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,9 +13,6 @@ import yaml
 from controller.command.development.kubeconfig_file import DevContext, opened
 from controller.command.development.runs import claim, clean_up, is_running, running
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PRODUCTION = """\
 apiVersion: v1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,9 +13,6 @@ from controller.command.manager.flags import help_text, read_options
 from controller.command.manager.start import kind_settings_of, main, settings_of
 from controller.ray.api.feature_gates import CRON_JOB
 from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\n"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
 from controller.runtime.kind import ObjectUnreadable, Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

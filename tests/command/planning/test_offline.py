@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from controller.__main__ import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "raycluster.yaml"
 

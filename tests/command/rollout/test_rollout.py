@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from controller.command.rollout.workload import Report, parse_workload
 from controller.kube.errors import ConfigurationError, NotSent, OutcomeUnknown
 from controller.ray.api import labels
 from tests.ray.cluster.support import manifest
-
-if TYPE_CHECKING:
-    import argparse
 
 ANNOTATION = labels.UPGRADE_STRATEGY
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,6 @@ from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from tests.command.test_wrong_invocations import kubeconfig
 from tests.kube.servers import RawServer
-
-if TYPE_CHECKING:
-    import asyncio
-    from pathlib import Path
 
 pytestmark = pytest.mark.real_time
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
+
+import pytest
 
 from controller.command.process import run_operator
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class UvloopsLoop(asyncio.SelectorEventLoop):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from controller.command.run import election as election_module
 from controller.command.run import operator as module
@@ -17,15 +19,9 @@ from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent
 from controller.kube.resources import CONFIG_MAPS
 from controller.ray.dashboard import DashboardActors
+from controller.runtime.leaderelection import ThreadedElection
+from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.runtime.leaderelection import ThreadedElection
-    from controller.runtime.operator import Operator
 
 
 class Wire:

@@ -12,10 +12,11 @@ import random
 import re
 import ssl
 import uuid
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import yaml
@@ -23,9 +24,6 @@ import yaml
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.transport import Request
 from tests.lab.session import own_kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 Json = dict[str, Any]
 

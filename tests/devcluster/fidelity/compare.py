@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.devcluster.fidelity.known import KNOWN
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Sequence
-
-    from tests.devcluster.fidelity.run import Player, Seen
-    from tests.devcluster.fidelity.steps import Step
+from tests.devcluster.fidelity.run import Player, Seen
+from tests.devcluster.fidelity.steps import Step
 
 MAX_REPLAYS = 40
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from tests.devcluster.fidelity.custom import RAY_CLUSTERS, THINGS
 from tests.devcluster.fidelity.kinds import CONFIG_MAPS, JOBS, PODS, SERVICES, Kind
 from tests.devcluster.fidelity.steps import MERGE, Json, Step, merged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KINDS = (CONFIG_MAPS, PODS, SERVICES, JOBS, RAY_CLUSTERS, THINGS)
 NAMES = ("a", "b", "c")

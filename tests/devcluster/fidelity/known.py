@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.devcluster.fidelity.run import Seen
-    from tests.devcluster.fidelity.steps import Step
+from tests.devcluster.fidelity.run import Seen
+from tests.devcluster.fidelity.steps import Step
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import json
 import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.devcluster.apiserver.support import Api
 from tests.devcluster.fidelity.normalise import Normaliser
 from tests.devcluster.fidelity.steps import Memory, Step
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-
-    from tests.devcluster.apiserver.support import Api
 
 GRACE = 0.05
 """Seconds in which a server may still send an event that it should not send."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -14,9 +14,6 @@ from tests.devcluster.apiserver.support import EmbeddedApi, RealApi
 from tests.devcluster.fidelity.custom import DEFINITIONS
 from tests.devcluster.fidelity.run import Player
 from tests.lab.control_plane import control_plane, plane_in
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 @contextlib.asynccontextmanager

@@ -6,8 +6,9 @@ import asyncio
 import io
 import random
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -17,9 +18,6 @@ from aiohttp import web
 from controller.devcluster.gateway.objects import Gateway, HTTPRoute
 from controller.devcluster.gateway.proxy import WeightedProxy
 from tests.ports import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.real_time
 

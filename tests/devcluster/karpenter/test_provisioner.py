@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from controller.devcluster.nodes import run_nodes
 from controller.kube.errors import NotFound
 from controller.kube.resources import CRDS, NODES, PODS
 from tests.fakes.worlds import World, embedded_server, virtual_wall
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SKU = "node.kubernetes.io/instance-type"
 

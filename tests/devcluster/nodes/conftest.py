@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.errors import NotFound
-from controller.kube.resources import NODES
+from controller.kube.resources import NODES, Resource
+from controller.kube.transport import Request
 from tests.fakes import worlds
 from tests.fakes.worlds import embedded_server, virtual_wall
-from tests.faults.faulty_transport import FaultyTransport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.kube.resources import Resource
-    from controller.kube.transport import Request
-    from tests.faults.faulty_transport import Rule
+from tests.faults.faulty_transport import FaultyTransport, Rule
 
 
 class Recorder:

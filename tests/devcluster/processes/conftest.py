@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes.components import ComponentContext
 from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
@@ -23,13 +25,7 @@ from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS
 from tests.devcluster.processes.plain import PlainIsolation
-from tests.faults.faulty_transport import FaultyTransport
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from tests.faults.faulty_transport import Rule
+from tests.faults.faulty_transport import FaultyTransport, Rule
 
 Json = dict[str, Any]
 PYTHON = Image(Path(sys.prefix), command=("sh", "-c", "echo the image's own command"))

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,12 +18,12 @@ from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_proce
 from controller.devcluster.processes.isolation.selection import OPENERS
 from controller.devcluster.processes.isolation.shared import SharedIsolation
 from controller.devcluster.processes.isolation.shim import ShimIsolation, build_library
-from controller.devcluster.processes.pod_sandbox import ContainerConfig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from controller.devcluster.processes.pod_sandbox import ContainerDir, Isolation, Launch
+from controller.devcluster.processes.pod_sandbox import (
+    ContainerConfig,
+    ContainerDir,
+    Isolation,
+    Launch,
+)
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())

@@ -6,16 +6,12 @@ import contextlib
 import os
 import shutil
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from controller.devcluster.processes.pod_sandbox import Launch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from controller.devcluster.processes.pod_sandbox import ContainerConfig, Mode, Mount
+from controller.devcluster.processes.pod_sandbox import ContainerConfig, Launch, Mode, Mount
 
 _SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,17 +15,12 @@ from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayCon
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
 from controller.devcluster.gateway.proxy import WeightedProxy
+from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
+from controller.devcluster.processes.network.services import ServiceNetwork
 from controller.kube.resources import CRDS, SERVICES
 from tests.devcluster.processes.machines import needs_namespaces, opened
 from tests.devcluster.processes.test_services import Town
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from controller.devcluster.nodes.components import Component, ComponentContext
-    from controller.devcluster.processes.network.services import ServiceNetwork
 
 pytestmark = [pytest.mark.real_time, pytest.mark.slow, needs_namespaces]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.processes.images import Images
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.network.proxies import Proxies
@@ -22,9 +22,6 @@ from controller.kube.resources import SERVICES
 from controller.kube.transport import Request
 from tests.devcluster.processes.conftest import PYTHON, World, wall
 from tests.devcluster.processes.machines import needs_namespaces, opened
-
-if TYPE_CHECKING:
-    from controller.devcluster.nodes.components import Component, ComponentContext
 
 pytestmark = [pytest.mark.real_time, needs_namespaces]
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import ROOT, manta
 from tests.e2e.ray.machine import needs_ray, traces_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 EXAMPLE = (ROOT / "examples" / "autoscaling.yaml").read_text()

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.processes import ROOT, manta, until
+from tests.e2e.processes import ROOT, Process, manta, until
 from tests.e2e.ray.machine import needs_ray, traces_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.processes import Process
 
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayjob")

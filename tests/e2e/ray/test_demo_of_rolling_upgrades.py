@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import manta
 from tests.e2e.ray.machine import needs_ray, traces_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEPS = (
     "created -> ready",

@@ -6,19 +6,15 @@ import re
 import signal
 import subprocess
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
-from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
+from tests.e2e.processes import ROOT, Kubectl, Process, manta_dev, needs_kubectl, until
 from tests.e2e.ray.machine import needs_ray, traces_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.processes import Kubectl, Process
 
 pytestmark = [pytest.mark.slow, needs_ray, needs_kubectl, pytest.mark.timeout(2400)]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.pages import WITH_RAY, run_page
 from tests.e2e.processes import manta_dev, needs_kubectl
 from tests.e2e.ray.machine import needs_ray
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,

@@ -5,10 +5,11 @@ They have the rules on which writers depend: what is required, and the default o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.schemas.core_schemas import conditions
 from controller.apimachinery.schemas.schema import (
+    Schema,
     anything,
     array,
     definition,
@@ -19,10 +20,7 @@ from controller.apimachinery.schemas.schema import (
     struct,
     words,
 )
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
-    from controller.kaito.api.karpenter import NodeClassSettings
+from controller.kaito.api.karpenter import NodeClassSettings
 
 
 def node_pool_definition(*, is_static: bool = True) -> dict[str, Any]:

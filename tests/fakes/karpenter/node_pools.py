@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
@@ -19,12 +19,9 @@ from controller.devcluster.nodes.components import (
     delete_seen,
 )
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_POOLS, NodePool
+from controller.kaito.api.karpenter import NODE_POOLS, NodeClass, NodePool
 from controller.kube.errors import KubeError, NotFound
-
-if TYPE_CHECKING:
-    from controller.kaito.api.karpenter import NodeClass
-    from controller.kube.resources import Resource
+from controller.kube.resources import Resource
 
 _AGAIN = 10.0
 """Seconds after a request that failed."""

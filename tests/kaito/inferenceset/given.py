@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,15 +12,12 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.inferenceset.observation import replica_names
+from controller.kaito.inferenceset.observation import InferenceSetObservation, replica_names
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import STATEFUL_SETS
+from controller.runtime.plan import Plan, Write
 from tests.fakes.reads import FakeReads
 from tests.kaito.support import inference_set, raw_workspace
-
-if TYPE_CHECKING:
-    from controller.kaito.inferenceset.observation import InferenceSetObservation
-    from controller.runtime.plan import Plan, Write
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 OWNER = {

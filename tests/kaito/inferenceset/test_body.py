@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.inferenceset import validate_inference_set
@@ -17,9 +18,6 @@ from controller.kaito.inferenceset.observation import Replica, replica
 from controller.kaito.inferenceset.plan import label_changes, workspace_body
 from controller.kaito.inferenceset.status import report
 from tests.kaito.support import inference, inference_set, workspace
-
-if TYPE_CHECKING:
-    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
 
 OPTIONS = KaitoOptions()
 OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True)

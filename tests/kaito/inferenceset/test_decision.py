@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kaito.inferenceset.observation import Replica, replica_names
 from controller.kaito.inferenceset.plan import SetDecision, next_changes
 from controller.kube.objects import ObjectMeta
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 META = ObjectMeta(name="models", namespace="default", uid="s-1")
 NAMES = tuple(islice(replica_names(META), 8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -12,15 +12,12 @@ import yaml
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import RELIED_ON, RELIED_ON_IN_WORKSPACES
+from controller.kube.resources import Resource
 from controller.runtime.kind import InstalledSchema
-from controller.runtime.plan import Failure
+from controller.runtime.plan import Failure, Plan
 from tests.kaito.inferenceset.given import NOW, Given, replica_of, writes
 from tests.kaito.support import inference_set
 from tests.ray.api.test_installed_definition import published, without
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan
 
 KAITO_CRDS = Path(os.environ.get("MANTA_KAITO_CRDS", ""))
 COMPLETE = {INFERENCE_SETS: without(INFERENCE_SETS), WORKSPACES: without(WORKSPACES)}

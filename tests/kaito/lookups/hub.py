@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kaito.lookups.http import Document
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GIB = 1 << 30
 CONFIG: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -14,9 +14,6 @@ from controller.kaito.lookups.background import (
     LookupLimits,
     Unanswered,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 LIMITS = LookupLimits(concurrency=4, deadline=30, first_pause=10, longest_pause=100, remembered=5)
 DOWN = LookupFailed("Down", "it is down")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 import trustme
@@ -14,9 +14,6 @@ from controller.kaito.lookups.background import LookupFailed
 from controller.kaito.lookups.http import Document, WebReader
 from tests.kube.servers import RawServer
 from tests.kube.test_http import answer_pod, server_tls
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.real_time
 LIMIT = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +12,10 @@ from controller.kaito.lookups import ModelMetadata, WorkspaceLookups
 from controller.kaito.lookups.background import Answered, LookupFailed, Unanswered
 from controller.kaito.lookups.http import Document
 from controller.kaito.lookups.huggingface import HuggingFace
+from controller.kube.client import Client
 from controller.kube.errors import NotSent
+from controller.kube.resources import Resource
 from tests.kaito.lookups.hub import CONFIG, TREE, FakeHub, document
-
-if TYPE_CHECKING:
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
 
 PUBLIC = ModelMetadata("some/model")
 GATED = ModelMetadata("a/b", "default", "token")

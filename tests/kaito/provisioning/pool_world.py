@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from random import Random
 
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.pool_decision import (
@@ -19,9 +19,6 @@ from controller.kaito.provisioning.pools import (
     read_pool_commitment,
     write_pool_commitment,
 )
-
-if TYPE_CHECKING:
-    from random import Random
 
 NAME, MACHINE = "default-phi", "Standard_NX"
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kaito.provisioning.pool_world import PoolWorld
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEPS = 60
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kaito.provisioning.claims import ClaimSettings, ClaimState
 from tests.kaito.provisioning.world import World
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEPS = 60
 PATIENT = ClaimSettings(hold=timedelta(days=1))

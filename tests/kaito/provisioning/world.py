@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from random import Random
 
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
@@ -19,10 +20,6 @@ from controller.kaito.provisioning.commitment import (
     write_commitment,
 )
 from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from random import Random
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 UID = "workspace-uid"

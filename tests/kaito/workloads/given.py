@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import yaml
 
@@ -11,6 +12,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import revision_hash
 from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets import Cloud, find_model, find_tunable_model
 from controller.kaito.workloads import (
     Revision,
@@ -26,11 +28,6 @@ from controller.kaito.workloads import (
 from controller.kaito.workloads.scripts import script
 from tests.docs.tree import ROOT
 from tests.kaito.support import workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 
 GOLDEN = ROOT / "tests" / "kaito" / "golden"
 Body = dict[str, Any]

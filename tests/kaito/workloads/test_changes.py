@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -20,9 +21,6 @@ from controller.kaito.workloads import (
 )
 from controller.kube.objects import ObjectMeta, StatefulSet, StatefulSetSpec
 from tests.kaito.workloads.given import Given, read_golden
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Body = dict[str, Any]
 ADAPTER = {"source": {"name": "one", "image": "example.com/one:1"}}

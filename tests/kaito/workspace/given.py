@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,16 +13,13 @@ from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.validation.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.workspace.observation import WorkspaceObservation
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS
 from controller.kube.objects import Job, KubeObject, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Plan, Write
 from tests.fakes.reads import FakeReads
 from tests.kaito.support import workspace
-
-if TYPE_CHECKING:
-    from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.plan import Plan, Write
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 INSTANCE = "Standard_NC24ads_A100_v4"

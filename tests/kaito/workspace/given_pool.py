@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,19 +12,17 @@ from controller.kaito.api.karpenter import (
     NODE_CLAIMS,
     NODE_POOLS,
     ConfiguredNodeClass,
+    GpuNode,
     NodeClaim,
     NodeClass,
     NodeClassSettings,
     NodePool,
 )
 from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import POOL_CLAIMS
 from tests.kaito.workspace.given import INSTANCE, Given, node
-
-if TYPE_CHECKING:
-    from controller.kaito.api.karpenter import GpuNode
-    from controller.kaito.api.workspace import Workspace
 
 NAME = "default-phi"
 UBUNTU = "image-family-ubuntu"

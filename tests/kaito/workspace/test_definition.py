@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,15 +14,10 @@ import yaml
 from controller.kaito.api.workspace import WORKSPACES, WorkspaceSpec
 from controller.kaito.workspace.kind import RELIED_ON
 from controller.runtime.kind import InstalledSchema
-from controller.runtime.plan import Failure
+from controller.runtime.plan import Failure, Plan
 from tests.kaito.workspace.given import NOW, Given, kinds, server, writes
 from tests.kaito.workspace.test_plan import deleted
 from tests.ray.api.test_installed_definition import published, without
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.runtime.plan import Plan
 
 KAITO_CRDS = Path(os.environ.get("MANTA_KAITO_CRDS", ""))
 COMPLETE = without(WORKSPACES)

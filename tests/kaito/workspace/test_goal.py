@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
+import pytest
 
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import observation
 from tests.kaito.workspace.given import Given
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_only_an_edit_is_validated_again(monkeypatch: pytest.MonkeyPatch):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.lookups import Answered, ModelMetadata, Unanswered
+from controller.kaito.lookups import Answered, LookupState, ModelMetadata, Unanswered
 from controller.kaito.presets import Model, write_model
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, kinds, server, writes
-
-if TYPE_CHECKING:
-    from controller.kaito.lookups import LookupState
 
 NAME = "somebody/Some-Model"
 MODEL = Model(

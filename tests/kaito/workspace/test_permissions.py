@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -14,7 +14,8 @@ from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.runtime.plan import subresource_of
+from controller.kube.resources import Resource
+from controller.runtime.plan import Plan, subresource_of
 from tests.fakes.verbs import needed
 from tests.kaito.inferenceset.given import Given as GivenSet
 from tests.kaito.inferenceset.given import replica_of
@@ -29,10 +30,6 @@ from tests.kaito.workspace.test_plan import TUNING, deleted
 from tests.kaito.workspace.test_pools import stored
 from tests.ray.test_permissions import RULES as USUAL
 from tests.ray.test_permissions import verbs_of
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan
 
 CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trustme
@@ -13,9 +13,6 @@ import trustme
 from controller.kube.credentials import InClusterCredentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.load import load_credentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

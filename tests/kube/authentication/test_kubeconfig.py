@@ -8,19 +8,16 @@ import json
 import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
 import yaml
 
 from controller.kube.errors import ConfigurationError
+from controller.kube.kubeconfig import KubeconfigCredentials
 from controller.kube.load import load_credentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from controller.kube.kubeconfig import KubeconfigCredentials
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CA = trustme.CA()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.kube.limits import MAX_SHARE, NAMESPACE_SHARE, SLOW_SHARE, FairLimiter, Lane
 from controller.kube.resources import PODS
 from controller.runtime.metrics.metrics import ClientCollector
 from tests.kube.fakes import POD, FakeTransport, answer, client
-
-if TYPE_CHECKING:
-    import pytest
 
 SLOTS = 80
 READ = Lane("get", "pods", "default")

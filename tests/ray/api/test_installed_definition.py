@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
-from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
+from controller.apimachinery.schemas.object_schema import (
+    GroupVersionKind,
+    ObjectSchema,
+    parse_schemas,
+)
 from controller.command.manifests import load
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -33,13 +39,7 @@ from controller.ray.service.observation import RELIED_ON as BY_SERVICES
 from controller.ray.service.observation import RELIED_ON_IN_CLUSTERS
 from controller.ray.service.observation import definitions_reader as of_services
 from controller.runtime.kind import InstalledSchema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
-    from controller.kube.resources import Resource
-    from controller.runtime.reconcile.definitions import InstalledDefinition
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 KUBERAY_CRDS = Path(
     os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import typing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,9 +22,6 @@ from controller.ray.api.raycluster import (
     parse_spec,
 )
 from tests.ray.cluster.support import cluster, manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def group(**fields: Any) -> WorkerGroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,18 +19,15 @@ from controller.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    Resource,
 )
+from controller.ray.api import RayCluster
 from controller.ray.permissions import granted
-from controller.runtime.plan import Create, Delete, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Replace, Write
+from tests.fakes.reads import FakeReads
 from tests.fakes.verbs import needed
 from tests.ray.cluster.children.test_children import EMBEDDED, SAMPLES, parts, sample
 from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan, Write
-    from tests.fakes.reads import FakeReads
 
 Json = dict[str, Any]
 OWNED_FIELDS = "manta.dev/owned-fields"

@@ -6,21 +6,18 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import yaml
 
 from controller.kube.objects import ObjectMeta, OwnerReference, Pod
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.kind import Unreadable
+from controller.runtime.plan import Plan
 from tests.fakes.reads import FakeReads
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[3] / "examples"

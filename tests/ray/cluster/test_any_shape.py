@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,13 +13,9 @@ import yaml
 
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
+from controller.runtime.plan import Plan
 from tests.ray.cluster.support import NOW, cluster, head, manifest, reads, workers
 from tests.ray.plain_data import paths, with_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.runtime.plan import Plan
 
 FEATURES = sorted(
     (Path(__file__).parents[1] / "pods" / "golden" / "features").glob("*.cluster.yaml")

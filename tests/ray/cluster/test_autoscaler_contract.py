@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.runtime.plan import Create, Delete, MergePatch
+from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, with_status, workers
 from tests.ray.cluster.test_plan import conditions, scaled, settled, suspension, verbs
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan
 
 AUTOSCALED = {"enableInTreeAutoscaling": True}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,20 +11,17 @@ import pytest
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.resources import PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.labels import TEMPLATE_HASH
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Create, Delete, Plan
+from tests.fakes.reads import FakeReads
 from tests.ray.api.test_installed_definition import without
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
 from tests.ray.cluster.test_plan import SERVICE, verbs
 from tests.ray.cluster.upgrade.rolling.scenes import draining
 from tests.ray.cluster.upgrade.test_recreate import OLD, stamped, stamps, upgraded, wanted
 from tests.ray.cluster.workers.test_multi_host import whole
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
-    from tests.fakes.reads import FakeReads
 
 HELD = {"type": "DeletionHeld", "status": "True"}
 CONFIRM = "manta.dev/confirm-deletion"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,14 +13,9 @@ from controller.apimachinery.patches import apply_merge_patch
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
-from controller.runtime.plan import Create, Delete
+from controller.runtime.plan import Create, Delete, Plan, Write
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.runtime.plan import Plan, Write
 
 UID = "uid-of-cron"
 NOON = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.ray.dashboard import (
+    CommandOutcome,
+    ControllerDashboards,
     DashboardActors,
     Head,
     HeadCommand,
     JobProbe,
     JobSubmission,
+    ProbeObservation,
     ProbeSubscription,
     StopJob,
     SubmitJob,
 )
 from tests.ray.dashboard.simulated import SimulatedRay
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.ray.dashboard import CommandOutcome, ControllerDashboards, ProbeObservation
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")
 JOB = JobProbe("job")

@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from controller.ray.dashboard.closing import PURPOSE, REASON_MESSAGE
 from controller.ray.dashboard.transport import DashboardResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.ray.dashboard.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.ray.dashboard.transport import DashboardResponse
 
 STARTING = 3.0
 """Seconds until a new replica runs, as real Ray took."""

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +22,6 @@ from controller.ray.dashboard import (
 from controller.ray.dashboard.closing import closing_submission
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import Course, SimulatedRay
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def close(it: World, within: float) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.objects import Pod
 from controller.ray.diagnosis.pod import diagnose_pod
+from controller.ray.diagnosis.reasons import Cause
 from tests.ray.cluster.support import NOW, pod
-
-if TYPE_CHECKING:
-    from controller.ray.diagnosis.reasons import Cause
 
 SINCE = "2026-08-20T09:58:00Z"
 LONG_AGO = "2026-08-20T09:30:00Z"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
-from controller.ray.diagnosis.reasons import REASONS
+from controller.ray.diagnosis.reasons import REASONS, Cause
 from controller.ray.diagnosis.writes import (
     failure_cause,
     failure_message,
@@ -16,9 +16,6 @@ from controller.ray.diagnosis.writes import (
 )
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
 from controller.runtime.refusals import RefusalReason
-
-if TYPE_CHECKING:
-    from controller.ray.diagnosis.reasons import Cause
 
 POD = "example-workers-worker-b4x7k2mp"
 OPERATOR = "system:serviceaccount:manta:manta-operator"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,12 +16,9 @@ from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet import RayClusterFleetKind
 from controller.ray.fleet.observe import FleetGoal, template_hash
 from controller.ray.fleet.plan import copy_body
-from controller.runtime.plan import Create, Delete
+from controller.runtime.plan import Create, Delete, Plan, Write
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import manifest
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan, Write
 
 UID = "uid-of-fleet"
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)

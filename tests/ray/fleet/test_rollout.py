@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
+from controller.ray.api.raycluster import RayCluster
 from tests.ray.fleet.support import (
     LONG_AGO,
     NEW,
@@ -21,9 +20,6 @@ from tests.ray.fleet.support import (
     plan,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.api.raycluster import RayCluster
 
 
 def names(*clusters: object) -> list[str]:

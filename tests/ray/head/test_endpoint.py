@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.objects import KubeObject, Pod
-from controller.kube.resources import PODS, ROLE_BINDINGS, ROUTES, SERVICES
+from controller.kube.resources import PODS, ROLE_BINDINGS, ROUTES, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.runtime.plan import Create, Delete, MergePatch
+from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.ray.cluster.support import UID, cache, cluster, manifest, owner, plan, with_meta
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan
 
 Json = dict[str, Any]
 Children = list[tuple["Resource[Any]", KubeObject]]

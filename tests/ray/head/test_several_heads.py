@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.dashboard import JobStatus
@@ -13,9 +14,6 @@ from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import cluster, head, manifest, plan, reads, with_meta
 from tests.ray.cluster.test_plan import settled, verbs
 from tests.ray.job.scenes import Scene, head_pod
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 EARLIER, LATER = "2026-08-20T09:00:00Z", "2026-08-20T09:30:00Z"
 RUNS: dict[str, Any] = {"name": "ray-head", "ready": True, "state": {"running": {}}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -16,9 +17,6 @@ from controller.ray.job.settings import JobSettings
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
 from tests.ray.job.rayjobs import valid
 from tests.ray.pods.golden_pods import DEFAULTED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CLUSTER = "CLUSTER"
 JOB_ID = "JOB-ID"

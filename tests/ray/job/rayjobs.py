@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import yaml
@@ -14,9 +15,6 @@ from controller.ray.api import JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job
 from tests.ray.cluster.support import manifest
 from tests.samples import SAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UID = "uid-of-job"
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.conditions import rfc3339
-from controller.kube.objects import Job, OwnerReference
+from controller.kube.objects import Job, OwnerReference, Pod
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, ProbeObservation
+from controller.ray.dashboard import (
+    CommandOutcome,
+    Head,
+    JobInfo,
+    JobStatus,
+    NoSuchJob,
+    Probe,
+    ProbeObservation,
+)
 from controller.ray.job import JobSettings, RayJobKind
+from controller.runtime.plan import Plan
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import NOW, head, pod
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.dashboard import CommandOutcome, Head, Probe
-    from controller.runtime.plan import Plan
 
 CLUSTER = "example-abcde"
 JOB_ID = "example-vwxyz"

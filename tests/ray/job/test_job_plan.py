@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,9 +37,6 @@ from tests.ray.job.scenes import (
     running,
     submitter,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from controller.kube.resources import PODS
 from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,
+    CommandOutcome,
     CommandRefused,
     HeadCommand,
     JobInfo,
@@ -21,14 +22,10 @@ from controller.ray.dashboard import (
     NoSuchJob,
     StopJob,
 )
-from controller.runtime.plan import Delete, MergePatch
+from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.scenes import CLUSTER, JOB_ID, Scene, running
 from tests.ray.job.test_job_plan import reported, status_of
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import CommandOutcome
-    from controller.runtime.plan import Plan
 
 STOP = f"stop/{JOB_ID}"
 SELECTED: dict[str, Any] = {

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import KubeObject
 from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
+from controller.runtime.kind import References
 from tests.ray.cluster.support import pod
 from tests.ray.job.rayjobs import job_manifest, rayjob
 from tests.ray.job.scenes import CLUSTER, cluster, head_pod
-
-if TYPE_CHECKING:
-    from controller.kube.objects import KubeObject
-    from controller.runtime.kind import References
 
 
 def references(kind: str) -> References[Any]:

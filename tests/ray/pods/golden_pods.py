@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,6 @@ from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.builder import ReplicaPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SETTINGS = ClusterSettings(version="manta-test")
 DEFAULTED = {"replicas": 0, "minReplicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}

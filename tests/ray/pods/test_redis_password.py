@@ -6,15 +6,13 @@ import ast
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.ray.cluster.support import manifest
 from tests.ray.pods.test_builder import head_of, ray
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PASSWORD = """p@ss $word "x" 'y' `z` \\ *"""
 _REFERENCE = re.compile(r"\$\$|\$\((\w+)\)")

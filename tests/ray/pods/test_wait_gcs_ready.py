@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.ray.cluster.support import cluster, manifest, plan, reads
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RAY = """\
 #!/bin/bash

@@ -9,19 +9,13 @@ others are touched. R7: from each state there is an end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from controller.ray.rolling import Permission
+from controller.ray.rolling import Moves, Permission
 from tests.ray.rolling.walk import RULES, after_progress, reachable, steps_to_the_end
-from tests.ray.rolling.world import Group, Member, Stage, moves_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.rolling import Moves
-    from tests.ray.rolling.world import Rules
+from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of
 
 OF_USE = frozenset({Stage.AVAILABLE, Stage.UNREADY})
 GOING = frozenset({Stage.DRAINING, Stage.DRAINED, Stage.BROKEN, Stage.DELETED})

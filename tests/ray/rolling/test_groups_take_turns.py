@@ -6,22 +6,17 @@ get, are of one kind, and all pairs and triples of kinds are few.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import pytest
 
 from controller.ray.api.upgrade_strategy import ReplicaBudget
-from controller.ray.rolling import Permission, Unit, UnitGroup, take_turns
+from controller.ray.rolling import Permission, Turns, Unit, UnitGroup, take_turns
 from tests.ray.rolling.walk import RULES, after_progress, reachable, steps_to_the_end
-from tests.ray.rolling.world import Rules, units_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from controller.ray.rolling import Turns
-    from tests.ray.rolling.world import Group
+from tests.ray.rolling.world import Group, Rules, units_of
 
 T = TypeVar("T")
 SLOW = (pytest.mark.slow, pytest.mark.rare, pytest.mark.timeout(600))

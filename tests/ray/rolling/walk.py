@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from controller.ray.api.upgrade_strategy import ReplicaBudget
+from controller.ray.rolling import Permission
 from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from controller.ray.rolling import Permission
 
 BUDGETS = tuple(
     ReplicaBudget(max_unavailable=unavailable, max_surge=surge)

@@ -9,15 +9,13 @@ after a write, and one whose writes are late, are covered too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from controller.ray.api.upgrade_strategy import ReplicaBudget
 from controller.ray.rolling import Budget, Moves, Permission, Unit, UnitGroup, next_moves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Stage(IntEnum):

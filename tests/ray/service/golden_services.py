@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -22,9 +23,6 @@ from controller.ray.service.services import stable_services
 from controller.ray.service.settings import ServiceSettings
 from tests.fakes.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SUFFIX, OLD_SUFFIX = "-bcdfg", "-zzzzz"
 SETTINGS = ServiceSettings(version="manta-test")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Gateway, HTTPRoute, Service
-from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
+from controller.kube.objects import Gateway, HTTPRoute, KubeObject, Service
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES, Resource
 from controller.ray.api import FeatureGates, RayCluster, labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
 from controller.ray.dashboard import (
+    CommandOutcome,
+    Head,
+    Probe,
     ProbeObservation,
     ProxyHealth,
     ProxyProbe,
@@ -25,20 +29,18 @@ from controller.ray.dashboard import (
 from controller.ray.service.clusters import cluster_body
 from controller.ray.service.identity import load
 from controller.ray.service.kind import RayServiceKind
-from controller.ray.service.observation import ACTIVE, PENDING, read_goal
+from controller.ray.service.observation import (
+    ACTIVE,
+    PENDING,
+    ServiceGoal,
+    ServiceObservation,
+    read_goal,
+)
 from controller.ray.service.settings import ServiceSettings
+from controller.runtime.plan import Plan
 from tests.fakes.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.ray.cluster.support import NOW, head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.ray.dashboard import CommandOutcome, Head, Probe
-    from controller.ray.service.observation import ServiceGoal, ServiceObservation
-    from controller.runtime.plan import Plan
 
 UID = "uid-of-svc"
 OLD, NEW, THIRD = "rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,18 +15,13 @@ from controller.ray.dashboard import (
     CloseConnections,
     CommandDone,
     CommandExpired,
+    CommandOutcome,
     CommandRefused,
     ConnectionsClosed,
 )
-from controller.runtime.plan import Delete, MergePatch
+from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.dashboard import CommandOutcome
-    from controller.runtime.plan import Plan
 
 CLOSED = CommandDone(ConnectionsClosed())
 FORMER = "svc-bbbbb"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from controller.ray.service.identity import Origin, SpecChange, SpecIdentity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Spec = dict[str, Any]
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
 from controller.ray.service.clusters import seconds_to_timeout
+from controller.ray.service.observation import ServiceObservation
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import OLD, Scene, edition
-
-if TYPE_CHECKING:
-    from controller.ray.service.observation import ServiceObservation
 
 
 def initializing(timeout: str, since: timedelta) -> ServiceObservation:

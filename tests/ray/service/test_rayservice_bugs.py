@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ from controller.ray.service.rollout_facts import (
     GoalCluster,
     Options,
     RolloutFacts,
+    RolloutStep,
     RolloutWait,
     SelectedCluster,
     SetPendingCapacity,
@@ -45,9 +46,6 @@ from tests.ray.service.scenes import (
     edition,
     serving,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.service.rollout_facts import RolloutStep
 
 OLD_CONFIG = serve_config("old", replicas=2)
 NEW_CONFIG = serve_config("new", replicas=4) + "    ray_actor_options: {num_cpus: 0.5}\n"

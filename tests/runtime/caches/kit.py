@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
-from controller.kube.resources import CONFIG_MAPS, CRDS
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
+from controller.runtime.caches.cache import Cache
 from controller.runtime.caches.caches import Caches
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.kind import Owned
-from tests.faults.faulty_transport import FaultyTransport
+from controller.runtime.kind import Kind, Owned
+from informers import Undecodable
+from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.runtime.widgets import WIDGETS, definition
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.caches.cache import Cache
-    from controller.runtime.kind import Kind
-    from informers import Undecodable
-    from tests.faults.faulty_transport import Rule
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -24,9 +25,6 @@ from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
 from workqueue import LOW_PRIORITY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 READS = frozenset({"list", "watch"})
 WORDS = (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -22,9 +23,6 @@ from controller.runtime.caches.schemas import (
     InstalledSchemas,
 )
 from controller.runtime.kind import InstalledSchema
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 
 def document(*fields: str, kinds: tuple[str, ...] = ("Pod",)) -> bytes:

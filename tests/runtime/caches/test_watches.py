@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from controller.kube.resources import PODS, SERVICES, Resource
 from controller.ray.api import FeatureGates
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.kind import Owned, References
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def kind(name: str, *owned: Owned[Any], optional: bool = False) -> Any:

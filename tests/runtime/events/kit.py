@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import EVENTS
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.plan import Event
 from tests.runtime.kit import status_error
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 META = ObjectMeta(name="p", namespace="ns", uid="uid-p", resource_version="7")
 

@@ -6,9 +6,10 @@ import asyncio
 import itertools
 import random
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -28,9 +29,6 @@ from controller.runtime.events.recorder import (
 from controller.runtime.events.series import BURST, REFRESH, RESERVED, SILENCE, TRIES, SeriesKey
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STAMP = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ from controller.apimachinery.ownership import (
     ownership_text,
     requested_owner,
 )
-from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
@@ -25,9 +25,6 @@ from controller.runtime.reconcile.writer import Writer
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, child, status_error
 from tests.runtime.recording import RecordingClient, RecordingExpectations
-
-if TYPE_CHECKING:
-    from controller.kube.objects import ConfigMap
 
 MACHINES = Resource("test.dev", "v1", "machines", "Machine", KubeObject, namespaced=False)
 CREATE = Create(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
+from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.plan import Create, Failure, MergePatch, Target
+from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, Book, child, create, delete, patch
-
-if TYPE_CHECKING:
-    from controller.kube.objects import ConfigMap
-    from controller.runtime.plan import Write
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, Failure, LiveList, ReplicaMember
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch, target
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def settled(book: Book) -> Mapping[str, int]:

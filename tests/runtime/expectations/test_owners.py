@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations import owners
@@ -10,9 +10,6 @@ from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.owners import Owner, OwnerIndex, OwnerState
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LiveList, LogTail, ReplicaMember
-
-if TYPE_CHECKING:
-    import pytest
 
 A = ObjectReference(CONFIG_MAPS, "default/a")
 FIRST = Owner("uid-1", "default/f", "widgets")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kube.errors import OutcomeUnknown
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.plan import Write
 from tests.runtime.kit import OWNER, Book, ScriptedClient, child, create, delete, patch
-
-if TYPE_CHECKING:
-    from controller.runtime.expectations.owners import Owner
-    from controller.runtime.plan import Write
 
 
 def asked(book: Book, owner: Owner = OWNER) -> tuple[list[str], list[str]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.kind import InstalledSchema, LogText
@@ -19,9 +18,6 @@ from controller.runtime.plan import (
 )
 from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, patch, target
-
-if TYPE_CHECKING:
-    from controller.kube.objects import ConfigMap
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 UNKNOWN = "uid-unknown"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.expectation import Expectation
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.tracker import (
     FIRST_LIVE_READ,
@@ -15,9 +16,6 @@ from controller.runtime.expectations.tracker import (
     MOST_LIVE_ONLY,
 )
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
-
-if TYPE_CHECKING:
-    from controller.runtime.expectations.expectation import Expectation
 
 
 def expectation(book: Book, name: str = "a") -> Expectation[Any]:

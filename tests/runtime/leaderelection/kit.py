@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -17,12 +18,7 @@ from controller.runtime.leaderelection import (
     Elector,
     awake_or_not,
 )
-from controller.runtime.leaderelection.lock import Lease
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.runtime.leaderelection.lock import LeaseLock
+from controller.runtime.leaderelection.lock import Lease, LeaseLock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
+from controller.runtime.leaderelection import Elector
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
-
-if TYPE_CHECKING:
-    from controller.runtime.leaderelection import Elector
 
 
 def candidate(lock: SharedLock, registry: CollectorRegistry | None = None) -> Elector:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,8 @@ from controller.runtime.leaderelection import (
     awake_or_not,
     election,
 )
+from controller.runtime.leaderelection.lock import Lease
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from controller.runtime.leaderelection.lock import Lease
 
 pytestmark = pytest.mark.real_time
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,14 +12,9 @@ from prometheus_client import CollectorRegistry
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lock import LEASES, new_lease
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import DelayedResponse, Rule
+from tests.fakes.worlds import RunningOperator
+from tests.faults.faulty_transport import DelayedResponse, FaultyTransport, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.fakes.worlds import RunningOperator
-    from tests.faults.faulty_transport import FaultyTransport
 
 NAMESPACE, NAME = "default", "lease"
 

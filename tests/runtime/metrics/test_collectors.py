@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.objects import ObjectMeta
 from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def test_a_gauge_of_objects_tells_them_apart_by_name_namespace_and_uid():

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter as Tally
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from controller.runtime.metrics.collectors import ObjectCollector, write_metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from prometheus_client.registry import Collector
 
 NUMBER = 3_000
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.runtime.metrics.metrics import LoopLag, Monitor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass

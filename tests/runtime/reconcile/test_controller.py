@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -24,12 +25,7 @@ from tests.faults.faulty_transport import (
     Rule,
     watch_lag,
 )
-from tests.runtime.widgets import WidgetKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.widgets import Seen, WidgetWorld
+from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld
 
 NAME = "widget-controller"
 

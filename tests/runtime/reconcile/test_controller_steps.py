@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,13 +26,10 @@ from controller.runtime.metrics.metrics import RuntimeMetrics
 from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
-from controller.runtime.reconcile.execution import PlanOutcome, Result
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from tests.runtime.kit import NOW, child, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY
-
-if TYPE_CHECKING:
-    from controller.runtime.reconcile.execution import PlanExecution
 
 KEY = "default/f"
 META = ObjectMeta(name="f", namespace="default", uid="uid-f", resource_version="5")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -46,9 +47,6 @@ from tests.runtime.kit import (
     target,
 )
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WIDGET = Target(WIDGETS, "default", "f")
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5")
@@ -410,7 +408,7 @@ async def test_a_batch_counts_over_all_stages():
     assert len(bench.client.verbs("create")) == 64
 
 
-async def test_EXP_10_deletes_start_slowly_and_stop_at_the_first_failure():
+async def test_deletes_start_slowly_and_stop_at_the_first_failure():
     bench = Bench()
     for n in range(16):
         bench.book.show(child(f"a{n}", n + 2))

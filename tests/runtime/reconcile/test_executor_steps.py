@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,6 +28,7 @@ from controller.runtime.plan import (
     Replace,
     StatusPatch,
     Target,
+    Write,
     subresource_of,
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
@@ -37,11 +39,6 @@ from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
 from controller.runtime.reconcile.writer import FAILED_UPDATE
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.runtime.plan import Write
 
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
 WIDGET = Target(WIDGETS, "default", "f")

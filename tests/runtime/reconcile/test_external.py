@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, LostResponse, Rule
-from tests.runtime.widgets import WIDGETS, WidgetKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.runtime.widgets import Seen, WidgetWorld
+from tests.runtime.widgets import WIDGETS, Seen, WidgetKind, WidgetWorld
 
 KEY = "default/f"
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.owners import MAX_INCOMPLETE_REPLICAS, OwnerState
-from controller.runtime.plan import LiveList, ReplicaMember
+from controller.runtime.plan import Create, LiveList, ReplicaMember
 from tests.runtime.kit import OWNER, Book, child, create
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Create
 
 WIDGET = LiveList(CONFIG_MAPS, "default", "widget=f")
 

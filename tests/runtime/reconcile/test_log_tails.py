@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,17 +11,12 @@ from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.resources import PODS
 from controller.runtime.expectations.owners import MAX_LOG_TAILS
-from controller.runtime.kind import LogText
+from controller.runtime.kind import CacheReader, LogText
 from controller.runtime.plan import LogTail, Plan
 from controller.runtime.reconcile.lookups import LookupReader
-from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
+from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, RequestFault, Rule
 from tests.runtime.kit import OWNER, Book
-from tests.runtime.widgets import WidgetKind
-
-if TYPE_CHECKING:
-    from controller.runtime.kind import CacheReader
-    from tests.faults.faulty_transport import RequestFault
-    from tests.runtime.widgets import Seen, WidgetWorld
+from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld
 
 TAIL = LogTail("default", "song=morning", "child", lines=1)
 

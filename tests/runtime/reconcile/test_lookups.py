@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.errors import KubeError, OutcomeUnknown
-from controller.kube.objects import KubeObject
+from controller.kube.objects import ConfigMap, KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LiveList, LogTail, Lookup, Target
@@ -17,9 +17,6 @@ from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs import WHOLE
 from tests.runtime.kit import OWNER, child, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
-
-if TYPE_CHECKING:
-    from controller.kube.objects import ConfigMap
 
 LOOKUP = Lookup(target("a"))
 LIST = LiveList(CONFIG_MAPS, "default", "widget=f")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.runtime.plan import JsonPatch, Replace, stages_of, subresource_of, verb_of
+from controller.runtime.plan import JsonPatch, Replace, Write, stages_of, subresource_of, verb_of
 from tests.runtime.kit import create, delete, patch, target
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Write
 
 JSON_PATCH = JsonPatch(target(), "uid-a", ())
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.command.development.demos import real_ray
 from controller.command.development.demos.real_ray import OperatorProcess
 from tests.fakes.clean_up import ends_in_a_cancelled_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "

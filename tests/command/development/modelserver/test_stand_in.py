@@ -6,9 +6,11 @@ import http.client
 import json
 import subprocess
 import threading
+from collections.abc import Iterator
 from functools import partial
 from http.server import ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,6 @@ from controller.command.development.modelserver.stand_in import (
     flags_of,
     main,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 USER = {"role": "user", "content": "Why is the sky blue?"}
 

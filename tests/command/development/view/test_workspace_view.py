@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -11,9 +12,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import GpuNode, NodeClaim
 from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import Pod, StatefulSet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Lines:

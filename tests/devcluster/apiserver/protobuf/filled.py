@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.apiserver.builtin_types import table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _INTEGERS = (1, -1, 127, 128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 _SCALARS: dict[str, Callable[[int], Any]] = {

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.output import Output
 from tests.devcluster.processes.plain import PlainRoom
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Command:

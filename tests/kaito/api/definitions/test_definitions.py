@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from controller.kaito.api.definitions import kaito_definitions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KAITO_CRDS = Path(os.environ.get("MANTA_KAITO_CRDS", ""))
 """A folder with Kaito's definitions: its `config/crd/bases`."""

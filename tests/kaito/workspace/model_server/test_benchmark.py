@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kaito.api import labels
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.lookups import Answered, BenchmarkLog, Measurement, Unanswered
+from controller.kaito.lookups import Answered, BenchmarkLog, LookupState, Measurement, Unanswered
 from controller.kaito.workloads import base_image
 from controller.kaito.workloads.pods import BASE_TAG
 from controller.kaito.workspace import WorkspaceKind
 from controller.kaito.workspace.watches import PODS
-from controller.kube.objects import StatefulSet
+from controller.kube.objects import Pod, StatefulSet
 from controller.runtime.plan import Failure, JsonPatch
 from tests.kaito.support import inference, raw_workspace, tuning, workspace
 from tests.kaito.workspace.given import NOW, Given, own, writes
 from tests.kaito.workspace.pods import container, pod
-
-if TYPE_CHECKING:
-    from controller.kaito.lookups import LookupState
-    from controller.kube.objects import Pod
 
 IMAGE = "example.com/server:1"
 LOG = BenchmarkLog("default", "phi-0", "uid-phi-0", "phi")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.watches import PODS
+from controller.kube.objects import Job, StatefulSet
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import FailedCreates
 from tests.kaito.support import tuning, workspace
 from tests.kaito.workspace.given import NOW, Given, job, server
 from tests.kaito.workspace.pods import ended, pod, waiting
-
-if TYPE_CHECKING:
-    from controller.kaito.api.workspace import Workspace
-    from controller.kube.objects import Job, StatefulSet
 
 TEMPLATE = {"template": {"spec": {"containers": [{"name": "server", "image": "x"}]}}}
 FLOOR = "the pod is forbidden: minimum memory usage per Container is 512Mi, but request is 200Mi"

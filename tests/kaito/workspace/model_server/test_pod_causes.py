@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kaito.workspace.model_server import job_cause, server_cause
 from controller.kaito.workspace.watches import PODS
+from controller.kube.objects import Pod
 from tests.kaito.support import tuning, workspace
 from tests.kaito.workspace.given import Given, job, server
 from tests.kaito.workspace.pods import container, ended, pod, unscheduled, waiting
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 CRASHED = container(terminated=ended(1, "Error", "no such model\n"), restarts=1)
 RESTARTING = waiting("CrashLoopBackOff", "back-off 5m0s", restarts=2, last=ended(1))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
-from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.runtime.plan import Plan
 from tests.kaito.support import workspace
 from tests.kaito.workspace.given import NOW, Given, claim, node, writes
-
-if TYPE_CHECKING:
-    from controller.kaito.api.workspace import Workspace
-    from controller.runtime.plan import Plan
 
 
 @dataclass

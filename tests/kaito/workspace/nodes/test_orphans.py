@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,21 +18,16 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import OrphanCollector, WorkspaceKind
 from controller.kaito.workspace.orphans import INTERVAL
+from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
-from controller.kube.errors import NotFound, OutcomeUnknown, Status
+from controller.kube.errors import KubeError, NotFound, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import Resource
 from controller.ray.api import FeatureGates
 from controller.runtime.plan import Event
 from controller.runtime.settings import Settings
 from tests.fakes.reads import FakeReads
 from tests.kaito.support import workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.errors import KubeError
-    from controller.kube.resources import Resource
 
 ABSENT = NotFound(Status(404, "NotFound", "not found"))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +17,6 @@ from controller.ray.api.validation.job import validate_job
 from controller.ray.head.endpoint import read_cluster_spec
 from tests.ray.cluster.test_any_shape import ODD, paths, with_value
 from tests.ray.job.golden_jobs import made_for, stored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FEATURES = sorted((Path(__file__).parents[2] / "job" / "golden" / "features").glob("*.job.yaml"))
 HUGE: list[Any] = [10**400, -(10**30), "x" * 70, "a b"]

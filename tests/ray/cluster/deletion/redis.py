@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import Job
+from controller.ray.api import RayCluster
 from tests.ray.cluster.support import NOW, cluster, manifest, owner, with_meta
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 JOB = "example-redis-cleanup"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kube.objects import Job
 from controller.kube.resources import JOBS, PODS
+from controller.ray.api import RayCluster
 from controller.ray.api.pod_state import is_head
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import (
@@ -32,13 +36,6 @@ from tests.ray.cluster.support import (
     writes,
 )
 from tests.ray.cluster.support import plan as plan_now
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.kube.objects import Job
-    from controller.ray.api import RayCluster
-    from tests.fakes.reads import FakeReads
 
 SPECS: dict[str, Callable[[], dict[str, Any]]] = {
     "redis": redis.with_options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,11 +12,9 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import FailedCreates
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.deletion.redis import JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import NOW, plan, pod, reads, with_meta
-
-if TYPE_CHECKING:
-    from tests.fakes.reads import FakeReads
 
 FLOOR = "the pod is forbidden: minimum memory usage per Container is 1Gi, but request is 256Mi"
 FULL = "the pod is forbidden: exceeded quota: team, requested: pods=1, limited: pods=0"

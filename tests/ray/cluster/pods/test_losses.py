@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
+from controller.ray.api import RayCluster
 from controller.ray.cluster import RayClusterKind
+from controller.runtime.plan import Plan, StatusPatch
 from tests.ray.cluster.support import (
     NOW,
     cluster,
@@ -23,11 +26,6 @@ from tests.ray.cluster.support import (
     with_status,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan, StatusPatch
 
 EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.resources import PODS
+from controller.ray.api import RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.diagnosis.pod import SLOW_AFTER
 from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.plan import Create, Failure, StatusPatch, Target
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     cluster,
@@ -26,10 +28,6 @@ from tests.ray.cluster.support import (
     with_status,
     workers,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
-    from tests.fakes.reads import FakeReads
 
 READY = (head(), *workers(2))
 NAME = "example-workers-worker-b4x7k2mp"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.ray.api import RayCluster
 from controller.ray.cluster import ClusterCollector
 from tests.ray.cluster.support import cluster, manifest
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
 
 IDENTITY = {"name": "example", "namespace": "default", "uid": "uid-of-example"}
 

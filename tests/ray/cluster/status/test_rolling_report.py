@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.conditions import ClusterConditions
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rollout_memory import Verdict
@@ -28,10 +30,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     with_spec,
     without_rolling,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
 
 
 def said(seen: ClusterObservation) -> dict[str, Any]:

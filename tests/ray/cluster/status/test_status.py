@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch, difference
-from controller.kube.objects import Service
+from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.rollout_memory import Note
@@ -24,6 +24,7 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     cluster,
@@ -38,11 +39,6 @@ from tests.ray.cluster.support import (
     with_status,
     workers,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
-    from tests.fakes.reads import FakeReads
 
 SERVICE = {
     "metadata": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +12,12 @@ from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS, PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.revision_history import KEPT, LARGEST, history_notes
 from controller.ray.pods.hashes import template_digest
 from controller.runtime.kind import CreateError
-from controller.runtime.plan import Create, Delete, Failure, Replace
+from controller.runtime.plan import Create, Delete, Failure, Plan, Replace
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -30,11 +32,6 @@ from tests.ray.cluster.support import (
     with_status,
     workers,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.plan import Plan
-    from tests.fakes.reads import FakeReads
 
 ROLLING = {"type": "RollingUpdate"}
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import PODS
-from controller.ray.api import labels
+from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.pods.hashes import recreate_digest
-from controller.runtime.plan import Create, Delete, LiveList, MergePatch
+from controller.runtime.plan import Create, Delete, LiveList, MergePatch, Plan, Write
 from tests.ray.cluster.support import cluster, head, manifest, plan, workers, writes
 from tests.ray.cluster.test_plan import conditions, settled, suspension, verbs, with_status
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan, Write
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
+from controller.ray.api import RayCluster
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import are_multi_host, read_replicas
 from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, replica_pods_to_delete
 from controller.ray.cluster.workers import ABREAST
-from controller.runtime.plan import Create, Delete
+from controller.ray.pods.builder import ReplicaPosition
+from controller.runtime.plan import Create, Delete, Plan
+from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import (
     cluster,
     head,
@@ -29,15 +33,6 @@ from tests.ray.cluster.support import (
 )
 from tests.ray.cluster.test_plan import SERVICE
 from tests.ray.cluster.workers.test_scale_down import group
-
-if TYPE_CHECKING:
-    import random
-
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
-    from controller.ray.pods.builder import ReplicaPosition
-    from controller.runtime.plan import Plan
-    from tests.fakes.reads import FakeReads
 
 SHRINK = ScaleDownRules(wanted_hash=None, may_shrink=True)
 INDEX = "ray.io/worker-group-replica-index"

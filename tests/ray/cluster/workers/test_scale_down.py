@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.pods import unhealthy_reason
@@ -20,11 +22,6 @@ from controller.ray.cluster.scale_down import (
 )
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import pod, workers
-
-if TYPE_CHECKING:
-    import random
-
-    from controller.kube.objects import Pod
 
 WANTED = template_digest({"template": {}})
 NEW, OLD = str(WANTED), "1-OLD"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.plan import plan_cluster
+from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout_memory import DRAINED
 from controller.ray.dashboard import DrainNodes, RayNode
-from controller.runtime.plan import Delete, MergePatch
+from controller.runtime.plan import Delete, MergePatch, Plan, Write
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
@@ -23,11 +25,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     the_head,
     without_rolling,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.ray_view import RayView
-    from controller.runtime.plan import Plan, Write
 
 SERVES, SERVES_NOT = {labels.SERVE: "true"}, {labels.SERVE: "false"}
 

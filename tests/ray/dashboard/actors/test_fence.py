@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.dashboard import CommandDone, CommandExpired, JobStatus, Submitted
+from controller.ray.dashboard import CommandDone, CommandExpired, Head, JobStatus, Submitted
 from tests.ray.dashboard.kit import HEAD, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.runtime.fences import SwitchableFence
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import Head
 
 
 async def test_no_command_is_sent_while_this_process_does_not_lead():

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from controller.ray.dashboard import client, serve
 from controller.ray.dashboard import responses as answers
+from controller.ray.dashboard.transport import DashboardResponse
 from tests.ray.dashboard.recorded import NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.dashboard.transport import DashboardResponse
 
 JOB = "demo-long"
 """The job that is asked about."""

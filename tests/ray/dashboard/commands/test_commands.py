@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from controller.ray.dashboard import (
     Command,
     CommandDone,
     CommandExpired,
+    DashboardClient,
     HeadCommand,
     HealthProbe,
     Probe,
 )
+from controller.ray.dashboard.probes import CommandValue
 from tests.ray.dashboard.kit import HEAD, JOB, World, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
-
-if TYPE_CHECKING:
-    from controller.ray.dashboard import DashboardClient
-    from controller.ray.dashboard.probes import CommandValue
 
 
 @dataclass(frozen=True, slots=True)

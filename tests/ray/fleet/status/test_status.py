@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.fleet import FleetCollector, RayClusterFleetKind
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Failure
@@ -29,9 +30,6 @@ from tests.ray.fleet.support import (
     with_status,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.api.raycluster import RayCluster
 
 SECOND = timedelta(seconds=1)
 STUCK = "ProgressDeadlineExceeded"

@@ -7,14 +7,12 @@ first asked for, and only then: what comes out covers all combinations, each onc
 from __future__ import annotations
 
 import typing
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.ray.job.facts import JobFacts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 COUNTS = (0, 1, 2)
 """Values of the counters: none, some, and more than allowed of either."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition, rfc3339
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
@@ -17,9 +18,6 @@ from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster, head_pod, running, submitter_pod
 from tests.ray.job.test_job_plan import reported, status_of
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 K8S_JOB: dict[str, Any] = {"submissionMode": "K8sJobMode"}
 LOG = "batch.kubernetes.io/controller-uid=uid-of-submitter"

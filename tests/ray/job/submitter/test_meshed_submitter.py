@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,12 +13,9 @@ from controller.kube.objects import Job
 from controller.kube.resources import JOBS, PODS
 from controller.ray.dashboard import JobStatus
 from controller.runtime.kind import LogText
-from controller.runtime.plan import Delete, MergePatch
+from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, ended, running, submitter
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan
 
 PROXY: dict[str, Any] = {"name": "istio-proxy", "state": {"running": {}}}
 WORKING: dict[str, Any] = {"name": "mine", "state": {"running": {}}}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +18,6 @@ from controller.apimachinery.redaction import last_error
 from controller.ray.api.validation.job import open_quotes
 from controller.ray.job.submitter import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 URL = "http://example-head-svc.default.svc.cluster.local:8265"
 REPEATABLE = Dashboard(URL, URL, repeatable=True)

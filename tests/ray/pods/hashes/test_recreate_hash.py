@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +13,6 @@ from hypothesis import strategies as st
 
 from controller.ray.pods.hashes import recreate_digest
 from tests.ray.api.definitions.test_definitions import kuberay, schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from random import Random
 
 Path = tuple[str | int, ...]
 

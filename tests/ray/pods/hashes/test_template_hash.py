@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from controller.ray.pods.hashes import digest, is_outdated, recreate_digest, template_digest
 from tests.ray.cluster.support import manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def spec() -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import pytest
 
@@ -13,12 +11,9 @@ from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.readiness import first_cause
 from controller.ray.service.rollout_facts import GoalCluster
-from controller.runtime.plan import Create
+from controller.runtime.plan import Create, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import NEW, OLD, SETTINGS, Scene, edition
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan
 
 THEIRS = OwnerReference(api_version="v1", kind="ConfigMap", name="x", uid="u", controller=True)
 

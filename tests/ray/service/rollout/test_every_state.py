@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +24,7 @@ from controller.ray.service.rollout_facts import (
     Change,
     GoalCluster,
     Options,
+    RolloutFacts,
     RolloutWait,
     SelectedCluster,
     SetActiveCapacity,
@@ -42,11 +43,6 @@ from tests.ray.service.rollout.world import (
     neighbours,
     writes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.ray.service.rollout_facts import RolloutFacts
 
 NEW, STEPWISE, NONE = UpgradeType.NEW_CLUSTER, UpgradeType.INCREMENTAL, UpgradeType.NONE
 QUICK = [

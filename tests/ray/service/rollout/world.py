@@ -8,9 +8,10 @@ blind until dashboards have answered, and every step and write is tried with eac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout import next_step, wanted_selection
@@ -29,9 +30,6 @@ from controller.ray.service.rollout_facts import (
     SetPendingWeight,
     Shares,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SPECS = "ABC"
 WHOLE = Shares()

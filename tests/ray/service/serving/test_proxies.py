@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.ray.api.labels import DRAINING_SINCE
 from controller.ray.dashboard import ProbeObservation, ProxyHealth, ServeState
+from controller.ray.service.observation import ServiceObservation
 from controller.ray.service.proxies import (
     accepts_requests,
     gated_pods,
@@ -19,10 +20,6 @@ from controller.ray.service.proxies import (
 from controller.ray.service.serve import put_configs
 from controller.ray.service.settings import ServiceSettings
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.service.observation import ServiceObservation
 
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)
 DEAD = replace(WELL, failing_since=NOW, error="refused")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from controller.kube.objects import KubeObject
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
 from controller.ray.service.facts import collect_facts, seconds_to_next_shift
@@ -37,12 +39,6 @@ from tests.ray.service.scenes import (
     gateway_in_force,
     route_in_force,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
 
 PAST = rfc3339(NOW - timedelta(seconds=1))
 SERVING = {"svc-aaaaa-serve-svc": 60, "svc-bbbbb-serve-svc": 40}

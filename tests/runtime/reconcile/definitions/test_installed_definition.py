@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,9 +27,6 @@ from controller.runtime.reconcile.definitions import (
     remedy,
 )
 from tests.runtime.kit import NOW
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 WIDGETS = Resource("test.dev", "v1", "widgets", "Widget", CustomObject)
 GADGETS = Resource("test.dev", "v1", "gadgets", "Gadget", CustomObject)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,12 +16,10 @@ from controller.runtime.plan import (
     MergePatch,
     Replace,
     Target,
+    Write,
 )
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, LASTS, Repair, Repairs
 from tests.runtime.kit import create, delete, patch, target
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Write
 
 POD = Create(Target(PODS, "default", "a"), {})
 STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")

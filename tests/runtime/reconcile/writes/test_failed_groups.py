@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.plan import Failure, Plan, Target
+from controller.runtime.plan import Failure, Plan, Target, Write
 from controller.runtime.reconcile.failed_groups import (
     WAITS,
     FailedGroups,
@@ -19,11 +19,6 @@ from controller.runtime.reconcile.failed_groups import (
     group_of,
 )
 from tests.runtime.kit import create, delete, patch, status_error, target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.runtime.plan import Write
 
 HEAD, WORKER = (replace(create(name), target=target(name, scope)) for name, scope in
                 (("h", "head"), ("w", "worker")))  # fmt: skip

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.kube.resources import SECRETS
+from controller.runtime.plan import Write
 from controller.runtime.reconcile.execution import SlowStart
 from tests.runtime.kit import create, delete, target
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.runtime.plan import Write
 
 
 @pytest.mark.parametrize(

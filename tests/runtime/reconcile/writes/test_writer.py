@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
+from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace
+from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace, Write
 from controller.runtime.reconcile.failed_groups import LONGEST_QUOTE, WriteOutcome, WriteResult
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
-
-if TYPE_CHECKING:
-    from controller.kube.objects import KubeObject
-    from controller.runtime.plan import Write
 
 OBJ = child("a", 7)
 NAMED = (CONFIG_MAPS, "default", "a")

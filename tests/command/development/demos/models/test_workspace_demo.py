@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,9 +28,6 @@ from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response
 from controller.runtime.metrics.metrics import RuntimeMetrics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def claim(uid: str) -> ProvisionedClaim:

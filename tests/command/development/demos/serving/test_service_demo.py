@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,9 +23,6 @@ from controller.command.development.demos.service import wrong_configs, wrong_re
 from controller.command.development.demos.traffic import Traffic, client_pod
 from controller.devcluster.apiserver.messages import ApiRequest, json_response, parse_resource_path
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def line(*answers: list[Any], failures: tuple[str, ...] = (), slowest: float = 0.1) -> str:

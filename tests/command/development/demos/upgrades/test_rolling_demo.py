@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,9 +26,6 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster
 from tests.command.development.view.test_job_view import Told
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DRAIN = Drain("worker", "10.88.0.5", START, START + timedelta(seconds=30))

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.conditions import ConditionSet, rfc3339
+from controller.kube.objects import Pod
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.rolling import decide, with_rollout
 from controller.ray.cluster.rolling_units import set_turns
+from controller.ray.cluster.rollout_memory import Rollout
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.rollout_memory import Rollout
 
 IMAGE = "rayproject/ray:2.60.0"
 OLD = "1-OF-AN-OLDER-TEMPLATE"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.held_deletions import confirmation_of, held_deletions
@@ -41,9 +42,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     with_begun,
     with_spec,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 NEXT = "rayproject/ray:2.61.0"
 MINE = "example.com/mine:1"

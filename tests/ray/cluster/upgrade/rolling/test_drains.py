@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.observation import DrainMemory, PodHistory
+from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
 from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
-from controller.runtime.plan import Lookup, MergePatch, Plan, Target
+from controller.runtime.plan import Lookup, MergePatch, Plan, Target, Write
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
@@ -31,11 +32,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     the_head,
     with_begun,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.plan import Write
 
 ALIVE = RayNode("n1", ADDRESS, alive=True)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
-from controller.kube.objects import Condition
+from controller.kube.objects import Condition, Pod
 from controller.ray.cluster.observation import Losses, PodHistory
 from controller.ray.dashboard import CommandExpired, CommandRefused
 from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
@@ -24,9 +24,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     upgrading,
     with_spec,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
 

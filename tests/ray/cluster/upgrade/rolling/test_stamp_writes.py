@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.rolling_units import hides_an_edit, stamp_writes, unstamped_pods
 from controller.ray.head.endpoint import worker_scope
@@ -19,10 +20,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     with_spec,
     without_rolling,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-
 
 UNKNOWN_POD = pod("b")
 

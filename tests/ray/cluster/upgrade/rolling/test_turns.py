@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import ConditionSet, find_condition
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling_units import recorded_turns, set_turns
 from controller.ray.settings import ClusterSettings
@@ -21,9 +22,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     the_head,
     with_begun,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.cluster.observation import ClusterObservation
 
 SETTINGS = ClusterSettings()
 UNDRAINED: dict[str, Any] = {"maxSurge": 0, "maxUnavailable": 1, "drainTimeoutSeconds": 0}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
-from controller.ray.cluster.observation import DrainMemory, PodHistory
+from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.rolling_units import draining_since
+from controller.ray.cluster.rollout_memory import PodUnits
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
+from controller.ray.rolling import Unit
 from tests.ray.cluster.support import pod, reads
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
@@ -29,12 +32,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     the_head,
     upgrading,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.rollout_memory import PodUnits
-    from controller.ray.rolling import Unit
 
 STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
 ALIVE = RayNode("n1", ADDRESS, alive=True)
