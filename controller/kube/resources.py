@@ -15,6 +15,7 @@ from controller.kube.objects import (
     Job,
     KubeObject,
     Namespace,
+    NetworkPolicy,
     Node,
     PersistentVolumeClaim,
     Pod,
@@ -105,6 +106,9 @@ CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
 )
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
+NETWORK_POLICIES = Resource(
+    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", NetworkPolicy
+)
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", Gateway)
 HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", HTTPRoute)

@@ -32,6 +32,8 @@ _FEATURES: Final = {
     "GCSFaultToleranceEmbeddedStorage": "a GCS that survives its head by a claim, without Redis",
     "RayClusterFleet": "copies of a cluster ([fleet.md](fleet.md))",
     "RayCronJob": "jobs by the clock ([raycronjob.md](raycronjob.md))",
+    "RayClusterNetworkPolicy": "`networkPolicy` of RayClusters "
+    "([security.md](security.md#network-policies-of-ray-clusters))",
     "RayJobDeletionPolicy": "`deletionStrategy` of RayJobs",
     "RayMultiHostIndexing": "labels with the index of a replica and of a host",
     "RayServiceIncrementalUpgrade": "upgrades with the Gateway API ([upgrades.md](upgrades.md))",

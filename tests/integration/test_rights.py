@@ -38,6 +38,7 @@ def everything() -> dict[str, Any]:
     spec["autoscalerOptions"] = {"version": "v2"}
     spec["authOptions"] = {"mode": "token"}
     spec["gcsFaultToleranceOptions"] = {"redisAddress": "redis:6379"}
+    spec["networkPolicy"] = {"mode": "DenyAllIngress"}
     spec["headGroupSpec"]["enableIngress"] = True
     ray = spec["headGroupSpec"]["template"]["spec"]["containers"][0]
     ray["ports"] = [{"containerPort": 8000, "name": "serve"}]

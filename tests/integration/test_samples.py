@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "scheduling.run.ai"}
 """Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""
 
-REFUSED = {"ray-cluster.network-policy-deny-all.yaml": "spec.networkPolicy: is not supported yet"}
-"""Samples that ask for protection which is not built, and how `Ready` begins."""
-
 pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(
@@ -56,7 +53,7 @@ def manifests() -> dict[str, list[Json]]:
 
 def batches() -> Iterator[list[Json]]:
     """All documents, in as many rounds as it takes to have no name twice in one of them."""
-    waiting = [documents for name, documents in manifests().items() if name not in REFUSED]
+    waiting = list(manifests().values())
     while waiting:
         names: set[tuple[str, str]] = set()
         batch: list[Json] = []
@@ -84,22 +81,6 @@ async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     finally:
         if crds == "theirs":
             await install(world, list(custom_resource_definitions()))
-
-
-async def test_a_sample_whose_protection_is_not_built_gets_no_pod_and_is_told_why(world: World):
-    world.start_operator()
-    for name, words in REFUSED.items():
-        (cluster,) = (doc for doc in manifests()[name] if doc["kind"] == "RayCluster")
-        await create(world, cluster)
-        await world.eventually(lambda c=cluster, w=words: is_refused(world, c, w))
-    await world.settle(30.0)
-    assert world.journal.present == {}
-
-
-async def is_refused(world: World, document: Json, words: str) -> bool:
-    status = (await world.cluster(document["metadata"]["name"])).status
-    ready = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), {})
-    return ready.get("status") == "False" and ready["message"].startswith(words)
 
 
 async def live_through(world: World, documents: list[Json]) -> None:

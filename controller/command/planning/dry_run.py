@@ -342,7 +342,7 @@ def _refusal(write: Write, error: StatusError) -> Refusal:
 
 
 def _group(write: Write) -> str:
-    if not isinstance(write, Create):
+    if not isinstance(write, Create) or write.target.resource != PODS:
         return ""
     metadata: Json = write.body.get("metadata") or {}
     found: dict[str, str] = metadata.get("labels") or {}

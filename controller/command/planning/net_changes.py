@@ -10,6 +10,7 @@ import msgspec
 from controller.apimachinery.names import has_generated_suffix
 from controller.command.planning.object_plan import ObjectChange, differences
 from controller.command.planning.snapshot import owner_uid
+from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.runtime.plan import Delete
 
@@ -129,9 +130,9 @@ def _deleted_and_created(
     old: defaultdict[tuple[str, str], list[_Deleted]] = defaultdict(list)
     new: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for each in deleted:
-        old[owner_uid(each.obj), _group(each.obj)].append(each)
+        old[owner_uid(each.obj), _group(resource, each.obj)].append(each)
     for obj in created:
-        new[owner_uid(obj), _group(obj)].append(obj["metadata"]["name"])
+        new[owner_uid(obj), _group(resource, obj)].append(obj["metadata"]["name"])
     for place in [*old, *(place for place in new if place not in old)]:
         yield from _in_group(resource, place[1], old[place], new[place])
 
@@ -168,7 +169,9 @@ def _pattern(name: str) -> str:
     return f"{name.rpartition('-')[0]}-*"
 
 
-def _group(obj: Json) -> str:
+def _group(resource: Resource[Any], obj: Json) -> str:
+    if resource != PODS:
+        return ""
     found: dict[str, str] = obj["metadata"].get("labels") or {}
     return found.get(labels.GROUP, "")
 

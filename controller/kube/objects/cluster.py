@@ -138,6 +138,21 @@ class Ingress(KubeObject, frozen=True):
     spec: IngressSpec = IngressSpec()
 
 
+class NetworkPolicySpec(View, frozen=True):
+    """`spec` of a NetworkPolicy. Its selectors and rules stay plain data."""
+
+    pod_selector: dict[str, Any] | None = None
+    policy_types: tuple[str, ...] = ()
+    ingress: tuple[dict[str, Any], ...] = ()
+    egress: tuple[dict[str, Any], ...] = ()
+
+
+class NetworkPolicy(KubeObject, frozen=True):
+    """A NetworkPolicy."""
+
+    spec: NetworkPolicySpec = NetworkPolicySpec()
+
+
 class RouteSpec(View, frozen=True):
     """`spec` of an OpenShift Route."""
 

@@ -19,6 +19,7 @@ EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
+NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
 PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
@@ -50,7 +51,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         CLUSTER_FLEET: Gate("Alpha", default=False),
         "RayClusterHistoryServer": Gate("Alpha", default=False, fixed=False),
         "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),
-        "RayClusterNetworkPolicy": Gate("Alpha", default=False, fixed=False),
+        NETWORK_POLICY: Gate("Alpha", default=True),
         "RayClusterStatusConditions": Gate("Beta", default=True, fixed=True),
         CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),

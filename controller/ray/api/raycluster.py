@@ -231,6 +231,45 @@ class WorkerGroup(View, frozen=True):
         return self.desired_replicas * self.hosts
 
 
+class NetworkRules(View, frozen=True):
+    """Own rules of a NetworkPolicy, as Kubernetes has them; they stay plain data."""
+
+    ingress_rules: tuple[dict[str, Any], ...] = ()
+    egress_rules: tuple[dict[str, Any], ...] = ()
+
+
+class GroupNetworkRules(NetworkRules, frozen=True, kw_only=True):
+    """`spec.networkPolicy.workerGroups[]`."""
+
+    group_name: str
+
+
+class NetworkPolicyOptions(View, frozen=True):
+    """`spec.networkPolicy`."""
+
+    mode: str = "DenyAll"
+    head: NetworkRules = NetworkRules()
+    worker: NetworkRules = NetworkRules()
+    worker_groups: tuple[GroupNetworkRules, ...] = ()
+
+    @property
+    def denies_ingress(self) -> bool:
+        """True if only admitted connections reach the pods."""
+        return self.mode != "DenyAllEgress"
+
+    @property
+    def denies_egress(self) -> bool:
+        """True if the pods reach only what they are admitted to."""
+        return self.mode != "DenyAllIngress"
+
+    def rules_of(self, group: str) -> tuple[str, NetworkRules]:
+        """Return the rules of a worker group and their path; its own replace those of `worker`."""
+        for position, rules in enumerate(self.worker_groups):
+            if rules.group_name == group:
+                return f"spec.networkPolicy.workerGroups[{position}]", rules
+        return "spec.networkPolicy.worker", self.worker
+
+
 class ClusterSpec(View, frozen=True):
     """`spec` of a RayCluster."""
 
@@ -246,7 +285,7 @@ class ClusterSpec(View, frozen=True):
     head_service_annotations: dict[str, str] | None = None
     gcs_fault_tolerance_options: GcsFaultToleranceOptions | None = None
     history_server_options: HistoryServerOptions | None = None
-    network_policy: dict[str, Any] | None = None
+    network_policy: NetworkPolicyOptions | None = None
     tls_options: TlsOptions | None = None
 
     @property

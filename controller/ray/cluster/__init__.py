@@ -4,7 +4,8 @@
 
 - pods: `head.py`; `workers.py` (which are missing or surplus), `scale_down.py` (which go first);
   `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
-- other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies)
+- other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies),
+  `network_policy.py` (theirs, and what hinders them)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
   replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`

@@ -11,6 +11,7 @@ from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
+    NETWORK_POLICIES,
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
@@ -50,7 +51,16 @@ from controller.ray.cluster.children import (
     token_data,
     token_secret,
 )
+from controller.ray.cluster.network_policy import (
+    NAME_COLLISION,
+    desired_policy_fields,
+    is_still_needed,
+    network_policies,
+    policies_impossible,
+)
 from controller.ray.cluster.rollout_memory import Note, ObservedChildren
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.endpoint import head_endpoint
 from controller.ray.head.service import head_service
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
@@ -58,14 +68,15 @@ from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from controller.kube.objects import KubeObject, Pod, Service
+    from controller.kube.objects import KubeObject, Service
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.children.child import ObservedChild
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.pods import PodsByRole
     from controller.ray.head.endpoint import HeadEndpoint, Identity
     from controller.ray.settings import ClusterSettings
     from controller.runtime.kind import CacheReader
@@ -119,6 +130,8 @@ def desired_children(
         routes: whether the API server serves routes.
     """
     spec, identity = desired.spec, desired.identity
+    for policy in network_policies(cluster, spec, identity):
+        yield Child(NETWORK_POLICIES, policy, desired_fields=desired_policy_fields)
     annotations = cluster.metadata.annotations or {}
     head = head_service(spec, identity, endpoint, cluster_ip=settings.head_cluster_ip_service)
     yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
@@ -215,7 +228,7 @@ class _Collected:
 
     absent: list[Child] = field(default_factory=list[Child])
     drifted: list[Drift] = field(default_factory=list[Drift])
-    blocked: list[str] = field(default_factory=list[str])
+    blocked: list[Cause] = field(default_factory=list["Cause"])
     notes: list[Note] = field(default_factory=list[Note])
 
 
@@ -224,14 +237,16 @@ def observe_children(
     desired: DesiredCluster,
     reads: CacheReader,
     settings: ClusterSettings,
-    heads: Sequence[Pod],
+    pods: PodsByRole,
 ) -> ObservedChildren:
     """Observe all children. If there is a head, what only a new head needs blocks nothing."""
-    identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(heads)
-    endpoint = head_endpoint(desired.spec, identity, heads)
+    identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(pods.heads)
+    endpoint = head_endpoint(desired.spec, identity, pods.heads)
     children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
-    collected = _Collected()
+    collected = _Collected(blocked=[*policies_impossible(desired.spec, reads)])
     for child in children:
+        if child.resource is NETWORK_POLICIES and not reads.serves(NETWORK_POLICIES):
+            continue
         observed = observe_child(child, identity.namespace, identity.uid, reads)
         _collect(child, observed, collected, has_head=has_head)
     if enables_serve_service(cluster) and not wants_serve_service(cluster, endpoint):
@@ -250,7 +265,7 @@ def observe_children(
         head_service=_own_head_service(identity, reads),
         absent=tuple(collected.absent),
         drifted=tuple(collected.drifted),
-        surplus=tuple(_surplus(children, identity, reads, routes=routes)),
+        surplus=tuple(_surplus(children, desired, reads, pods)),
         blocked=tuple(collected.blocked),
         missing_required=tuple(missing_required),
         notes=tuple(collected.notes),
@@ -269,10 +284,11 @@ def _collect(
             _collect_conflict(child, message, collected, has_head=has_head)
         case ChildState.TERMINATING:
             if child.on_conflict is OwnerConflict.ADOPT and not has_head:  # a pod would keep it
-                collected.blocked.append(
+                sentence = (
                     f"{child} is being deleted; it is recreated when no pod uses it and it has no "
                     "finalizers"
                 )
+                collected.blocked.append(_name_taken(child, sentence))
         case ChildState.PRESENT:
             if observed.drift is not None:
                 collected.drifted.append(observed.drift)
@@ -287,10 +303,10 @@ def _collect(
 def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_head: bool) -> None:
     match child.on_conflict:
         case OwnerConflict.BLOCK:
-            collected.blocked.append(f"{message}; {_REMEDY}")
+            collected.blocked.append(_name_taken(child, f"{message}; {_REMEDY}"))
         case OwnerConflict.ADOPT:
             if not has_head:
-                collected.blocked.append(f"{message}; {_REMEDY}")
+                collected.blocked.append(_name_taken(child, f"{message}; {_REMEDY}"))
         case OwnerConflict.IGNORE:
             reason = f"FailedToCreate{event_noun(child.resource)}"
             collected.notes.append(Note(reason, f"{message}; it is left as it is"))
@@ -298,18 +314,32 @@ def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_
             pass
 
 
+def _name_taken(child: Child, sentence: str) -> Cause:
+    event = NAME_COLLISION if child.resource is NETWORK_POLICIES else ""
+    return Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True, event=event)
+
+
 def _surplus(
-    children: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
+    children: Iterable[Child],
+    desired: DesiredCluster,
+    reads: CacheReader,
+    pods: PodsByRole,
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Yield services of Serve, ingresses and routes that are no longer specified."""
-    desired = {(child.resource, child.name) for child in children}
-    resources: list[Resource[Any]] = [SERVICES, INGRESSES]
-    for resource in [*resources, ROUTES] if routes else resources:
+    """Yield services of Serve, ingresses, routes and policies that are no longer specified."""
+    identity = desired.identity
+    specified = {(child.resource, child.name) for child in children}
+    optional = (each for each in (ROUTES, NETWORK_POLICIES) if reads.serves(each))
+    resources: list[Resource[Any]] = [SERVICES, INGRESSES, *optional]
+    for resource in resources:
         for obj in owned_by(reads, resource, identity):
             meta = obj.metadata
-            optional = resource is not SERVICES or is_serve_service(identity, meta)
-            if optional and not meta.terminating and (resource, meta.name) not in desired:
-                yield resource, obj
+            if meta.terminating or (resource, meta.name) in specified:
+                continue
+            if resource is SERVICES and not is_serve_service(identity, meta):
+                continue
+            if resource is NETWORK_POLICIES and is_still_needed(obj, desired.spec, pods.workers):
+                continue
+            yield resource, obj
 
 
 def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:

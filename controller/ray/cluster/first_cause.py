@@ -222,8 +222,7 @@ def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
     for sentence in seen.unreadable:
         words = f"{sentence}; no pod is created until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
-    for sentence in seen.children.blocked:
-        yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
+    yield from seen.children.blocked
     for sentence in seen.children.missing_required:
         words = f"{sentence}; the head is not created before it exists"
         yield Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True)

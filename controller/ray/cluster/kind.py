@@ -12,6 +12,7 @@ from controller.kube.resources import (
     CONTROLLER_REVISIONS,
     INGRESSES,
     JOBS,
+    NETWORK_POLICIES,
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
@@ -24,6 +25,7 @@ from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.held_deletions import definition_reader
+from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
@@ -96,6 +98,8 @@ class RayClusterKind:
         Owned(CLAIMS, also_enqueues=named_cluster),
         Owned(SECRETS, label_selector=labels.CLUSTER, also_enqueues=named_cluster),
         Owned(INGRESSES, label_selector=labels.CLUSTER),
+        # whatever its gate says, so that what was made while it was on is deleted
+        Owned(NETWORK_POLICIES, label_selector=labels.CLUSTER, optional=True),
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
         Owned(
             JOBS,
@@ -164,5 +168,5 @@ class RayClusterKind:
             identity,
             builder,
             unsupported_fields=unsupported_fields(cluster, spec),
-            warnings=restart_policy_warnings(spec),
+            warnings=(*restart_policy_warnings(spec), *network_policy_warnings(cluster, spec)),
         )

@@ -93,7 +93,7 @@ def observe_cluster(
         )
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
-    children = observe_children(cluster, desired, reads, settings, heads)
+    children = observe_children(cluster, desired, reads, settings, pods)
     relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
     notes = (*children.notes, *relabelled, *(revisions.notes if revisions is not None else ()))
     return ClusterObservation(

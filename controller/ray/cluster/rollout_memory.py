@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.children.child import Child, Drift
+    from controller.ray.diagnosis.reasons import Cause
     from controller.ray.rolling import UnitGroup
 
 
@@ -69,7 +70,7 @@ class ObservedChildren:
         absent: children that do not exist.
         drifted: children that differ from their desired state.
         surplus: the cluster's objects that are no longer desired.
-        blocked: sentences, with the remedy, about name conflicts of children that pods need.
+        blocked: causes for which no pod may be created: children that pods need cannot be made.
         missing_required: sentences about missing objects that users must create before a head
             can be created.
         notes: other problems that only a person can solve; missing objects are among them.
@@ -79,7 +80,7 @@ class ObservedChildren:
     absent: tuple[Child, ...] = ()
     drifted: tuple[Drift, ...] = ()
     surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
-    blocked: tuple[str, ...] = ()
+    blocked: tuple[Cause, ...] = ()
     missing_required: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 

@@ -86,9 +86,9 @@ SICKNESSES = (
         named="tlsOptions",
     ),
     Sickness(
-        name="a network policy is asked for",
+        name="a network policy without a mode that there is",
         spares=UPGRADES,
-        course=odd(lambda spec: spec.update(networkPolicy={"mode": "DenyAll"})),
+        course=odd(lambda spec: spec.update(networkPolicy={"mode": "DenyNothing"})),
         named="networkPolicy",
     ),
     Sickness(

@@ -106,6 +106,17 @@ async def moving_quota(sick: Tenant) -> AsyncIterator[None]:
         yield
 
 
+@asynccontextmanager
+async def policies_refused(sick: Tenant) -> AsyncIterator[None]:
+    """Clusters ask for network policies, and the operator has no right to create them."""
+    plural = "networkpolicies.networking.k8s.io"
+    with (
+        sick.disturbed(no_right("create", plural), plural, "create"),
+        sick.altered(lambda spec: spec.update(networkPolicy={})),
+    ):
+        yield
+
+
 SICKNESSES = (
     Sickness(
         name="a quota of one pod",
@@ -169,6 +180,12 @@ SICKNESSES = (
         course=refused(no_right("create", "services"), "services", "create"),
         spares=UPGRADES,  # their services are there already
         named=no_right_to("create"),
+    ),
+    Sickness(
+        name="no right to create network policies",
+        course=policies_refused,
+        spares=UPGRADES | KAITO,  # the cluster that is upgraded was created without
+        named=unless_it_serves(no_right_to("create")),
     ),
     Sickness(
         name="no right to write the kind's status",

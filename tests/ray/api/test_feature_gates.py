@@ -48,7 +48,6 @@ def test_values_that_change_nothing_are_named_with_the_reason():
 @pytest.mark.parametrize(
     "asked",
     [
-        {"networkPolicy": {"mode": "DenyAllIngress"}},
         {"tlsOptions": {"enabled": True}},
         {"authOptions": {"mode": "certificate"}},
     ],
@@ -82,6 +81,10 @@ def with_rocksdb(raw: dict[str, Any]) -> None:
     raw["spec"]["gcsFaultToleranceOptions"] = {"backend": "rocksdb"}
 
 
+def with_network_policy(raw: dict[str, Any]) -> None:
+    raw["spec"]["networkPolicy"] = {}
+
+
 def with_suspended_group(raw: dict[str, Any]) -> None:
     raw["spec"]["workerGroupSpecs"][0]["suspend"] = True
 
@@ -91,6 +94,7 @@ def with_suspended_group(raw: dict[str, Any]) -> None:
     [
         (with_rocksdb, "GCSFaultToleranceEmbeddedStorage"),
         (with_suspended_group, "RayJobDeletionPolicy"),
+        (with_network_policy, "RayClusterNetworkPolicy"),
     ],
 )
 def test_what_is_switched_off_is_refused_with_the_name_of_its_gate(change: Any, gate: str):

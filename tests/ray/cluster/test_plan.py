@@ -88,6 +88,7 @@ def test_the_kind_is_what_the_runtime_asks_for():
         "persistentvolumeclaims",
         "secrets",
         "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
         "routes.route.openshift.io",
         "jobs.batch",
         "roles.rbac.authorization.k8s.io",

@@ -208,10 +208,13 @@ class NetworkPolicyStrategy(WithGeneration):
     """Network policies."""
 
     def default(self, object_: Json) -> None:
-        """Default to ingress always, and egress if there are rules."""
+        """Default to ingress always, and egress if there are rules; ports to TCP."""
         spec: Json = object_.setdefault("spec", {})
         types = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
         spec.setdefault("policyTypes", types)
+        for rule in (*entries(spec, "ingress"), *entries(spec, "egress")):
+            for port in entries(rule, "ports"):
+                port.setdefault("protocol", "TCP")
 
 
 class EndpointSliceStrategy(WithGeneration):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
+from controller.apimachinery.names import is_dns_label
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
-from controller.ray.api.feature_gates import EMBEDDED_STORAGE
+from controller.ray.api.feature_gates import EMBEDDED_STORAGE, NETWORK_POLICY
 from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.template import ContainerShape
-    from controller.ray.api.raycluster import GcsFaultToleranceOptions
+    from controller.ray.api.raycluster import (
+        GcsFaultToleranceOptions,
+        NetworkPolicyOptions,
+        NetworkRules,
+    )
     from controller.ray.api.validation.context import ValidationContext
 
 
@@ -139,12 +144,6 @@ _AUTH_MODES: Final = frozenset({"", "token", "disabled"})
 def unbuilt_protection(context: ValidationContext) -> Iterator[Problem]:
     """Yield a problem for each field that asks for protection the cluster would not have."""
     spec = context.spec
-    if spec.network_policy is not None:
-        yield Problem(
-            "spec.networkPolicy",
-            "is not supported yet, and the cluster would be open to every pod; remove it, and "
-            "apply a NetworkPolicy of your own that selects the pods by their label ray.io/cluster",
-        )
     if spec.tls_options is not None and spec.tls_options.wanted:
         yield Problem(
             "spec.tlsOptions",
@@ -159,6 +158,56 @@ def unbuilt_protection(context: ValidationContext) -> Iterator[Problem]:
             f"{auth.mode!r} is not supported, and Ray would need no authentication; it must be "
             "token or disabled",
         )
+
+
+# Checks `networkPolicy` (behaviour 13).
+
+_POLICY: Final = "spec.networkPolicy"
+_POLICY_MODES: Final = ("DenyAll", "DenyAllIngress", "DenyAllEgress")
+
+
+def _network_policy(context: ValidationContext) -> Iterator[Problem]:
+    policy = context.spec.network_policy
+    if policy is None:
+        return
+    if not context.gates.enabled(NETWORK_POLICY):
+        yield Problem(_POLICY, f"needs the feature gate {NETWORK_POLICY}")
+    if policy.mode not in _POLICY_MODES:
+        yield Problem(f"{_POLICY}.mode", f"{policy.mode!r} is none of {', '.join(_POLICY_MODES)}")
+    parts: list[tuple[str, NetworkRules]] = [("head", policy.head), ("worker", policy.worker)]
+    parts += [(f"workerGroups[{i}]", rules) for i, rules in enumerate(policy.worker_groups)]
+    for part, rules in parts:
+        if rules.ingress_rules and not policy.denies_ingress:
+            yield _without_effect(f"{part}.ingressRules", policy.mode)
+        if rules.egress_rules and not policy.denies_egress:
+            yield _without_effect(f"{part}.egressRules", policy.mode)
+    yield from _policies_of_groups(policy, [g.group_name for g in context.spec.worker_group_specs])
+
+
+def _policies_of_groups(policy: NetworkPolicyOptions, names: list[str]) -> Iterator[Problem]:
+    for position, name in enumerate(names):
+        if not is_dns_label(name):
+            yield Problem(
+                f"spec.workerGroupSpecs[{position}].groupName",
+                f"{name!r} must be at most 63 lower-case letters, digits and inner dashes with "
+                f"{_POLICY}, because a NetworkPolicy is named after it",
+            )
+    for position, rules in enumerate(policy.worker_groups):
+        path = f"{_POLICY}.workerGroups[{position}].groupName"
+        if rules.group_name not in names:
+            yield Problem(path, f"there is no worker group {rules.group_name!r}")
+        elif rules.group_name in {each.group_name for each in policy.worker_groups[:position]}:
+            yield Problem(path, f"names {rules.group_name!r} a second time")
+
+
+def _without_effect(field: str, mode: str) -> Problem:
+    """Return the problem of rules that admit what the mode does not deny."""
+    direction = "incoming" if "ingress" in field else "outgoing"
+    return Problem(
+        f"{_POLICY}.{field}",
+        f"has no effect, because mode {mode} denies no {direction} connections; remove it, or "
+        "change the mode",
+    )
 
 
 # Checks of a RayCluster's optional features: protection, auth, history server.
@@ -179,6 +228,7 @@ _BACKEND_NEEDS: Final = {
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
     """Yield all problems of the optional features."""
     yield from unbuilt_protection(context)
+    yield from _network_policy(context)
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
     yield from _auth(context)

@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from controller.apimachinery.ownership import ownership_text
-from controller.kube.resources import CLAIMS, ROLE_BINDINGS, ROUTES, SECRETS, SERVICES
+from controller.kube.resources import (
+    CLAIMS,
+    NETWORK_POLICIES,
+    ROLE_BINDINGS,
+    ROUTES,
+    SECRETS,
+    SERVICES,
+)
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.child_table import child_events
 from controller.ray.cluster.conditions import ClusterConditions
@@ -126,13 +133,23 @@ SAMPLES: dict[str, dict[str, Any]] = {
         annotations={"kubernetes.io/ingress.class": "nginx"},
         headGroupSpec={"enableIngress": True},
     ),
+    "network-policy": sample(
+        networkPolicy={
+            "head": {
+                "ingressRules": [{"from": [{"namespaceSelector": {}}], "ports": [{"port": 8080}]}],
+                "egressRules": [{"ports": [{"port": 53, "protocol": "UDP"}]}],
+            },
+            "worker": {"egressRules": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
+        }
+    ),
 }
+SERVED = {"route": {ROUTES}, "network-policy": {NETWORK_POLICIES}}
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_children_of_the_samples_are_as_written_down(name: str):
     expected = list(yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()))
-    assert bodies(SAMPLES[name], served={ROUTES} if name == "route" else set()) == expected
+    assert bodies(SAMPLES[name], served=SERVED.get(name, set())) == expected
 
 
 def test_there_is_a_sample_for_every_golden_file():
