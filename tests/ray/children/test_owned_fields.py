@@ -13,6 +13,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
+    NETWORK_POLICIES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -58,8 +59,8 @@ def stored(write: Create) -> Json:
 
 def existing(obj: RayCluster, **edits: Any) -> FakeReads:
     """A cache in which all children of the cluster exist, after edits by kind or name."""
-    made = plan(reads(obj))
-    kept = reads(obj)
+    made = plan(reads(obj, served=SERVED))
+    kept = reads(obj, served=SERVED)
     for write in (write for stage in made.stages for write in stage):
         if write.target.resource is PODS and "-head-" in write.target.name:
             assert isinstance(write, Create)
@@ -104,7 +105,9 @@ EVERYTHING = sample(
     gcsFaultToleranceOptions=EMBEDDED,
     enableInTreeAutoscaling=True,
     worker={"numOfHosts": 2},
+    networkPolicy={"mode": "DenyAllIngress"},
 )
+SERVED: set[Resource[Any]] = {NETWORK_POLICIES}
 
 
 @pytest.mark.parametrize("name", [*sorted(SAMPLES), "everything"])
@@ -275,12 +278,13 @@ def test_each_resource_is_changed_by_the_verbs_that_kuberay_grants():
         body |= {"rules": None} if body["kind"] == "Role" else {"subjects": None}
 
     obj = cluster(copy.deepcopy(EVERYTHING))
-    kinds = ("Service", "Ingress", "Secret", "ServiceAccount")
+    kinds = ("Service", "Ingress", "NetworkPolicy", "Secret", "ServiceAccount")
     edits = dict.fromkeys(kinds, unlabel) | {"Role": empty, "RoleBinding": empty}
     by_resource = {write.target.resource: type(write) for write in changed(obj, **edits)}
     assert by_resource == {
         SERVICES: MergePatch,
         INGRESSES: MergePatch,
+        NETWORK_POLICIES: Replace,
         SECRETS: Replace,
         ROLES: Replace,
         ROLE_BINDINGS: Delete,  # and recreated; a service account cannot be changed at all
@@ -299,7 +303,9 @@ def test_no_plan_needs_more_than_kuberays_cluster_role(name: str):
                 body[key] = None
 
     kinds = ("Service", "Ingress", "Secret", "Role", "RoleBinding", "ServiceAccount", "Route")
-    fresh, broken = plan(reads(obj)), plan(existing(obj, **dict.fromkeys(kinds, spoil)))
+    kinds = (*kinds, "NetworkPolicy")
+    fresh = plan(reads(obj, served=SERVED))
+    broken = plan(existing(obj, **dict.fromkeys(kinds, spoil)))
     for made in (fresh, broken):
         for write in [write for stage in made.stages for write in stage] + list(made.independent):
             assert needed(write) <= granted(write.target.resource), str(write.target)
