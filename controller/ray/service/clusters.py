@@ -274,7 +274,9 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
     While the specification is invalid, it is not known what replaces a cluster if the status names
     no active one.
     """
-    if seen.upgrade is None or (isinstance(seen.goal, Problem) and seen.active is None):
+    if isinstance(seen.goal, Problem) and seen.active is None:
+        return None
+    if not seen.is_known("rayClusterDeletionDelaySeconds"):
         return None
     seconds = seen.upgrade.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)

@@ -11,7 +11,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY
-from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.api.rayservice import upgrade_type
 from controller.ray.head.endpoint import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from controller.ray.api.rayservice import RayServiceSpec
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serve import Readiness
     from controller.ray.service.settings import ServiceSettings
@@ -52,8 +51,7 @@ def collect_facts(
     facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
     if begun and not is_followed(seen):
         return replace(facts, goal=GoalCluster.ACTIVE)
-    if seen.upgrade is not None:
-        facts = replace(facts, strategy=upgrade_type(seen.upgrade, settings.default_upgrade))
+    facts = replace(facts, strategy=upgrade_type(seen.upgrade, settings.default_upgrade))
     to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
     facts = replace(facts, goal=to if begun else _goal(seen))
     if not facts.incremental:
@@ -73,22 +71,22 @@ def collect_facts(
 def is_followed(seen: ServiceObservation) -> bool:
     """Return whether what had begun is completed while the specification is invalid.
 
-    The present services must fit the pending cluster; a first cluster has none, and needs valid
-    fields for them, an incremental upgrade those of its steps.
+    A first cluster has no services yet, and present ones may not fit a pending cluster: then their
+    template must be valid. An incremental upgrade needs its options.
     """
     pending = seen.pending
     if pending is None or not pending.exists or pending.spec is None:
         return False
-    if seen.active is None:
-        return seen.upgrade is not None
-    if is_incremental(seen) and (seen.upgrade is None or not _has_steps(seen.upgrade)):
+    if is_incremental(seen) and seen.upgrade_options is None:
         return False
-    return fit_head(seen.services, head_ports(pending.spec, pending.heads))
+    return seen.is_known("serveService") or keeps_services(seen, pending)
 
 
-def _has_steps(spec: RayServiceSpec) -> bool:
-    """Return whether the options of an incremental upgrade are set, and so were validated."""
-    return spec.upgrade_strategy.type == UpgradeType.INCREMENTAL.value
+def keeps_services(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Return whether only the selectors of the present services change if this cluster serves."""
+    if seen.active is None or cluster.spec is None or not isinstance(seen.goal, Problem):
+        return False
+    return fit_head(seen.services, head_ports(cluster.spec, cluster.heads))
 
 
 def _with_connections(

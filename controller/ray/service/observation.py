@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
@@ -13,8 +15,12 @@ from controller.ray.api.definitions.crds import CLUSTER_FIELDS
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.ray_options import read_serve_config
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
-from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
+from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
+from controller.ray.api.validation.service import (
+    INVALID_SPEC_REASON,
+    read_upgrade_options,
+    validate_service,
+)
 from controller.ray.dashboard import ProbeObservation
 from controller.ray.head.endpoint import serve_ports, template_ports
 from controller.ray.head.service import stable_head_service_name
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from controller.ray.api.ray_options import ServeConfig
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
+    from controller.ray.api.validation.service import ReadableUpgrade
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.dashboard import CommandOutcome, Head
     from controller.ray.head.endpoint import HeadIncarnation
@@ -116,6 +123,13 @@ class ServingCluster:
     def exists(self) -> bool:
         """True if the RayCluster exists and is not being deleted."""
         return self.cluster is not None and not self.cluster.metadata.terminating
+
+    @property
+    def upgrade_options(self) -> ClusterUpgradeOptions | None:
+        """The options of an incremental upgrade that are stored on it; None if there are none."""
+        meta = None if self.cluster is None else self.cluster.metadata
+        stored = ((meta and meta.annotations) or {}).get(labels.UPGRADE_OPTIONS)
+        return None if stored is None else read_upgrade_options(stored)
 
     @property
     def heads(self) -> tuple[Pod, ...]:
@@ -203,8 +217,7 @@ class ServiceObservation:
         pending_scopes: scopes in which the outcome of a write is unknown.
         create_errors: errors of refused creates, by name of the object.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
-        begun: what an upgrade that has begun needs of an invalid specification; None if that is
-            invalid, too.
+        begun: what is valid of the fields that an upgrade needs, of an invalid specification.
         definition: the fields that the installed definitions of RayServices and RayClusters lack.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
@@ -224,7 +237,7 @@ class ServiceObservation:
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
-    begun: RayServiceSpec | None = None
+    begun: ReadableUpgrade | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     clock_steady_since: datetime | None = None
 
@@ -235,15 +248,25 @@ class ServiceObservation:
         return self.goal
 
     @property
-    def upgrade(self) -> RayServiceSpec | None:
+    def upgrade(self) -> RayServiceSpec:
         """The specification, or what is valid of it and needed by an upgrade that has begun."""
-        return self.begun if isinstance(self.goal, Problem) else self.goal.spec
+        if not isinstance(self.goal, Problem):
+            return self.goal.spec
+        assert self.begun is not None
+        return self.begun.spec
+
+    def is_known(self, field: str) -> bool:
+        """Return whether a field of `upgrade` is as the user wants it, because it is valid."""
+        return self.begun is None or field not in self.begun.invalid
 
     @property
     def upgrade_options(self) -> ClusterUpgradeOptions | None:
-        """The options of an incremental upgrade."""
-        spec = self.upgrade
-        return None if spec is None else spec.upgrade_strategy.cluster_upgrade_options
+        """The options of an incremental upgrade; those it began with if the user's are invalid."""
+        strategy = self.upgrade.upgrade_strategy
+        if self.begun is None or strategy.type == UpgradeType.INCREMENTAL.value:
+            return strategy.cluster_upgrade_options
+        stored = (each.upgrade_options for each in (self.pending, self.active) if each is not None)
+        return next((each for each in stored if each is not None), None)
 
     @property
     def excludes_head(self) -> bool:
@@ -354,7 +377,17 @@ def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | P
         labels.KUBERAY_VERSION: settings.version,
     }
     origin = Origin(identity, service.metadata.generation)
-    return ServiceGoal(spec, identity, config, {labels.MADE_FROM: str(origin)} | stored, stamps)
+    annotations = {labels.MADE_FROM: str(origin)} | stored | _stored_options(spec)
+    return ServiceGoal(spec, identity, config, annotations, stamps)
+
+
+def _stored_options(spec: RayServiceSpec) -> dict[str, str]:
+    """Return the annotation with the options of an incremental upgrade; empty without them."""
+    strategy = spec.upgrade_strategy
+    if strategy.type != UpgradeType.INCREMENTAL.value:
+        return {}
+    options = msgspec.json.encode(strategy.cluster_upgrade_options).decode()
+    return {labels.UPGRADE_OPTIONS: options}
 
 
 def _has_port(spec: RayServiceSpec) -> bool:

@@ -18,7 +18,7 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.endpoint import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
-from controller.ray.service.facts import collect_facts, is_followed
+from controller.ray.service.facts import collect_facts, is_followed, keeps_services
 from controller.ray.service.identity import Origin, SpecIdentity, UnreadableConfig, put_command_ids
 from controller.ray.service.observation import (
     ACTIVE,
@@ -246,8 +246,8 @@ def _stable(
 ) -> Iterator[tuple[Child, ObservedChild]]:
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
-    keeps = isinstance(seen.goal, Problem) and seen.active is not None
-    spec, meta = None if keeps else seen.upgrade, seen.service.metadata
+    spec = None if keeps_services(seen, cluster) else seen.upgrade
+    meta = seen.service.metadata
     wanted = stable_services(
         seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=settings
     )

@@ -49,9 +49,9 @@ class Refused(Scene):
         return self.kind.plan(self.observe(valid=False), NOW)
 
 
-def upgrading(*, port: int = 8000) -> Refused:
+def upgrading(*, port: int = 8000, **spec: Any) -> Refused:
     """An upgrade from one image to another one, in which the services lead to the old cluster."""
-    scene = Refused()
+    scene = Refused(**spec)
     scene.has(ACTIVE, edition(OLD))
     scene.has(PENDING, edition(NEW))
     scene.leads_to("svc-aaaaa", port=port)
@@ -104,14 +104,26 @@ def test_a_pending_cluster_to_which_the_services_lead_is_promoted():
     assert commit.patch["status"][PENDING] is None
 
 
-def test_a_pending_cluster_that_the_services_do_not_fit_waits():
-    plan = upgrading(port=8123).refused()
+UNREADABLE = {"serveService": {"spec": {"ports": 8000}}}
+
+
+def test_a_service_with_other_ports_than_the_pending_cluster_gets_those():
+    scene = upgrading(port=8123)
+    plan = scene.refused()
+    assert moved(plan) == {"svc-head-svc": "svc-bbbbb", "svc-serve-svc": "svc-bbbbb"}
+    (serve,) = [each for each in plan.independent if each.target.name == "svc-serve-svc"]
+    assert isinstance(serve, MergePatch)
+    assert [each["port"] for each in serve.patch["spec"]["ports"]] == [8000]
+
+
+def test_a_pending_cluster_that_the_services_do_not_fit_waits_for_a_valid_template():
+    plan = upgrading(port=8123, **UNREADABLE).refused()
     assert moved(plan) == {}
     assert WAITS in progress(plan)
 
 
-def test_an_upgrade_without_a_service_of_the_applications_waits():
-    scene = upgrading()
+def test_an_upgrade_without_a_service_of_the_applications_waits_for_a_valid_template():
+    scene = upgrading(**UNREADABLE)
     del scene.services[1]
     plan = scene.refused()
     assert plan.commit is None
@@ -119,13 +131,28 @@ def test_an_upgrade_without_a_service_of_the_applications_waits():
     assert WAITS in progress(plan)
 
 
-def stepping(*conditions: str, pending: int = 40, moved: int = 40, **spec: Any) -> Refused:
-    """An incremental upgrade in which the pending cluster has this capacity, and gets `moved`."""
+def stepping(
+    *conditions: str,
+    pending: int = 40,
+    moved: int = 40,
+    made_with: dict[str, Any] | None = None,
+    **spec: Any,
+) -> Refused:
+    """An incremental upgrade in which the pending cluster has this capacity, and gets `moved`.
+
+    Args:
+        conditions: those that are true.
+        pending: capacity of the pending cluster.
+        moved: its share of the requests.
+        made_with: the strategy with which it was created.
+        spec: the fields of the refused edit.
+    """
     scene = Refused(**{"upgradeStrategy": STEPWISE} | spec)
     scene.status["conditions"] += [{"type": each, "status": "True"} for each in conditions]
     rest = {"targetCapacity": 100 - pending, "trafficRoutedPercent": 100 - moved}
     scene.has(ACTIVE, edition(OLD), **rest)
-    scene.has(PENDING, edition(NEW), targetCapacity=pending, trafficRoutedPercent=moved)
+    made = edition(NEW, **({} if made_with is None else {"upgradeStrategy": made_with}))
+    scene.has(PENDING, made, targetCapacity=pending, trafficRoutedPercent=moved)
     scene.leads_to("svc-aaaaa")
     return scene
 
@@ -166,20 +193,59 @@ def test_a_rollback_goes_on_to_its_end():
     assert done[PENDING] is None
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"upgradeStrategy": STEPWISE | {"clusterUpgradeOptions": {"stepSizePercent": 200}}},
-        {"upgradeStrategy": {"type": "NewCluster"}},
-        {"upgradeStrategy": "soon"},
-        {"serveService": {"spec": {"ports": 8000}}},
-    ],
-)
-def test_an_incremental_upgrade_waits_for_the_fields_that_its_steps_need(spec: dict[str, Any]):
-    plan = stepping(**spec).refused()
-    assert plan.commit is None
-    assert moved(plan) == {}
-    assert WAITS in progress(plan)
+BROKEN = [
+    {"upgradeStrategy": STEPWISE | {"clusterUpgradeOptions": {"stepSizePercent": 200}}},
+    {"upgradeStrategy": {"type": "NewCluster"}},
+    {"upgradeStrategy": {"type": STEPWISE["type"]}},
+    {"upgradeStrategy": "soon"},
+    {},
+]
+
+
+@pytest.mark.parametrize("spec", BROKEN)
+def test_an_incremental_upgrade_goes_on_by_the_steps_it_began_with(spec: dict[str, Any]):
+    scene = stepping(made_with=STEPWISE, **spec)
+    assert committed(scene.refused())[PENDING]["targetCapacity"] == 60
+    back = stepping(ROLLBACK_IN_PROGRESS, made_with=STEPWISE, **spec)
+    assert committed(back.refused())[ACTIVE]["targetCapacity"] == 80
+    done = stepping(pending=100, moved=100, made_with=STEPWISE, **spec)
+    done.services.clear()
+    done.leads_to("svc-bbbbb")
+    assert committed(done.refused())[ACTIVE]["rayClusterName"] == "svc-bbbbb"
+
+
+@pytest.mark.parametrize("stored", [None, "", "soon", "[]", '{"stepSizePercent": 200}'])
+def test_an_incremental_upgrade_waits_if_nobody_knows_its_steps(stored: str | None):
+    for spec in BROKEN[:-1]:
+        scene = stepping(made_with=STEPWISE, **spec)
+        annotations = scene.clusters[PENDING].metadata.annotations
+        assert annotations is not None
+        del annotations[labels.UPGRADE_OPTIONS]
+        if stored is not None:
+            annotations[labels.UPGRADE_OPTIONS] = stored
+        plan = scene.refused()
+        assert plan.commit is None
+        assert moved(plan) == {}
+        assert WAITS in progress(plan)
+
+
+def test_edited_steps_are_stored_on_the_cluster_that_they_lead_to():
+    scene = stepping(made_with=STEPWISE)
+    scene.wanted["spec"]["serveConfigV2"] = edition(NEW)["spec"]["serveConfigV2"]
+    options = STEPWISE["clusterUpgradeOptions"] | {"stepSizePercent": 10}
+    scene.wanted["spec"]["upgradeStrategy"] = STEPWISE | {"clusterUpgradeOptions": options}
+    scene.status[PENDING] |= {"lastTrafficMigratedTime": "2026-08-20T10:00:00Z"}
+    scene.status[PENDING]["trafficRoutedPercent"] = 20
+    scene.states["uid-of-svc-aaaaa"] = serving(scene.clusters[ACTIVE], 80, 80)
+    scene.status[ACTIVE] |= {"targetCapacity": 80, "trafficRoutedPercent": 80}
+    (write,) = [
+        each
+        for each in writes(scene.plan())
+        if isinstance(each, MergePatch)
+        and each.target.name == "svc-bbbbb"
+        and labels.UPGRADE_OPTIONS in each.patch["metadata"].get("annotations", {})
+    ]
+    assert '"stepSizePercent":10' in write.patch["metadata"]["annotations"][labels.UPGRADE_OPTIONS]
 
 
 def first(**spec: Any) -> Refused:
@@ -232,6 +298,8 @@ def test_no_cluster_is_begun_or_given_up(recorded: tuple[str, ...]):
     [
         ({}, "2026-08-20T10:01:00Z"),
         ({"rayClusterDeletionDelaySeconds": 5}, "2026-08-20T10:00:05Z"),
+        ({"rayClusterDeletionDelaySeconds": 5, "upgradeStrategy": 1}, "2026-08-20T10:00:05Z"),
+        ({"rayClusterDeletionDelaySeconds": 5, **UNREADABLE}, "2026-08-20T10:00:05Z"),
         ({"rayClusterDeletionDelaySeconds": -1}, None),
         ({"rayClusterDeletionDelaySeconds": "5"}, None),
         ({"rayClusterDeletionDelaySeconds": 2**31}, None),

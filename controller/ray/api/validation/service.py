@@ -5,8 +5,9 @@ It also rejects services that KubeRay accepts and that can never serve, or never
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,7 +18,12 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
 from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
-from controller.ray.api.rayservice import RayServiceSpec, UpgradeType, parse_service_spec
+from controller.ray.api.rayservice import (
+    ClusterUpgradeOptions,
+    RayServiceSpec,
+    UpgradeType,
+    parse_service_spec,
+)
 from controller.ray.api.schedule import InvalidTimeout, initializing_timeout
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import ObjectMeta
-    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService
+    from controller.ray.api.rayservice import RayService
 
 _DEFAULT_GATES: Final = FeatureGates()
 INVALID_SPEC_REASON: Final = "InvalidRayServiceSpec"
@@ -47,18 +53,44 @@ def validate_service(
     return valid_or_problem(service, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
-def read_upgrade(service: RayService, gates: FeatureGates) -> RayServiceSpec | None:
-    """Return what an upgrade that has begun needs of an invalid specification.
+@dataclass(frozen=True, slots=True)
+class ReadableUpgrade:
+    """What an upgrade that has begun needs of an invalid specification.
 
-    The rest of the result is empty. None if these fields are invalid, too.
+    Attributes:
+        spec: the fields that are valid by themselves; all others are empty.
+        invalid: names of the other ones.
     """
+
+    spec: RayServiceSpec
+    invalid: frozenset[str] = frozenset()
+
+
+def read_upgrade(service: RayService, gates: FeatureGates) -> ReadableUpgrade:
+    """Return what is valid of the fields that an upgrade needs, each by itself."""
     stored = mapping(service.spec)  # which may be null in an object of long ago
-    needed = {name: stored[name] for name in _OF_UPGRADES if name in stored}
+    given = {name: stored[name] for name in _OF_UPGRADES if name in stored}
+    invalid = frozenset(name for name in given if not _is_valid_alone(name, given[name], gates))
+    valid = {name: value for name, value in given.items() if name not in invalid}
+    spec = parse({"rayClusterConfig": _ANY_CLUSTER, **valid}, RayServiceSpec)
+    return ReadableUpgrade(spec, invalid)
+
+
+def _is_valid_alone(name: str, value: Any, gates: FeatureGates) -> bool:
     try:
-        spec = parse({"rayClusterConfig": _ANY_CLUSTER, **needed}, RayServiceSpec)
+        spec = parse({"rayClusterConfig": _ANY_CLUSTER, name: value}, RayServiceSpec)
     except msgspec.ValidationError:
+        return False
+    return not any((*_strategy(spec, gates), *_services(spec)))
+
+
+def read_upgrade_options(text: str) -> ClusterUpgradeOptions | None:
+    """Return the options that are stored on a cluster, which anybody may have edited."""
+    try:
+        options = parse(msgspec.json.decode(text), ClusterUpgradeOptions)
+    except msgspec.DecodeError:
         return None
-    return None if any((*_strategy(spec, gates), *_services(spec))) else spec
+    return None if any(_options(options)) else options
 
 
 def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
