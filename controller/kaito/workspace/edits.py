@@ -1,8 +1,9 @@
 """Refuses the edits that Kaito's webhook refuses, after they were stored: Manta has no webhook.
 
 The ControllerRevision in force holds the specification before the edit, and a refused edit makes no
-revision, so restoring the field restores everything. If a user has overwritten the annotations or
-deleted revisions, the newest readable one counts, because no accepted edit has changed an immutable
+revision, so restoring the field restores everything. Until then that revision is followed, also if
+the edit is invalid in itself. If a user has overwritten the annotations or deleted revisions, the
+newest readable one is what an edit is judged by, because no accepted edit has changed an immutable
 field. If none can be read, an edit is refused only if nodes would be deleted for it.
 """
 
@@ -11,9 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
-from controller.kaito.api.revisions import stored_specification
+from controller.kaito.api.revisions import is_revision_hash, stored_specification
 from controller.kaito.api.validation.fields import INVALID, as_problem
 from controller.kaito.api.validation.workspace import update_errors
 from controller.kaito.provisioning.pools import PoolOwner
@@ -22,9 +27,10 @@ from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Create, Delete, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from controller.kaito.api.revisions import WorkspaceRevision
+    from controller.kaito.api.workspace import Workspace
     from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
     from controller.runtime.plan import Write
@@ -47,6 +53,32 @@ def edit_problem(seen: WorkspaceObservation) -> Problem | None:
             problem = as_problem(tuple(update_errors(seen.valid_goal.spec, former)))
             return problem and _with_remedy(problem, revision)
     return _unjudged_problem(seen)
+
+
+def workspace_in_force(
+    workspace: Workspace, revisions: Iterable[WorkspaceRevision]
+) -> Workspace | None:
+    """Return a Workspace as it was before a refused edit; None if that is not stored.
+
+    Its revision must give the hash that is stored on the Workspace, in this version too: another
+    one would be a change.
+    """
+    in_force = (workspace.metadata.annotations or {}).get(labels.HASH, "")
+    for revision in revisions:
+        if revision.hash != in_force or stored_specification(revision) is None:
+            continue
+        parts = mapping(revision.data)
+        former = msgspec.structs.replace(
+            workspace,
+            resource=mapping(parts.get("resource")),
+            inference=parts.get("inference"),
+            tuning=parts.get("tuning"),
+        )
+        try:
+            return former if is_revision_hash(former, in_force) else None
+        except InvalidQuantity:
+            return None
+    return None
 
 
 def _stored_hash(seen: WorkspaceObservation) -> str:

@@ -96,7 +96,8 @@ class WorkspaceKind:
 
     def problem(self, observation: WorkspaceObservation) -> Problem | None:
         """Return why the specification is refused, None if it is valid."""
-        return observation.goal if isinstance(observation.goal, Problem) else None
+        goal = observation.goal
+        return goal if isinstance(goal, Problem) else observation.refused
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """Return the plan for the Workspace."""

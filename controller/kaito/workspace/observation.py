@@ -278,6 +278,8 @@ class WorkspaceObservation:
     Attributes:
         workspace: the Workspace.
         goal: what the user wants, or the `Problem` of an invalid specification or a refused edit.
+        refused: the same, while the specification in force before the edit is followed, which
+            `workspace` then has.
         settings: settings of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
@@ -308,6 +310,7 @@ class WorkspaceObservation:
     consistency_warnings: tuple[str, ...] = ()
     clock_steady_since: datetime | None = None
     unknown_fields: str = ""
+    refused: Problem | None = None
     process: str = ""
     memory: WorkspaceMemory = field(default_factory=WorkspaceMemory)
 

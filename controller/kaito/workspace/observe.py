@@ -25,15 +25,18 @@ from controller.kaito.provisioning.decision import (
 )
 from controller.kaito.provisioning.pools import read_pool_commitment
 from controller.kaito.workspace.config import wanted_metadata
-from controller.kaito.workspace.edits import edit_problem
+from controller.kaito.workspace.edits import edit_problem, workspace_in_force
 from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.observation import (
     SeenClaims,
     SeenWorkload,
     WorkspaceObservation,
     memory_of,
+    read_goal,
 )
 from controller.kaito.workspace.pools import CLAIM_SCOPE, observe_pool, serves_pools
+from controller.kaito.workspace.watches import REVISIONS
+from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,12 +76,30 @@ class WorkspaceSources:
 def observe_workspace(
     key: str, reads: CacheReader, sources: WorkspaceSources
 ) -> WorkspaceObservation | None:
-    """Read the Workspace `namespace/name`, its claims and nodes; None if it does not exist."""
+    """Read the Workspace `namespace/name`, its claims and nodes; None if it does not exist.
+
+    While an edit is refused, it is observed as it was before, as far as that is stored: what had
+    begun is followed.
+    """
     workspace = sources.goal_of.present(key, reads.get(WORKSPACES, key))
     if workspace is None:
         return None
-    definition = sources.read_definition(reads, workspace)
-    meta, goal = workspace.metadata, sources.goal_of(workspace)
+    seen = _observe(workspace, sources.goal_of(workspace), reads, sources)
+    problem = seen.goal if isinstance(seen.goal, Problem) else edit_problem(seen)
+    if problem is None:
+        return seen
+    former = workspace_in_force(workspace, owned_by(reads, REVISIONS, workspace.metadata))
+    goal = problem if former is None else read_goal(former, sources.settings.options)
+    if former is None or isinstance(goal, Problem) or workspace.metadata.terminating:
+        return replace(seen, goal=problem)
+    return replace(_observe(former, goal, reads, sources), refused=problem)
+
+
+def _observe(
+    workspace: Workspace, goal: Goal | Problem, reads: CacheReader, sources: WorkspaceSources
+) -> WorkspaceObservation:
+    """Read what belongs to a Workspace with this goal."""
+    meta, definition = workspace.metadata, sources.read_definition(reads, workspace)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
     pool = _pool(meta, sources, reads)
     committed = commitment.names if commitment else frozenset[str]()
@@ -86,7 +107,7 @@ def observe_workspace(
         committed = committed.union(pool.commitment.claims)
     wanted = _wanted_model(meta, goal, sources.settings)
     lookups = sources.lookups
-    seen = WorkspaceObservation(
+    return WorkspaceObservation(
         workspace,
         goal,
         sources.settings,
@@ -106,8 +127,6 @@ def observe_workspace(
         process=sources.process,
         memory=memory_of(reads.memory(meta.uid)),
     )
-    problem = None if isinstance(goal, Problem) else edit_problem(seen)
-    return seen if problem is None else replace(seen, goal=problem)
 
 
 def _wanted_model(

@@ -247,13 +247,15 @@ def current_status(
     resources = resource_conditions(progress, failures)
     has_nodes = resources[-1].is_true
     step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
+    parts = (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes))
+    if seen.refused is not None:
+        refusal = invalid_condition(seen.refused.reason, seen.refused.message)
+        parts = (*(each for each in parts if each.type != refusal.type), refusal)
     wanted = {
         **_counts(progress),
         **_measured(seen, step),
         "state": _state(seen, has_nodes=has_nodes).value,
-        "conditions": _conditions(
-            seen, (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes)), step, now
-        ),
+        "conditions": _conditions(seen, parts, step, now),
     }
     return replace(_patch(seen, wanted, failures), settles=_settles(seen, progress, now))
 
@@ -390,9 +392,10 @@ def _patch(
 
 def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterator[Event]:
     """Yield events about what no stored condition has reported yet."""
+    problem = seen.goal if isinstance(seen.goal, Problem) else seen.refused
+    if problem is not None and not _is_told(seen, problem.message):
+        yield Event("Warning", problem.reason, "Validate", problem.message)
     if isinstance(seen.goal, Problem):
-        if not _is_told(seen, seen.goal.message):
-            yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)
         return
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     for failure in failures:

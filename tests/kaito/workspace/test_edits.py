@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from controller.kaito.workspace.pools import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Delete, MergePatch
 from tests.kaito.support import inference, raw_workspace, tuning
-from tests.kaito.workspace.given import Given, claim, own, server, writes
+from tests.kaito.workspace.given import NOW, Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Served:
 
     def __init__(self, settings: WorkspaceSettings = CLAIMS, **changes: Any) -> None:
         self.settings = settings
+        self.has_server = True
         self.raw = raw_workspace(**changes)
         if settings is OWN_NODES:
             self.raw["resource"].pop("instanceType", None)
@@ -78,7 +80,8 @@ class Served:
         found = Given(viewed(raw), self.settings)
         if self.settings is CLAIMS:
             found.with_nodes()
-        return found.with_services().with_server(server())
+        found.with_services()
+        return found.with_server(server()) if self.has_server else found
 
     def revision_of(self, raw: dict[str, Any], number: int = 1) -> dict[str, Any]:
         """The ControllerRevision of a specification."""
@@ -98,11 +101,19 @@ class Served:
         found.reads.add(REVISIONS, *views)
         return found
 
+    def unedited(self) -> Given:
+        """What is there if nobody edits anything."""
+        return self.edited("metadata.generation", 1)
+
 
 def refusal(found: Given) -> str:
     """The message of a refused edit; empty if it is followed."""
     problem = found.kind.problem(found.observe())
     return problem.message if problem is not None else ""
+
+
+def consequences(plan: Plan) -> tuple[Any, ...]:
+    return writes(plan), plan.commit, plan.lookups, plan.subscriptions
 
 
 def has_consequences(plan: Plan) -> bool:
@@ -172,10 +183,51 @@ def test_an_edit_of_what_must_not_change_is_refused_in_kaitos_words(
         f"{message}\nthe edit has no effect: restore the fields from ControllerRevision "
         f"{name}, or delete the workspace and create it again"
     )
-    assert not has_consequences(plan)
+    assert consequences(plan) == consequences(served.unedited().plan())
     assert found.condition("ResourceReady") == ("False", "InvalidWorkspaceSpec", refusal(found))
     assert plan.status is not None
     assert [each.reason for each in plan.status.events] == ["InvalidWorkspaceSpec"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("resource.instanceType", OTHER_MACHINE),
+        ("resource.count", -1),
+        ("inference.preset.name", "someone/model"),
+        ("inference", NOTHING),
+    ],
+)
+def test_what_had_begun_goes_on_as_before_a_refused_edit(path: str, value: Any):
+    served = Served()
+    served.has_server = False
+    found, before = served.edited(path, value), served.unedited()
+    assert refusal(found)
+    (server_,) = found.creates(found.plan(), "StatefulSet")
+    assert [server_] == before.creates(before.plan(), "StatefulSet")
+    assert found.condition("ResourceReady")[:2] == ("False", "InvalidWorkspaceSpec")
+    assert found.condition("NodesReady") == before.condition("NodesReady")
+
+
+def test_without_a_readable_revision_a_refused_edit_stops_everything():
+    served = Served()
+    served.has_server = False
+    served.revisions.clear()
+    found = served.edited("resource.count", -1)
+    assert refusal(found)
+    assert not has_consequences(found.plan())
+
+
+def test_the_status_under_a_refused_edit_comes_to_rest():
+    served = Served()
+    status = served.edited("resource.instanceType", OTHER_MACHINE).plan().status
+    assert status is not None
+    served.raw["status"] = status.wanted
+    later = served.edited("resource.instanceType", OTHER_MACHINE)
+    again = later.kind.plan(later.observe(), NOW + timedelta(minutes=1)).status
+    assert again is not None
+    assert again.wanted["conditions"] == status.wanted["conditions"]
+    assert again.events == ()
 
 
 def test_a_workspace_does_not_turn_from_serving_to_tuning():
@@ -547,7 +599,7 @@ def test_any_edit_of_one_field_is_allowed_or_refused_with_its_name_and_without_c
     message, plan = refusal(found), found.plan()
     if message:
         assert MUST_NOT_CHANGE[path] in message
-        assert not has_consequences(plan)
+        assert consequences(plan) == consequences(served.unedited().plan())
     else:
         assert path in MAY_CHANGE or is_the_same(served, path, value)
         assert isinstance(plan.status and plan.status.wanted["state"], str)
