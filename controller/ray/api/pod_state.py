@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import time_of
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from controller.kube.objects import Condition, Container, ContainerStatus, Pod
 
@@ -36,6 +38,14 @@ def ray_status(pod: Pod) -> ContainerStatus | None:
     container = ray_container(pod)
     name = container.name if container is not None else ""
     return next((each for each in pod.status.container_statuses if each.name == name), None)
+
+
+def has_ended_since(pod: Pod, moment: datetime) -> bool:
+    """Return whether Ray's container has ended at that time or later, restarted or not."""
+    status = ray_status(pod)
+    ends = (status.state.terminated, status.last_state.terminated) if status is not None else ()
+    times = (time_of(each.finished_at) for each in ends if each is not None)
+    return any(each is not None and each >= moment for each in times)
 
 
 def container_with(containers: Sequence[Container], variable: str) -> Container | None:

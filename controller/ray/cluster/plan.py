@@ -42,7 +42,12 @@ from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.upgrade import strategy_of
-from controller.ray.cluster.workers import create_workers, delete_workers, find_missing_pods
+from controller.ray.cluster.workers import (
+    create_workers,
+    delete_drained,
+    delete_workers,
+    find_missing_pods,
+)
 from controller.ray.head.endpoint import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Event, Lookup, Plan, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
@@ -123,7 +128,8 @@ def _plan_of_invalid(
 ) -> Plan:
     """Report the problem, once as an event, and begin nothing.
 
-    A suspension or deletion that has begun is completed, and what is seen of the pods is reported.
+    A suspension, a deletion or the drain of a worker that has begun is completed, and what is seen
+    of the pods is reported.
     """
     if seen.cluster.metadata.terminating:
         return finalize(seen, settings, now) or Plan()
@@ -131,7 +137,11 @@ def _plan_of_invalid(
     reported = (ready.get("message"), ready.get("observedGeneration"))
     is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
     event = Event("Warning", problem.reason, "Validate", str(problem))
-    plan = _suspend(seen) if is_true(seen.conditions, SUSPENDING) else Plan()
+    if is_true(seen.conditions, SUSPENDING):
+        plan = _suspend(seen)
+    else:
+        drained, seconds_left = delete_drained(seen, now)
+        plan = Plan(stages=stages_of(drained), requeue_after=seconds_left)
     if plan.lookups:
         return plan
     events = (event,) if is_new else ()

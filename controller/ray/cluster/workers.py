@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import groupby, zip_longest
 from math import ceil
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix
-from controller.ray.api.pod_state import is_ready
+from controller.ray.api.pod_state import has_ended_since, is_ready
+from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster import scale_down
 from controller.ray.cluster.pods import (
     count_owed,
@@ -21,6 +23,8 @@ from controller.ray.cluster.pods import (
     pod_target,
     scope_of,
 )
+from controller.ray.cluster.rolling_units import draining_since
+from controller.ray.cluster.rollout_memory import DRAINED
 from controller.ray.cluster.scale_down import free_indices, missing_hosts
 from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
 from controller.ray.pods.builder import ReplicaPosition
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.plan import Create, Write
+    from controller.runtime.plan import Create, Delete, Write
 
 
 # Finds the pods that a cluster lacks: their positions, and names that are idempotency keys.
@@ -155,6 +159,9 @@ def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -
 # A group is plain, each pod for itself, or consists of replicas of several hosts that are created
 # and deleted together.
 
+DRAIN_TIMEOUT: Final = timedelta(seconds=RollingUpdate().drain_timeout_seconds)
+"""Time after which a drain is over if no valid specification sets another one."""
+
 ABREAST = 8
 """Replicas created at the same time: more are faster, fewer leave less to undo after a crash."""
 
@@ -222,6 +229,26 @@ def _stop_serving(seen: ClusterObservation, pod: Pod, now: datetime) -> MergePat
     )
     target = pod_target(seen, meta.name, scope)
     return MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
+
+
+def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete], float | None]:
+    """Delete the workers whose drain is over, and return the seconds until the next one is.
+
+    It asks neither the specification nor Ray, which may both be unreadable: a drain is over when
+    its time has passed, or when Ray's container has ended since, with which its node leaves Ray.
+    """
+    deletions: list[Delete] = []
+    waits: list[float] = []
+    for pod in (pod for pods in seen.workers.values() for pod in pods):
+        since = draining_since((pod,))
+        if since is None or pod.metadata.terminating or scope_of(pod) in seen.pending_scopes:
+            continue
+        left = (since + DRAIN_TIMEOUT - now).total_seconds()
+        if left <= 0 or has_ended_since(pod, since):
+            deletions.append(delete_pod(seen, pod, what="WorkerPod", reason=DRAINED))
+        else:
+            waits.append(left)
+    return deletions, min(waits, default=None)
 
 
 def workers_to_delete(

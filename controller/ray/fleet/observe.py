@@ -22,7 +22,7 @@ from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY, PROVISIONED, SUSPENDED
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.pods.hashes import Hash, is_outdated, recreate_digest
+from controller.ray.pods.hashes import Hash, is_comparable, is_outdated, recreate_digest
 from controller.runtime.kind import owned_by
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
@@ -48,7 +48,8 @@ class Copy:
     Attributes:
         cluster: the object.
         index: index of the copy, which its replacement inherits.
-        up_to_date: whether it was created from the present template.
+        up_to_date: whether it was created from the present template, or from the last valid one
+            while that is invalid.
     """
 
     cluster: RayCluster
@@ -264,7 +265,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     meta, goal = fleet.metadata, sources.goal_of(fleet)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
     owned = owned_by(reads, RAYCLUSTERS, meta)
-    copies = tuple(sorted(_copies(meta, goal, owned), key=_order))
+    copies = tuple(sorted(_copies(fleet, goal, owned), key=_order))
     return FleetObservation(
         fleet,
         goal,
@@ -286,10 +287,10 @@ def _wanted_names(fleet: ObjectMeta, goal: FleetGoal) -> Iterator[str]:
 
 
 def _copies(
-    fleet: ObjectMeta, goal: FleetGoal | Problem, owned: list[RayCluster]
+    fleet: RayClusterFleet, goal: FleetGoal | Problem, owned: list[RayCluster]
 ) -> Iterator[Copy]:
     for cluster in owned:
-        index = index_of(fleet, cluster.metadata.name)
+        index = index_of(fleet.metadata, cluster.metadata.name)
         if index is not None:
             yield Copy(cluster, index, _is_up_to_date(fleet, goal, cluster, index))
 
@@ -308,18 +309,19 @@ def _unreadable(
 
 
 def _is_up_to_date(
-    fleet: ObjectMeta, goal: FleetGoal | Problem, cluster: RayCluster, index: int
+    fleet: RayClusterFleet, goal: FleetGoal | Problem, cluster: RayCluster, index: int
 ) -> bool:
-    """Return whether it was created from the present template, as far as comparable.
+    """Return whether it was created from the template, as far as comparable.
 
     A missing hash, or one of another algorithm, cannot be compared; the name shows the template
-    too.
+    too. The hash of the last valid template is in the status.
     """
-    if isinstance(goal, Problem):
-        return True
-    if cluster.metadata.name == copy_name(fleet, index, goal.template_hash):
-        return True
     stamped = (cluster.metadata.annotations or {}).get(labels.MADE_FROM)
+    if isinstance(goal, Problem):
+        recorded = status_of(fleet).get("templateHash")
+        return stamped == recorded or not (is_comparable(stamped) and is_comparable(recorded))
+    if cluster.metadata.name == copy_name(fleet.metadata, index, goal.template_hash):
+        return True
     return not is_outdated(stamped, goal.template_hash)
 
 

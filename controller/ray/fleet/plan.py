@@ -179,6 +179,14 @@ def delete_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
         yield _delete(seen, copy, f"the fleet has {seen.desired} copies")
 
 
+def _delete_replaced(seen: FleetObservation) -> Iterator[Write]:
+    """Delete the copies of an invalid fleet whose replacement is ready; nothing else has begun."""
+    replaced = {copy.index for copy in seen.copies if copy.up_to_date and copy.ready}
+    for copy in seen.copies:
+        if copy.stays and not copy.up_to_date and copy.index in replaced:
+            yield _delete(seen, copy, "its template is outdated")
+
+
 def update_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
     """Patch copies that stay where a running cluster may change.
 
@@ -242,11 +250,13 @@ def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
 
 def _plan_copies(seen: FleetObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
-    if isinstance(seen.goal, Problem) or held_changes(seen):
+    if held_changes(seen):
         return Plan(status=status)
     requeue_after = _requeue_after(seen, now)
     if seen.has_pending_writes or seen.unreadable:
         return Plan(status=status, requeue_after=requeue_after)
+    if isinstance(seen.goal, Problem):
+        return Plan(status=status, independent=tuple(_delete_replaced(seen)))
     step = next_step(seen)
     return Plan(
         stages=stages_of(create_copies(seen, step)),
@@ -258,7 +268,7 @@ def _plan_copies(seen: FleetObservation, now: datetime) -> Plan:
 
 def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
     """Return the seconds until something may have changed without an event."""
-    waits = [seconds_to_deadline(seen, now)]
+    waits = [None if isinstance(seen.goal, Problem) else seconds_to_deadline(seen, now)]
     if seen.name_conflicts or seen.unreadable:
         waits.append(_BLOCKED_RETRY)
     return min((each for each in waits if each is not None), default=None)

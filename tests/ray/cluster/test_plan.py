@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.conditions import find_condition, is_true, rfc3339
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
@@ -34,6 +35,7 @@ from tests.ray.cluster.support import (
     workers,
     writes,
 )
+from tests.ray.cluster.upgrade.rolling.scenes import draining
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
@@ -393,6 +395,33 @@ def test_a_suspension_that_has_begun_is_completed_under_a_refused_edit():
     assert last is not None
     assert last.wanted["state"] == "suspended"
     assert is_true(last.wanted["conditions"], "RayClusterSuspended")
+
+
+def test_a_drain_that_has_begun_ends_with_the_pod_under_a_refused_edit():
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
+    late, left, again, new = (
+        pod(f"example-workers-worker-{i:08d}", **more)
+        for i, more in enumerate(
+            (
+                {"annotations": draining(300)},
+                {"annotations": draining(100), **ended("state", 50)},
+                {"annotations": draining(100), **ended("lastState", 100)},
+                {"annotations": draining(100), **ended("lastState", 101)},
+            )
+        )
+    )
+    made = plan(reads(invalid, head(), late, left, again, new, *workers(9)[8:]))
+    assert writes(made) == [f"delete Pod {each.metadata.name}" for each in (late, left, again)]
+    assert made.requeue_after == 200
+    assert writes(plan(reads(invalid, new), seconds=200)) == [f"delete Pod {new.metadata.name}"]
+    pending = frozenset({"worker/workers"})
+    assert writes(plan(reads(invalid, late, pending=pending))) == []
+
+
+def ended(where: str, seconds: float) -> dict[str, Any]:
+    """The status of a pod whose Ray container ended so long ago."""
+    end = {"exitCode": 0, "finishedAt": rfc3339(NOW - timedelta(seconds=seconds))}
+    return {"containerStatuses": [{"name": "ray-worker", where: {"terminated": end}}]}
 
 
 def test_an_odd_restart_policy_is_mentioned_once_a_generation():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -31,6 +31,10 @@ from tests.ray.fleet.support import (
     with_status,
     writes,
 )
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayclusterfleet import RayClusterFleet
 
 
 def bodies(made: Any) -> list[dict[str, Any]]:
@@ -202,6 +206,34 @@ def test_an_invalid_template_is_named_once_and_touches_nothing():
     lost = plan(with_status(wrong, made), member(0), member(1, ready=False))
     assert lost.status is not None
     assert (lost.status.wanted["replicas"], lost.status.wanted["readyReplicas"]) == (2, 1)
+
+
+WRONG = {"spec": cluster_spec(workerGroupSpecs={})}
+
+
+def upgrading_to(image: str, *copies: RayCluster) -> RayClusterFleet:
+    """A fleet whose upgrade to this image had begun before the edit that makes it invalid."""
+    begun = fleet(image)
+    made = plan(begun, *copies)
+    return msgspec.structs.replace(fleet(template=WRONG), status=with_status(begun, made).status)
+
+
+@pytest.mark.parametrize(("wanted", "other"), [(NEW, OLD), (OLD, NEW)])
+def test_of_an_invalid_fleet_only_copies_that_are_replaced_already_go(wanted: str, other: str):
+    old = [member(index, other) for index in range(3)]
+    copies = (*old, member(0, wanted), member(1, wanted, ready=False))
+    wrong = upgrading_to(wanted, *copies)
+    made = plan(wrong, *copies)
+    assert deleted(made) == [copies[0].metadata.name]
+    assert created(made) == []
+    assert made.status is not None
+    updated = {each["name"]: each["updated"] for each in made.status.wanted["clusters"]}
+    assert [name for name, is_new in updated.items() if is_new] == [
+        each.metadata.name for each in copies[3:]
+    ]
+    assert writes(plan(wrong, *copies, pending=frozenset({"rayclusters"}))) == []
+    unknown = msgspec.structs.replace(wrong, status=wrong.status | {"templateHash": "x"})
+    assert writes(plan(unknown, *copies)) == []
 
 
 def test_a_name_that_another_owner_has_is_told_and_blocks_only_its_index():
