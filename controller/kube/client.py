@@ -187,7 +187,14 @@ class Client:
         return responses.decode_metadata_list(answer.body, resource)
 
     async def read_log_tail(
-        self, namespace: str, pod: str, *, container: str, lines: int, limit_bytes: int
+        self,
+        namespace: str,
+        pod: str,
+        *,
+        container: str,
+        lines: int,
+        limit_bytes: int,
+        previous: bool = False,
     ) -> str:
         """Read the last lines of a container's log.
 
@@ -198,6 +205,7 @@ class Client:
             lines: maximum number of lines.
             limit_bytes: maximum number of bytes, counted from the end; bytes that are not UTF-8
                 are replaced.
+            previous: whether to read the log of the run before the present one.
 
         Raises:
             BadRequest: the container does not exist or has not started.
@@ -206,6 +214,7 @@ class Client:
             "container": container,
             "tailLines": str(lines),
             "limitBytes": str(LOG_OVERFETCH * limit_bytes),
+            **({"previous": "true"} if previous else {}),
         }
         path = PODS.path(namespace, _non_empty(pod), "log")
         answer = await self._read(path, query, timeout=LOG_TIMEOUT)

@@ -62,10 +62,10 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "rayclusterfleets/finalizers.manta.dev": frozenset({"update"}),
 }
 """Rights that Manta's own chart grants beyond that. No kind of KubeRay's depends on them: without
-`pods/log` a failed submitter's last words are missing, and the status says so; without
-`controllerrevisions` a rolling update has no history to undo it by, and without the list of events
-a second Manta outside the cluster is not noticed, and a status says that it cannot tell why a
-Job has no pod."""
+`pods/log` a failed submitter's last words are missing, and the status says so, and the error of a
+head that crashes, unless it is left for the kubelet; without `controllerrevisions` a rolling update
+has no history to undo it by, and without the list of events a second Manta outside the cluster is
+not noticed, and a status says that it cannot tell why a Job has no pod."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

@@ -195,6 +195,16 @@ class LogTail:
     The log of the newest selected pod is read once. A failure is a result too, so that no plan
     waits for a log that is unavailable. `CacheReader.log_tail` returns the result; the newest eight
     of an object are kept.
+
+    Attributes:
+        namespace: namespace of the pod.
+        label_selector: selects the pods, if `pod` names none.
+        container: name of the container.
+        lines: maximum number of lines.
+        limit_bytes: maximum number of bytes.
+        pod: name of the pod; empty for the newest one that is selected.
+        previous: whether the log is that of the run before the present one.
+        restarts: the container's restarts so far, by which later logs are told from this one.
     """
 
     namespace: str
@@ -202,6 +212,9 @@ class LogTail:
     container: str
     lines: int = 20
     limit_bytes: int = 4096
+    pod: str = ""
+    previous: bool = False
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

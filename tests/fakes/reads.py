@@ -44,7 +44,8 @@ class FakeReads:
         said: sentences about objects that differ from what was written.
         odd: objects that cannot be decoded, by resource and name.
         listed: whether every live list has succeeded.
-        logs: tails of logs by label selector.
+        logs: tails of logs by label selector, or by pod.
+        unread_logs: whether those of pods are still to be read, instead of unavailable.
         failed_creates: what the events of objects say, by uid.
         begun: created members of each incomplete replica.
         history: what the last plan remembered.
@@ -67,6 +68,7 @@ class FakeReads:
     odd: dict[Resource[Any], dict[str, Unreadable]] = field(default_factory=dict)
     listed: bool = False
     logs: dict[str, LogText] = field(default_factory=dict)
+    unread_logs: bool = False
     failed_creates: dict[str, FailedCreate] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
     history: Any = None
@@ -128,6 +130,9 @@ class FakeReads:
         return self.listed
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        if lookup.pod:
+            none = None if self.unread_logs else LogText(unavailable="this test has no such log")
+            return self.logs.get(lookup.pod, none)
         return self.logs.get(lookup.label_selector)
 
     def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:

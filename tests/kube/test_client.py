@@ -199,7 +199,10 @@ async def test_the_tail_of_a_log_is_cut_at_its_beginning():
     assert text == "\ufffd line\n"
     [request] = transport.requests
     assert request.path == "/api/v1/namespaces/ns/pods/p/log"
-    assert request.query == {"container": "c", "tailLines": "2", "limitBytes": "112"}
+    query = {"container": "c", "tailLines": "2", "limitBytes": "112"}
+    assert request.query == query
+    await api.read_log_tail("ns", "p", container="c", lines=2, limit_bytes=7, previous=True)
+    assert transport.requests[-1].query == query | {"previous": "true"}
 
 
 # --- the escape hatch

@@ -25,6 +25,7 @@ from controller.ray.cluster.redis_cleanup import (
     knows_redis,
     state_in_redis,
 )
+from controller.ray.diagnosis.pod import ending
 from controller.ray.head.endpoint import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
@@ -306,7 +307,9 @@ def _job_failed(seen: ClusterObservation) -> Event | None:
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
     where = state_in_redis(seen.cluster, seen.heads)
-    why = why_no_pod(seen.cleanup)
+    end = seen.cleanup.end
+    last = end.last if end is not None else None
+    why = why_no_pod(seen.cleanup) or (f"it {ending(last)}" if last is not None else "")
     note = f"Job {name} has failed: remove the cluster's state from Redis yourself: {where}"
     note = f"{note}; {why}" if why else note
     return Event("Warning", "RedisCleanupFailed", "Cleanup", note)

@@ -21,6 +21,7 @@ from controller.ray.cluster.head import live_head
 from controller.ray.cluster.observation import PodHistory
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.authors import lost_pod_cause, suspension_of
+from controller.ray.diagnosis.crash_log import with_last_words
 from controller.ray.diagnosis.pod import (
     HEAD,
     SLOW_AFTER,
@@ -133,7 +134,8 @@ def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Ite
 def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
     """Diagnose each existing pod."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
-    found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
+    pods = [with_last_words(pod, seen.crash_log, seen.crash_text) for pod in seen.all_pods]
+    found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
 
@@ -160,7 +162,8 @@ def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCaus
 def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
     """Yield the last of the pods that a component has lost again and again, with the cause."""
     for each in seen.repeated_losses.values():
-        yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
+        last = with_last_words(each.last, seen.crash_log, seen.crash_text)
+        yield last, lost_pod_cause(last, each.rounds, each.next_try, now)
 
 
 def seconds_until_slow(

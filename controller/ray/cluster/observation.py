@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import Head
     from controller.ray.head.endpoint import Identity
     from controller.ray.pods.builder import PodBuilder
-    from controller.runtime.kind import CreateError, FailedCreate
-    from controller.runtime.plan import Plan
+    from controller.runtime.kind import CreateError, FailedCreate, LogText
+    from controller.runtime.plan import LogTail, Plan
 
 
 # The observed removal of a deleted cluster's state from Redis, as a value.
@@ -133,6 +133,8 @@ class ClusterObservation:
         ray: Ray's reports, if an upgrade needs them.
         rollout: the state of a rolling update while planning; None if there is none.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
+        crash_log: the log that says why a pod crashes; None if none has to be read.
+        crash_text: its last lines; None before they were read.
     """
 
     cluster: RayCluster
@@ -161,6 +163,8 @@ class ClusterObservation:
     ray: RayView = field(default_factory=RayView)
     rollout: Rollout | None = None
     clock_steady_since: datetime | None = None
+    crash_log: LogTail | None = None
+    crash_text: LogText | None = None
 
     @property
     def conditions(self) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from controller.ray.cluster.revision_history import observe_history
 from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.rollout_memory import Note
 from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head.endpoint import HEAD_INDEX, HEAD_SCOPE
 from controller.runtime.kind import owned_by
 
@@ -91,6 +92,7 @@ def observe_cluster(
             pending_scopes=reads.pending_scopes(uid),
             cleanup=observe_cleanup(cluster, reads),
         )
+    log = log_to_read(chain(heads, *workers.values()))
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
     children = observe_children(cluster, desired, reads, settings, pods)
@@ -119,6 +121,8 @@ def observe_cluster(
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),
         clock_steady_since=reads.clock_steady_since,
+        crash_log=log,
+        crash_text=reads.log_tail(log, uid) if log is not None else None,
         ray=_ray(cluster, desired, reads, sources, chain.from_iterable(workers.values())),
     )
 

@@ -82,10 +82,17 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
         waiting = _wait_for_definition(seen, desired, settings, now)
         return replace(waiting, subscriptions=plan.subscriptions)
+    if seen.crash_log is not None and seen.crash_text is None and not _writes(plan):
+        plan = replace(plan, lookups=(*plan.lookups, seen.crash_log))
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
     return replace(plan, status=cluster_status(seen, desired, settings, (), now))
+
+
+def _writes(plan: Plan) -> bool:
+    """Return whether anything is written, for which no log is waited for."""
+    return bool(plan.commit or plan.stages or plan.independent or plan.commands)
 
 
 def _wait_for_definition(

@@ -165,10 +165,14 @@ def cleanup_job(desired: DesiredCluster, settings: ClusterSettings, *, owned: bo
 
 
 def _clean(ray: Body, *, login_shell: bool) -> None:
-    """Give the container its command, few resources and patience with Redis."""
+    """Give the container its command, few resources, patience with Redis, and last words.
+
+    The kubelet keeps the end of the log of a Job that may be deleted before anybody reads it.
+    """
     ray["command"] = shell(login=login_shell)
     ray["args"] = [_command_line(_variables(ray))]
     ray["resources"] = {"requests": dict(_RESOURCES), "limits": dict(_RESOURCES)}
+    ray["terminationMessagePolicy"] = "FallbackToLogsOnError"
     ray["env"] += [{"name": name, "value": value} for name, value in _PATIENCE.items()]
 
 

@@ -292,10 +292,8 @@ CRASH_LOOP: Final = Reason(
     "CrashLoopBackOff",
     _HELP,
     "A container keeps ending; the message has its last exit code and reason, and the error that "
-    "it left for the kubelet.",
-    "Read its last log: `kubectl logs POD -c CONTAINER --previous`. With "
-    "`terminationMessagePolicy: FallbackToLogsOnError` on the container in its template the "
-    "message quotes the error of the log.",
+    "it left for the kubelet or, of the head or else the oldest worker, in its log.",
+    "Read its last log: `kubectl logs POD -c CONTAINER --previous`.",
 )
 UNSCHEDULABLE: Final = Reason(
     "Unschedulable",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.endpoint import HeadIncarnation
     from controller.runtime.kind import CreateError, FailedCreate, LogText
+    from controller.runtime.plan import LogTail
 
 
 CLUSTER_SCOPE: Final = "cluster"
@@ -63,6 +64,8 @@ class JobObservation:
         stale_clusters: RayClusters of this RayJob that do not belong to the present attempt.
         head: the running head of `cluster`.
         ended_head: the head of `cluster` that has ended, if none is running.
+        head_log: the log that says why the head ended, to be read if the attempt fails; None if it
+            was read, or if there is none.
         gcs_fault_tolerant: whether a new head of `cluster` may still know the job.
         submitter: the state of the attempt's submitter.
         submitter_job: the Kubernetes Job that submits, of this attempt or an earlier one.
@@ -94,6 +97,7 @@ class JobObservation:
     stale_clusters: tuple[RayCluster, ...] = ()
     head: HeadIncarnation | None = None
     ended_head: Pod | None = None
+    head_log: LogTail | None = None
     gcs_fault_tolerant: bool = False
     submitter: SubmitterState = NO_SUBMITTER
     submitter_job: Job | None = None

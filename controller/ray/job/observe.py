@@ -14,6 +14,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import CommandDone, JobProbe
+from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
 from controller.ray.head.endpoint import (
     OUR_JOBS,
     RAY_PODS,
@@ -155,6 +156,9 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
         fault_tolerant = is_gcs_fault_tolerant(cluster, spec)
         head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
         ended = find_ended_head(cluster, reads) if head is None else None
+    pods = (pod for pod in (ended, head and head.pod) if pod is not None)
+    log = log_to_read(pods, of_ready=True)
+    text = reads.log_tail(log, seen.job.metadata.uid) if log is not None else None
     owned = owned_by(reads, RAYCLUSTERS, seen.job.metadata)
     return replace(
         seen,
@@ -162,8 +166,9 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
         cluster_spec=spec,
         foreign_cluster=foreign,
         stale_clusters=tuple(each for each in owned if each.metadata.name != seen.cluster_name),
-        head=head,
-        ended_head=ended,
+        head=head and replace(head, pod=with_last_words(head.pod, log, text)),
+        ended_head=ended and with_last_words(ended, log, text),
+        head_log=log if text is None else None,
         gcs_fault_tolerant=fault_tolerant,
     )
 

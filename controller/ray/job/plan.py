@@ -85,10 +85,12 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
 def _plan_transition(
     seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """Write the next state; for a failed attempt, read the log first."""
+    """Write the next state; for a failed attempt, read the logs first."""
     watched = interests(seen, deadlines)
-    if step.failed and seen.submitter.log is not None and seen.log is None:
-        return Plan(lookups=(seen.submitter.log,), subscriptions=watched)
+    unread = (seen.submitter.log if seen.log is None else None, seen.head_log)
+    lookups = tuple(log for log in unread if log is not None)
+    if step.failed and lookups:
+        return Plan(lookups=lookups, subscriptions=watched)
     commit: MergePatch | None = None
     if seen.state is State.NEW and step.state is State.INITIALIZING:
         commit = finalizer_patch(seen)  # added before anything is created

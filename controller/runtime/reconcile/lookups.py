@@ -51,7 +51,7 @@ def subject_of(lookup: AnyLookup) -> str:
         case LiveList(resource, _, selector):
             return f"the list of {resource} with {selector}"
         case LogTail(_, selector, container):
-            return f"the log of {container} in pods with {selector}"
+            return f"the log of {container} in {lookup.pod or f'pods with {selector}'}"
         case FailedCreates(_, uid):
             return f"the events of the object with uid {uid}"
 
@@ -156,18 +156,21 @@ class LookupReader:
 
     async def _log_tail(self, owner: Owner, lookup: LogTail) -> LogText:
         client = self._client.for_flow(owner.uid)
-        namespace, selector = lookup.namespace, lookup.label_selector
+        namespace, selector, pod = lookup.namespace, lookup.label_selector, lookup.pod
         try:
-            found = await client.list_metadata(PODS, namespace, label_selector=selector)
-            newest = max(found.items, key=_age_order, default=None)
-            if newest is None:
-                return LogText(unavailable=f"there is no pod with {selector}")
+            if not pod:
+                found = await client.list_metadata(PODS, namespace, label_selector=selector)
+                newest = max(found.items, key=_age_order, default=None)
+                if newest is None:
+                    return LogText(unavailable=f"there is no pod with {selector}")
+                pod = newest.metadata.name
             text = await client.read_log_tail(
                 namespace,
-                newest.metadata.name,
+                pod,
                 container=lookup.container,
                 lines=lookup.lines,
                 limit_bytes=lookup.limit_bytes,
+                previous=lookup.previous,
             )
         except KubeError as error:
             return LogText(unavailable=str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,7 @@ def pods(*found: KubeObject) -> Any:
         (LOOKUP, "ConfigMap a"),
         (LIST, "the list of configmaps with widget=f"),
         (TAIL, "the log of child in pods with song=morning"),
+        (replace(TAIL, pod="b"), "the log of child in b"),
     ],
 )
 def test_messages_name_what_is_read(lookup: Any, subject: str):
@@ -117,12 +119,21 @@ async def test_a_live_list_is_not_recorded_if_a_part_of_it_cannot_be_read(respon
 async def test_the_log_of_the_newest_pod_is_read(others: list[KubeObject]):
     desk = Desk(pods(pod("b", "2026-01-01T00:00:01Z"), *others), "la\n")
     assert await desk.look_up(TAIL) is None
-    limits = {"container": "child", "lines": 3, "limit_bytes": 64}
+    limits = {"container": "child", "lines": 3, "limit_bytes": 64, "previous": False}
     assert desk.client.requests == [
         ("list_metadata", PODS, "default", {"label_selector": "song=morning"}),
         ("read_log_tail", "default", "b", limits),
     ]
     assert desk.expectations.told == [("record_log_tail", TAIL, LogText("la\n"))]
+
+
+async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
+    desk = Desk("la\n")
+    tail = replace(TAIL, pod="b", previous=True)
+    assert await desk.look_up(tail) is None
+    limits = {"container": "child", "lines": 3, "limit_bytes": 64, "previous": True}
+    assert desk.client.requests == [("read_log_tail", "default", "b", limits)]
+    assert desk.expectations.told == [("record_log_tail", tail, LogText("la\n"))]
 
 
 @pytest.mark.parametrize(

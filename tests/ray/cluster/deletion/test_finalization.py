@@ -273,10 +273,15 @@ def test_a_proxy_that_outlives_the_job_in_its_pod_does_not_hold_the_cluster(code
     made = plan_now(observed(*seen, job=msgspec.structs.replace(job, spec=spec)))
     assert finalizers_after(made) == []
     assert told(made).partition(":")[0] == words
+    last = (
+        "it ended with exit code 1 (Error), saying: redis.exceptions.AuthenticationError: WRONGPASS"
+    )
+    assert told(made).endswith(last) is bool(words)
 
 
 def job_container(code: int) -> dict[str, Any]:
-    return {"name": "ray-head", "state": {"terminated": {"exitCode": code}}}
+    said = "Traceback\nredis.exceptions.AuthenticationError: WRONGPASS\n"
+    return {"name": "ray-head", "state": {"terminated": {"exitCode": code, "message": said}}}
 
 
 def test_a_pod_of_the_cleanup_is_watched_for_its_cluster_and_is_no_head():

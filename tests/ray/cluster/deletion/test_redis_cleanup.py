@@ -204,7 +204,8 @@ def test_nothing_of_the_head_keeps_the_job_waiting():
     pod = job(heads_alone())["spec"]["template"]["spec"]
     assert pod.keys() == {"containers", "restartPolicy"}
     container = pod["containers"][0]
-    assert container.keys() == {"name", "image", "command", "args", "env", "resources"}
+    own = {"name", "image", "command", "args", "env", "resources", "terminationMessagePolicy"}
+    assert container.keys() == own
     assert "PROXY_CPUS" not in {each["name"] for each in container["env"]}
     assert all(key.startswith(("ray.io/", "app.kubernetes.io/")) for key in meta["labels"])
     assert meta["annotations"] == {

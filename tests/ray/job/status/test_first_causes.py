@@ -14,7 +14,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
 from controller.runtime.kind import LogText
-from controller.runtime.plan import MergePatch
+from controller.runtime.plan import LogTail, MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster, head_pod, running, submitter_pod
 from tests.ray.job.test_job_plan import reported, status_of
@@ -154,6 +154,31 @@ def test_a_head_that_was_restarted_in_place_is_named_with_its_end_and_its_last_w
         "Ray in pod example-head-aaaaaaaa restarted; before, it ended with exit code 137 "
         "(OOMKilled), saying: MemoryError: no more"
     )
+
+
+HEAD_ENDS = {
+    "has ended": ({"phase": "Failed", "ready": False}, "state", False),
+    "crashes": ({"ready": False}, "lastState", True),
+    "restarted": ({}, "lastState", True),
+}
+
+
+@pytest.mark.parametrize("how", HEAD_ENDS)
+def test_the_error_of_a_lost_head_is_read_from_its_log(how: str):
+    more, where, previous = HEAD_ENDS[how]
+    end = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    status = {"name": "ray-head", "restartCount": 1, "state": {"running": {}}, where: end}
+    scene = lost_head()
+    scene.reads.add(PODS, head_pod(containers=[status], **more)).unread_logs = True
+    if how == "restarted":
+        scene.knows_nothing()
+    name = "example-head-aaaaaaaa"
+    log = LogTail("default", "", "ray-head", pod=name, previous=previous, restarts=1)
+    assert scene.plan().lookups == (log,)
+    scene.reads.logs[name] = LogText("starting\nRuntimeError: no GPU found\n")
+    message = status_of(scene.plan())["message"]
+    assert message.startswith("HeadLost: ")
+    assert "exit code 3 (Error), saying: RuntimeError: no GPU found" in message
 
 
 def lost_head() -> Scene:
