@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import SpecificationMemo
+import msgspec
+
+from controller.apimachinery.custom_object import SpecificationMemo, mapping
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,
@@ -158,7 +160,12 @@ class RayClusterKind:
         return cluster_status(seen, observation.desired, self._settings, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
-        spec = validate_cluster(cluster, self._settings.feature_gates)
+        gates = self._settings.feature_gates
+        spec = validate_cluster(cluster, gates)
+        if isinstance(spec, Problem) and cluster.metadata.terminating:
+            problem, cluster = spec, _head_alone(cluster)
+            spec = validate_cluster(cluster, gates)
+            spec = problem if isinstance(spec, Problem) else spec
         if isinstance(spec, Problem):
             return spec
         identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)
@@ -170,3 +177,16 @@ class RayClusterKind:
             unsupported_fields=unsupported_fields(cluster, spec),
             warnings=(*restart_policy_warnings(spec), *network_policy_warnings(cluster, spec)),
         )
+
+
+_OF_CLEANUP: Final = ("headGroupSpec", "gcsFaultToleranceOptions")
+
+
+def _head_alone(cluster: RayCluster) -> RayCluster:
+    """Return a cluster with the fields that the removal of its state from Redis needs.
+
+    While it is deleted, an invalid edit of others has no effect on that.
+    """
+    spec = mapping(cluster.spec)
+    needed = {name: spec[name] for name in _OF_CLEANUP if name in spec}
+    return msgspec.structs.replace(cluster, spec=needed)

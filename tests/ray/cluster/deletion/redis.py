@@ -42,6 +42,12 @@ def unparsable() -> dict[str, Any]:
     return raw
 
 
+def headless() -> dict[str, Any]:
+    raw = with_options()
+    raw["spec"]["headGroupSpec"] = {"template": {"spec": {"containers": []}}}
+    return raw
+
+
 def with_options(**options: Any) -> dict[str, Any]:
     raw = manifest()
     raw["spec"]["gcsFaultToleranceOptions"] = OPTIONS | options

@@ -45,8 +45,11 @@ SPECS: dict[str, Callable[[], dict[str, Any]]] = {
     "rocksdb": redis.embedded,
     "invalid": redis.invalid,
     "unparsable": redis.unparsable,
+    "headless": redis.headless,
+    "invalid options": lambda: redis.with_options(redisAddress=7),
 }
-IN_REDIS = {"redis", "legacy"}
+IN_REDIS = {"redis", "legacy", "invalid", "unparsable"}
+"""Those whose state in Redis can be removed, because what that needs is valid."""
 JOBS_SEEN: dict[str, Job | None] = {
     "absent": None,
     "running": cleanup_job(),
@@ -114,7 +117,7 @@ def test_a_living_cluster_has_the_finalizer_exactly_if_its_state_is_in_redis(
     kept = reads(redis_cluster(SPECS[spec](), held=held, finalizers=("theirs",)))
     made = plan_now(kept, ENABLED if enabled else DISABLED)
     after = finalizers_after(made)
-    if spec in {"invalid", "unparsable"}:
+    if spec in {"invalid", "unparsable", "headless", "invalid options"}:
         assert after is None, "nobody knows what was meant"
     elif enabled and spec.startswith(("redis", "legacy")):
         assert after == (None if held else ["theirs", FINALIZER])
@@ -141,6 +144,15 @@ def test_the_finalizer_does_not_stay_when_the_backend_is_switched():
 
 
 # -- on a cluster that is deleted: one step after the other ---------------------------------------
+
+
+@pytest.mark.parametrize("spec", ["invalid", "unparsable"])
+def test_a_refused_edit_of_other_fields_changes_nothing_about_the_removal(spec: str):
+    gone = plan_now(observed(redis_cluster(SPECS[spec](), deleted=1)))
+    assert list(every_write(gone)) == list(
+        every_write(plan_now(observed(redis_cluster(deleted=1))))
+    )
+    assert writes(gone) == [f"create Job {JOB}"]
 
 
 def test_first_every_pod_is_deleted_the_head_first():
