@@ -12,7 +12,7 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import World
-from tests.integration.rays import Rays
+from tests.integration.rays import Rays, forever
 from tests.integration.rayservices import Services, message, service_manifest
 from tests.integration.test_two_writers import track_managers
 from tests.ray.job.rayjobs import job_manifest
@@ -121,6 +121,29 @@ async def test_an_active_cluster_that_somebody_deletes_is_told_with_the_tool_tha
         "it had argocd.argoproj.io/tracking-id from this object, by which Argo CD prunes: exclude "
         "RayClusters there"
     )
+
+
+async def test_a_cluster_of_a_running_job_that_somebody_deletes_is_told_with_the_tool(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    manifest = job_manifest()
+    manifest["metadata"] = {"name": "pruned", "annotations": TRACKED}
+    world = rays.world
+    await world.user.create(RAYJOBS, world.namespace, manifest)
+
+    async def status() -> Json:
+        return (await world.user.get(RAYJOBS, world.namespace, "pruned")).status or {}
+
+    async def runs() -> bool:
+        return (await status()).get("jobStatus") == "RUNNING"
+
+    await world.eventually(runs, pause=0.1)
+    name = (await status())["rayClusterName"]
+    await world.user.delete(RAYCLUSTERS, world.namespace, name)
+    await world.settle(10)
+    said = (await status())["message"]
+    assert f"cluster {name} was deleted by somebody else; it had argocd.argoproj.io" in said
+    assert "by which Argo CD prunes" in said
 
 
 async def test_edited_labels_and_annotations_reach_the_cluster_and_restart_nothing(

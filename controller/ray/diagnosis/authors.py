@@ -14,6 +14,7 @@ from controller.ray.api.pod_state import condition
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD, ITS_REPLACEMENT, component_of_pod, diagnose_pod
 from controller.ray.diagnosis.reasons import Cause
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -79,6 +80,14 @@ def deleted_by_others(owner: ObjectMeta, what: str) -> str:
                     f"{tool} prunes: exclude RayClusters there"
                 )
     return f"{what} was deleted by somebody else; the audit log of the API server names the client"
+
+
+def created_cluster(owner: ObjectMeta, name: str, *, again: bool) -> Event:
+    """Return the event about a new RayCluster; `again` is whether there was one of this name."""
+    note = f"Created RayCluster {name}"
+    if again:
+        note = f"{note}, because {deleted_by_others(owner, 'the one before')}"
+    return Event("Warning" if again else "Normal", "CreatedRayCluster", "Create", note)
 
 
 # Diagnoses pods that are lost again and again, so that their replacements are delayed.

@@ -17,6 +17,7 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.children.child_cluster import child_cluster
+from controller.ray.diagnosis.authors import created_cluster
 from controller.ray.diagnosis.pod import ending
 from controller.ray.head.service import stable_head_service
 from controller.ray.job.collect_facts import info_of, result_of
@@ -165,7 +166,9 @@ def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Writ
     name = seen.cluster_name
     body = cluster_body(seen.job, spec, name, seen.job_id, settings)
     body["metadata"].setdefault("annotations", {})[labels.MADE_FROM] = digest_of(spec)
-    yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=_created("RayCluster", name))
+    again = bool(seen.status.get("rayClusterStatus"))
+    created = created_cluster(seen.job.metadata, name, again=again)
+    yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=created)
 
 
 def delete_clusters(seen: JobObservation) -> Iterator[Write]:

@@ -187,7 +187,7 @@ def _head_lost(seen: JobObservation, deadlines: Deadlines) -> str:
 
 
 def _deleted(seen: JobObservation) -> str:
-    gave = seen.job.metadata if seen.owns_cluster else ObjectMeta()
+    gave = ObjectMeta() if seen.spec.selected_cluster else seen.job.metadata
     return deleted_by_others(gave, f"cluster {seen.cluster_name}")
 
 

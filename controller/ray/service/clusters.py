@@ -28,6 +28,7 @@ from controller.ray.children.child_cluster import (
     inherited_stamp,
     separate_redis,
 )
+from controller.ray.diagnosis.authors import created_cluster
 from controller.ray.service.identity import ConfigTooLarge, store
 from controller.ray.service.observation import ACTIVE, CLUSTER_SCOPE, PENDING
 from controller.ray.service.serve import (
@@ -108,7 +109,8 @@ def create_pending(seen: ServiceObservation) -> Iterator[Write]:
         return
     stepwise = seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
     body = cluster_body(seen.service, seen.valid_goal, pending.name, from_least=stepwise)
-    created = Event("Normal", "CreatedRayCluster", "Create", f"Created RayCluster {pending.name}")
+    again = bool(mapping(seen.recorded(PENDING).get("rayClusterStatus")))
+    created = created_cluster(seen.service.metadata, pending.name, again=again)
     yield Create(_target(seen, pending.name), body, on_success=created)
 
 

@@ -25,7 +25,7 @@ from controller.ray.dashboard import (
 )
 from controller.ray.job.attempt import digest_of
 from controller.runtime.kind import CreateError, LogText
-from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
+from controller.runtime.plan import NOTHING, Create, Delete, Event, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.rayjobs import is_head_lost, rayjob, valid
 from tests.ray.job.scenes import (
@@ -133,6 +133,16 @@ def test_the_cluster_is_made_under_its_stored_name():
     made = Scene("Initializing", runs_on="").plan()
     assert writes(made) == [f"create RayCluster {CLUSTER}"]
     assert made.subscriptions == ()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cluster_that_is_made_again_was_deleted_by_somebody_else(again: bool):
+    status = {"rayClusterStatus": {"desiredCPU": "1"}} if again else {}
+    ((create,),) = Scene("Initializing", runs_on="", status=status).plan().stages
+    event = create.on_success
+    assert isinstance(event, Event)
+    assert event.type == ("Warning" if again else "Normal")
+    assert ("the one before was deleted by somebody else" in event.note) is again
 
 
 @pytest.mark.parametrize("why", ["pending", "taken", "foreign", "selected"])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
 from controller.ray.service.clusters import seconds_to_timeout
-from controller.ray.service.observation import ServiceObservation
+from controller.ray.service.observation import PENDING, ServiceObservation
+from controller.runtime.plan import Event
 from tests.ray.cluster.support import NOW
-from tests.ray.service.scenes import OLD, Scene, edition
+from tests.ray.service.scenes import NEW, OLD, Scene, edition
 
 
 def initializing(timeout: str, since: timedelta) -> ServiceObservation:
@@ -36,3 +38,16 @@ def test_a_beginning_that_a_jump_of_the_clock_has_put_into_the_future_is_the_jum
     assert seconds_to_timeout(replace(seen, clock_steady_since=jumped), NOW) == 40
     before = initializing("60", timedelta(seconds=50))
     assert seconds_to_timeout(replace(before, clock_steady_since=jumped), NOW) == 10
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_pending_cluster_that_is_made_again_was_deleted_by_somebody_else(again: bool):
+    scene = Scene(edition(NEW))
+    recorded: dict[str, Any] = {"rayClusterStatus": {"desiredCPU": "1"}} if again else {}
+    scene.has(PENDING, edition(NEW), **recorded)
+    scene.clusters.clear()
+    ((create,),) = scene.plan().stages
+    event = create.on_success
+    assert isinstance(event, Event)
+    assert event.type == ("Warning" if again else "Normal")
+    assert ("the one before was deleted by somebody else" in event.note) is again
