@@ -269,14 +269,27 @@ async def test_a_specification_that_changed_meanwhile_keeps_nothing(
     await first.stop()
     path = "/spec/gcsFaultToleranceOptions"
     change = {"op": "replace", "path": path, "value": options} if options else None
-    if options == {"redisAddress": 5}:  # no schema lets it through: a group that contradicts itself
-        change = {"op": "replace", "path": "/spec/workerGroupSpecs/0/minReplicas", "value": 100}
+    if options == {"redisAddress": 5}:  # no schema lets it through: a head that nobody can create
+        resources = {"limits": {"cpu": "1 core"}}
+        container = "/spec/headGroupSpec/template/spec/containers/0"
+        change = {"op": "add", "path": f"{container}/resources", "value": resources}
     await patch(world, change or {"op": "remove", "path": path})
     await delete(world)
     assert await exists(world)
     world.start_operator()
     await world.eventually(world.is_gone)
     assert not cleaners(world)
+
+
+@pytest.mark.slow
+async def test_a_refused_edit_of_a_group_leaves_no_state_in_redis(world: World):
+    world.start_operator()
+    await ready_cluster(world)
+    path = "/spec/workerGroupSpecs/0/minReplicas"
+    await patch(world, {"op": "replace", "path": path, "value": 100})
+    await delete(world)
+    await world.eventually(world.is_gone)
+    assert len(cleaners(world)) == 1
 
 
 async def test_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(
