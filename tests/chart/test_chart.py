@@ -325,6 +325,7 @@ def _paths(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
 FREE = {
     *(("resources",), ("podSecurityContext",), ("securityContext",)),
     ("metrics", "grafanaDashboard", "labels"),
+    ("rayMetrics", "grafanaDashboard", "labels"),
 }
 """Values that Kubernetes defines."""
 

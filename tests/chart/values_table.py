@@ -20,7 +20,7 @@ VALUES: Final = CHART / "values.yaml"
 _WHOLE: Final = frozenset(
     {
         "resources", "startupProbe", "livenessProbe", "readinessProbe", "podSecurityContext",
-        "securityContext", "metrics.grafanaDashboard.labels",
+        "securityContext", "metrics.grafanaDashboard.labels", "rayMetrics.grafanaDashboard.labels",
     }
 )  # fmt: skip
 """What Kubernetes defines is shown as one value."""
