@@ -4,6 +4,7 @@ It knows no kind. A kind implements `kind.Kind`; `operator.Operator` puts everyt
 public modules, the only ones that other packages import (`make lint` checks it):
 
 - `kind`, `plan`: the interface of a kind, and the values that it returns.
+- `reasons`, `refusals`: why something is not as it should be, and what to do about it.
 - `external`: the interface of a system besides the API server.
 - `reconcile.finalizers`, `reconcile.status.commit`: patches that are sent before their effects.
 - `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
 from controller.kube.resources import PODS
+from controller.runtime import reasons
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import DELETED_AGAIN, Create, FailedCreates, Failure, Target, verb_of
 
@@ -25,26 +25,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.kind import FailedCreate
-
-
-class RefusalReason(StrEnum):
-    """A kind of refused write; the values are reasons of conditions."""
-
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    QUOTA_NEEDS_RESOURCES = "QuotaNeedsResources"
-    LIMIT_RANGE_VIOLATED = "LimitRangeViolated"
-    POD_SECURITY_VIOLATED = "PodSecurityViolated"
-    SERVICE_ACCOUNT_MISSING = "ServiceAccountNotFound"
-    ADMISSION_DENIED = "AdmissionDenied"
-    ADMISSION_UNAVAILABLE = "AdmissionUnavailable"
-    FORBIDDEN = "Forbidden"
-    OBJECT_INVALID = "ObjectInvalid"
-    OBJECT_TOO_LARGE = "ObjectTooLarge"
-    NAMESPACE_TERMINATING = "NamespaceTerminating"
-    REPEATEDLY_DELETED = "RepeatedlyDeleted"
-    WRITE_REFUSED = "WriteRefused"
-    WRITE_UNCONFIRMED = "WriteUnconfirmed"
-    API_SERVER_UNAVAILABLE = "ApiServerUnavailable"
+    from controller.runtime.reasons import Reason
 
 
 _NO_ANSWER: Final = frozenset({
@@ -63,63 +44,42 @@ _NO_ANSWER: Final = frozenset({
 """Reasons of failures that do not depend on the request."""
 
 _BY_REASON: Final = {
-    "NamespaceTerminating": RefusalReason.NAMESPACE_TERMINATING,
-    "Invalid": RefusalReason.OBJECT_INVALID,
-    "RequestEntityTooLarge": RefusalReason.OBJECT_TOO_LARGE,
-    "Forbidden": RefusalReason.ADMISSION_DENIED,
-    DELETED_AGAIN: RefusalReason.REPEATEDLY_DELETED,
+    "NamespaceTerminating": reasons.NAMESPACE_TERMINATING,
+    "Invalid": reasons.OBJECT_INVALID,
+    "RequestEntityTooLarge": reasons.OBJECT_TOO_LARGE,
+    "Forbidden": reasons.ADMISSION_DENIED,
+    DELETED_AGAIN: reasons.REPEATEDLY_DELETED,
 }
 
-_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], RefusalReason], ...]] = tuple(
+_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
     (re.compile(pattern), refusal)
     for pattern, refusal in (
-        (r"exceeded quota: ", RefusalReason.QUOTA_EXCEEDED),
-        (r"failed quota: .*must specify ", RefusalReason.QUOTA_NEEDS_RESOURCES),
-        (r"failed calling webhook ", RefusalReason.ADMISSION_UNAVAILABLE),
-        (r"admission webhook .* denied the request", RefusalReason.ADMISSION_DENIED),
+        (r"exceeded quota: ", reasons.QUOTA_EXCEEDED),
+        (r"failed quota: .*must specify ", reasons.QUOTA_NEEDS_RESOURCES),
+        (r"failed calling webhook ", reasons.ADMISSION_UNAVAILABLE),
+        (r"admission webhook .* denied the request", reasons.ADMISSION_DENIED),
         (
             r"ValidatingAdmissionPolicy '.*' with binding '.*' denied request",
-            RefusalReason.ADMISSION_DENIED,
+            reasons.ADMISSION_DENIED,
         ),
-        (r"violates PodSecurity ", RefusalReason.POD_SECURITY_VIOLATED),
-        (r"error looking up service account ", RefusalReason.SERVICE_ACCOUNT_MISSING),
+        (r"violates PodSecurity ", reasons.POD_SECURITY_VIOLATED),
+        (r"error looking up service account ", reasons.SERVICE_ACCOUNT_MISSING),
         (
             r"(minimum|maximum) \S+ usage per (Container|Pod) |\S+ max limit to request ratio per ",
-            RefusalReason.LIMIT_RANGE_VIOLATED,
+            reasons.LIMIT_RANGE_VIOLATED,
         ),
-        (r"is being terminated", RefusalReason.NAMESPACE_TERMINATING),
-        (r"cannot set blockOwnerDeletion ", RefusalReason.FORBIDDEN),
-        (r"User .* cannot \S+ resource ", RefusalReason.FORBIDDEN),
+        (r"is being terminated", reasons.NAMESPACE_TERMINATING),
+        (r"cannot set blockOwnerDeletion ", reasons.FORBIDDEN),
+        (r"User .* cannot \S+ resource ", reasons.FORBIDDEN),
     )
 )
 
-_TRIES_AGAIN: Final = "the operator tries again"
-_REMEDIES: Final = {
-    RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota",
-    RefusalReason.QUOTA_NEEDS_RESOURCES: "set them in the pod template",
-    RefusalReason.LIMIT_RANGE_VIOLATED: (
-        "change the resources in the pod template, or ask for another LimitRange"
-    ),
-    RefusalReason.POD_SECURITY_VIOLATED: "set the securityContext of the pod template accordingly",
-    RefusalReason.ADMISSION_DENIED: "change the template accordingly, or ask for another policy",
-    RefusalReason.ADMISSION_UNAVAILABLE: (
-        "repair the service of the webhook, or delete the webhook's configuration"
-    ),
-    RefusalReason.OBJECT_INVALID: "correct this field of the template",
-    RefusalReason.OBJECT_TOO_LARGE: (
-        "make the template smaller: put large values into ConfigMaps or into files of the image"
-    ),
-    RefusalReason.NAMESPACE_TERMINATING: "create it in another namespace",
-    RefusalReason.WRITE_REFUSED: _TRIES_AGAIN,
-    RefusalReason.WRITE_UNCONFIRMED: _TRIES_AGAIN,
-    RefusalReason.API_SERVER_UNAVAILABLE: _TRIES_AGAIN,
-}
 
 _REQUEST: Final = re.compile(
     r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
 )
 _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
-_NO_WORDS: Final[Mapping[RefusalReason, str]] = MappingProxyType({})
+_NO_WORDS: Final[Mapping[Reason, str]] = MappingProxyType({})
 
 
 def refused_create(
@@ -136,20 +96,20 @@ def refused_create(
     return Failure(Create(target, body), error.reason, error.message)
 
 
-def refusal_of(failure: Failure) -> RefusalReason:
+def refusal_of(failure: Failure) -> Reason:
     """Return why a write failed."""
     if failure.reason != "Paused":  # which quotes what the server said about another request
         for pattern, refusal in _BY_MESSAGE:
             if pattern.search(failure.message):
                 return refusal
     if failure.overdue:
-        return RefusalReason.WRITE_UNCONFIRMED
+        return reasons.WRITE_UNCONFIRMED
     if failure.unknown or failure.reason in _NO_ANSWER:
-        return RefusalReason.API_SERVER_UNAVAILABLE
-    return _BY_REASON.get(failure.reason, RefusalReason.WRITE_REFUSED)
+        return reasons.API_SERVER_UNAVAILABLE
+    return _BY_REASON.get(failure.reason, reasons.WRITE_REFUSED)
 
 
-def remedy_of(failure: Failure, words: Mapping[RefusalReason, str] = _NO_WORDS) -> str:
+def remedy_of(failure: Failure, words: Mapping[Reason, str] = _NO_WORDS) -> str:
     """Return the user's next step, empty if the server's message has it.
 
     Args:
@@ -157,15 +117,15 @@ def remedy_of(failure: Failure, words: Mapping[RefusalReason, str] = _NO_WORDS) 
         words: what the kind says otherwise, because it knows the field.
     """
     refusal = refusal_of(failure)
-    if refusal is RefusalReason.FORBIDDEN:
+    if refusal is reasons.FORBIDDEN:
         return _grant(failure)
-    if refusal is RefusalReason.SERVICE_ACCOUNT_MISSING:
+    if refusal is reasons.SERVICE_ACCOUNT_MISSING:
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"
         return f"create the service account {name}, or correct serviceAccountName"
-    if refusal is RefusalReason.ADMISSION_DENIED and verb_of(failure.write) == "delete":
+    if refusal is reasons.ADMISSION_DENIED and verb_of(failure.write) == "delete":
         return "ask for another policy, or for one that exempts the operator"
-    return words.get(refusal) or _REMEDIES.get(refusal, "")
+    return words.get(refusal) or refusal.next_step
 
 
 def with_remedy(words: str, remedy: str) -> str:
@@ -199,7 +159,7 @@ _INTERVAL: Final = timedelta(seconds=30)
 PODS_MISSING: Final = "PodsMissing"
 """The reason for which an object is said to lack a pod if its events cannot be read."""
 
-_POD_REMEDIES: Final = {RefusalReason.WRITE_REFUSED: "Kubernetes tries again"}
+_POD_REMEDIES: Final = {reasons.WRITE_REFUSED: "Kubernetes tries again"}
 
 _FAILED, _CREATED = "FailedCreate", "SuccessfulCreate"
 _REASONS: Final = ((" is invalid: ", "Invalid"), (" is forbidden: ", "Forbidden"))
@@ -248,7 +208,7 @@ def cause_of_missing_pod(
     resource: Resource[Any],
     creator: ObjectMeta,
     found: FailedCreate | None,
-    words: Mapping[RefusalReason, str],
+    words: Mapping[Reason, str],
 ) -> tuple[str, str] | None:
     """Return reason and sentence about an object that lacks a pod; None if no cause is known.
 
@@ -269,7 +229,7 @@ def cause_of_missing_pod(
         )
     failure = refused_pod(creator, found.message)
     remedy = remedy_of(failure, _POD_REMEDIES | dict(words))
-    return refusal_of(failure).value, with_remedy(
+    return refusal_of(failure).name, with_remedy(
         f"{title} cannot create its pod: {found.message}", remedy
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.kube.objects import ObjectMeta
+from controller.runtime import reasons
 from controller.runtime.kind import FailedCreate
 from controller.runtime.refusals import (
-    RefusalReason,
     events_of,
     last_refusal,
     next_look,
@@ -35,47 +35,47 @@ def event(note: str, second: int = 0, *, reason: str = "FailedCreate", **more: A
         (
             f'Error creating: pods "j-x7k2p" is forbidden: {FLOOR}',
             f"the pod is forbidden: {FLOOR}",
-            RefusalReason.LIMIT_RANGE_VIOLATED,
+            reasons.LIMIT_RANGE_VIOLATED,
         ),
         (
             f'create Pod phi-0 in StatefulSet phi failed error: pods "phi-0" is forbidden: {FULL}',
             f"the pod is forbidden: {FULL}",
-            RefusalReason.QUOTA_EXCEEDED,
+            reasons.QUOTA_EXCEEDED,
         ),
         (
             f'Error creating: pods "j-x" is forbidden: {NOBODY}',
             f"the pod is forbidden: {NOBODY}",
-            RefusalReason.SERVICE_ACCOUNT_MISSING,
+            reasons.SERVICE_ACCOUNT_MISSING,
         ),
         (
             'Error creating: pods "j-x" is forbidden: violates PodSecurity "restricted:latest": x',
             'the pod is forbidden: violates PodSecurity "restricted:latest": x',
-            RefusalReason.POD_SECURITY_VIOLATED,
+            reasons.POD_SECURITY_VIOLATED,
         ),
         (
             'Error creating: admission webhook "a.b" denied the request: no',
             'admission webhook "a.b" denied the request: no',
-            RefusalReason.ADMISSION_DENIED,
+            reasons.ADMISSION_DENIED,
         ),
         (
             'Error creating: Internal error occurred: failed calling webhook "a.b": refused',
             'Internal error occurred: failed calling webhook "a.b": refused',
-            RefusalReason.ADMISSION_UNAVAILABLE,
+            reasons.ADMISSION_UNAVAILABLE,
         ),
         (
             'Error creating: Pod "j-x" is invalid: spec.containers[0].image: Required value',
             "the pod is invalid: spec.containers[0].image: Required value",
-            RefusalReason.OBJECT_INVALID,
+            reasons.OBJECT_INVALID,
         ),
         (
             'Error creating: pods "j-x" is forbidden: something new',
             "the pod is forbidden: something new",
-            RefusalReason.ADMISSION_DENIED,
+            reasons.ADMISSION_DENIED,
         ),
     ],
 )
 def test_what_refused_a_pod_is_told_without_names_that_change(
-    note: str, expected: str, kind: RefusalReason
+    note: str, expected: str, kind: reasons.Reason
 ):
     said = last_refusal([event(note)])
     assert said == expected

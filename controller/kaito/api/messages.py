@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.runtime import reasons
 from controller.runtime.plan import verb_of
-from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
+from controller.runtime.refusals import refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from controller.runtime.plan import Failure
@@ -27,16 +28,16 @@ def cut(text: str) -> str:
 # The reason and the message of a failed write, for conditions and events.
 
 _REMEDIES: Final = {
-    RefusalReason.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
-    RefusalReason.OBJECT_INVALID: "correct the field that leads to this",
-    RefusalReason.OBJECT_TOO_LARGE: "make what it is made from smaller",
+    reasons.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
+    reasons.OBJECT_INVALID: "correct the field that leads to this",
+    reasons.OBJECT_TOO_LARGE: "make what it is made from smaller",
 }
 
 
 def failure_reason(failure: Failure) -> str:
     """Return the server's reason, or that of the Ray kinds for a webhook that does not answer."""
     refusal = refusal_of(failure)
-    return refusal.value if refusal is RefusalReason.ADMISSION_UNAVAILABLE else failure.reason
+    return refusal.name if refusal is reasons.ADMISSION_UNAVAILABLE else failure.reason
 
 
 def failure_event(failure: Failure) -> str:

@@ -30,6 +30,7 @@ from controller.kaito.workspace.config import Blocked, config_problem, missing_m
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube import resources
 from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.runtime import reasons
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -39,7 +40,6 @@ from controller.runtime.plan import (
     Target,
 )
 from controller.runtime.refusals import (
-    RefusalReason,
     cause_of_missing_pod,
     next_look,
     suspension_of,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Job, ObjectMeta, StatefulSet
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write
+    from controller.runtime.reasons import Reason
 
 
 SCOPE: Final = "workload"
@@ -304,18 +305,16 @@ def serves(server: StatefulSet | None) -> bool:
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _TEMPLATE: Final = "inference.template"
 _OF_TEMPLATE: Final = {
-    RefusalReason.QUOTA_EXCEEDED: (
-        f"ask for a larger quota, or change the resources in {_TEMPLATE}"
-    ),
-    RefusalReason.QUOTA_NEEDS_RESOURCES: f"set them in {_TEMPLATE}",
-    RefusalReason.LIMIT_RANGE_VIOLATED: (
+    reasons.QUOTA_EXCEEDED: (f"ask for a larger quota, or change the resources in {_TEMPLATE}"),
+    reasons.QUOTA_NEEDS_RESOURCES: f"set them in {_TEMPLATE}",
+    reasons.LIMIT_RANGE_VIOLATED: (
         f"change the resources in {_TEMPLATE}, or ask for another LimitRange"
     ),
-    RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext in {_TEMPLATE}",
-    RefusalReason.ADMISSION_DENIED: (
+    reasons.POD_SECURITY_VIOLATED: f"set the securityContext in {_TEMPLATE}",
+    reasons.ADMISSION_DENIED: (
         f"change the pod accordingly in {_TEMPLATE}, or ask for another policy"
     ),
-    RefusalReason.OBJECT_INVALID: f"correct this field in {_TEMPLATE}",
+    reasons.OBJECT_INVALID: f"correct this field in {_TEMPLATE}",
 }
 
 
@@ -356,7 +355,7 @@ def missing_pod(seen: WorkspaceObservation) -> Blocked | None:
     return Blocked(*cause) if cause is not None else None
 
 
-def _words(seen: WorkspaceObservation) -> dict[RefusalReason, str]:
+def _words(seen: WorkspaceObservation) -> dict[Reason, str]:
     """Return remedies; a preset has no field for what its pods are made of."""
     spec = seen.valid_goal.spec
     if spec.inference is not None and spec.inference.preset is None:
@@ -364,13 +363,11 @@ def _words(seen: WorkspaceObservation) -> dict[RefusalReason, str]:
     field = "tuning.preset" if spec.tuning is not None else "inference.preset"
     settled = f"{field} settles what is in the pod"
     return {
-        RefusalReason.QUOTA_NEEDS_RESOURCES: (
-            "give the namespace a LimitRange with defaults for them"
-        ),
-        RefusalReason.LIMIT_RANGE_VIOLATED: f"ask for another LimitRange: {settled}",
-        RefusalReason.POD_SECURITY_VIOLATED: (
+        reasons.QUOTA_NEEDS_RESOURCES: ("give the namespace a LimitRange with defaults for them"),
+        reasons.LIMIT_RANGE_VIOLATED: f"ask for another LimitRange: {settled}",
+        reasons.POD_SECURITY_VIOLATED: (
             f"ask for another level of Pod Security in this namespace: {settled}"
         ),
-        RefusalReason.ADMISSION_DENIED: f"ask for another policy: {settled}",
-        RefusalReason.OBJECT_INVALID: "correct the field of the Workspace that leads to this",
+        reasons.ADMISSION_DENIED: f"ask for another policy: {settled}",
+        reasons.OBJECT_INVALID: "correct the field of the Workspace that leads to this",
     }

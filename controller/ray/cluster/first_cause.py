@@ -45,6 +45,7 @@ from controller.ray.diagnosis.writes import (
 )
 from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Event
+from controller.runtime.reasons import WRITE_UNCONFIRMED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ def _hindrances(
     failed = (
         cause
         for cause in _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
-        if cause.reason is not reasons.WRITE_UNCONFIRMED or cause.component not in said
+        if cause.reason is not WRITE_UNCONFIRMED or cause.component not in said
     )
     deletions = [Cause(reasons.DELETION_HELD, "cluster", held.message)] if held is not None else []
     return [*failed, *kept, *_blocked(seen), *deletions]

@@ -13,7 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.names import checked_label
 from controller.ray.pods.derived import derived_annotations, derived_labels, derived_pod
 from controller.ray.pods.environment import shell
-from controller.runtime.refusals import RefusalReason
+from controller.runtime import reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,16 +36,14 @@ _RESOURCES: Final = {"cpu": "200m", "memory": "256Mi"}
 _HEAD: Final = "spec.headGroupSpec.template"
 _ANEW: Final = "and delete this Job, which is then created anew"
 REFUSED_POD_REMEDIES: Final = {
-    RefusalReason.QUOTA_NEEDS_RESOURCES: "give the namespace a LimitRange with defaults for them",
-    RefusalReason.LIMIT_RANGE_VIOLATED: (
+    reasons.QUOTA_NEEDS_RESOURCES: "give the namespace a LimitRange with defaults for them",
+    reasons.LIMIT_RANGE_VIOLATED: (
         f"ask for another LimitRange: this Job always has {_RESOURCES['cpu']} of CPU and "
         f"{_RESOURCES['memory']} of memory"
     ),
-    RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext in {_HEAD}, {_ANEW}",
-    RefusalReason.ADMISSION_DENIED: (
-        f"ask for another policy, or change {_HEAD} accordingly, {_ANEW}"
-    ),
-    RefusalReason.OBJECT_INVALID: f"correct this field in {_HEAD}, {_ANEW}",
+    reasons.POD_SECURITY_VIOLATED: f"set the securityContext in {_HEAD}, {_ANEW}",
+    reasons.ADMISSION_DENIED: (f"ask for another policy, or change {_HEAD} accordingly, {_ANEW}"),
+    reasons.OBJECT_INVALID: f"correct this field in {_HEAD}, {_ANEW}",
 }
 """What a user can do about a pod of the Job that is refused."""
 

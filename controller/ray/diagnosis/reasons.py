@@ -7,36 +7,19 @@ and KubeRay keep their names. `docs/troubleshooting.md` shows this table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
+
+from controller.runtime.reasons import (
+    API_SERVER_UNAVAILABLE,
+    NAMESPACE_TERMINATING,
+    REFUSALS,
+    REPEATEDLY_DELETED,
+    Reason,
+    Severity,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-
-class Severity(IntEnum):
-    """The severity of a cause; smaller values are more severe."""
-
-    ACTION_REQUIRED = 0
-    TRANSIENT = 1
-    IN_PROGRESS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A kind of cause.
-
-    Attributes:
-        name: reason of the condition `Ready`, in CamelCase.
-        severity: whether waiting helps.
-        meaning: one sentence for the manual.
-        remedy: the user's next step, one sentence for the manual.
-    """
-
-    name: str
-    severity: Severity
-    meaning: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,105 +96,12 @@ RECONCILE_ERROR: Final = Reason(
     "The operator itself failed; other clusters are not affected.",
     "Report it with the operator's log; the operator tries again.",
 )
-QUOTA_EXCEEDED: Final = Reason(
-    "QuotaExceeded",
-    _PASS,
-    "The namespace's ResourceQuota has no room for another object.",
-    "Ask for a larger quota, lower `replicas`, or stop what else uses the quota.",
-)
-QUOTA_NEEDS_RESOURCES: Final = Reason(
-    "QuotaNeedsResources",
-    _HELP,
-    "The namespace's ResourceQuota limits a resource that a container does not request.",
-    "In the pod template, set the requests and limits that the message names.",
-)
-LIMIT_RANGE_VIOLATED: Final = Reason(
-    "LimitRangeViolated",
-    _HELP,
-    "The resources of a container violate the namespace's LimitRange.",
-    "Change the resources in the pod template, or ask for another LimitRange.",
-)
-POD_SECURITY_VIOLATED: Final = Reason(
-    "PodSecurityViolated",
-    _HELP,
-    "The namespace's Pod Security level forbids what the pod template requests.",
-    "In the pod template, set the securityContext that the message requires.",
-)
-SERVICE_ACCOUNT_MISSING: Final = Reason(
-    "ServiceAccountNotFound",
-    _HELP,
-    "The service account of a pod does not exist.",
-    "Create it, or correct serviceAccountName in the pod template.",
-)
-ADMISSION_DENIED: Final = Reason(
-    "AdmissionDenied",
-    _HELP,
-    "An admission webhook, policy or plug-in rejects the object.",
-    "Change the template to satisfy the policy that the message names, or ask for another policy.",
-)
-ADMISSION_UNAVAILABLE: Final = Reason(
-    "AdmissionUnavailable",
-    _PASS,
-    "An admission webhook does not answer, so nothing can be created.",
-    "Repair the webhook's service, or delete its configuration.",
-)
 ADMISSION_CHANGED: Final = Reason(
     "AdmissionChangedObject",
     _HELP,
     "An admission webhook removed labels or the owner reference by which the operator "
     "recognises its objects.",
     "Exempt Ray's pods from that webhook, then delete the object.",
-)
-FORBIDDEN: Final = Reason(
-    "Forbidden",
-    _HELP,
-    "The operator lacks the permission for a request.",
-    "Grant it the verb and resource that the message names.",
-)
-OBJECT_INVALID: Final = Reason(
-    "ObjectInvalid",
-    _HELP,
-    "The API server rejects an object that follows from the specification.",
-    "In the template, correct the field that the message names.",
-)
-OBJECT_TOO_LARGE: Final = Reason(
-    "ObjectTooLarge",
-    _HELP,
-    "An object that follows from the specification is larger than the API server accepts.",
-    "Make the template smaller: put large values into ConfigMaps or into files of the image.",
-)
-NAMESPACE_TERMINATING: Final = Reason(
-    "NamespaceTerminating",
-    _HELP,
-    "The namespace is being deleted; nothing can be created in it.",
-    "Nothing, or create the cluster in another namespace.",
-)
-REPEATEDLY_DELETED: Final = Reason(
-    "RepeatedlyDeleted",
-    _HELP,
-    "Another writer deletes the object as often as it is created, so that it is created seldom.",
-    "Find the other writer in the audit log of the API server, and configure or stop it.",
-)
-WRITE_REFUSED: Final = Reason(
-    "WriteRefused",
-    _PASS,
-    "The API server refused a request for another reason.",
-    "Follow the message; the operator repeats the request.",
-)
-WRITE_UNCONFIRMED: Final = Reason(
-    "WriteUnconfirmed",
-    _PASS,
-    "The API server has not said for several seconds whether it carried out a request: it failed, "
-    "or its answer was lost. Until it does, the operator creates and deletes nothing that depends "
-    "on it.",
-    "Check the API server, and what it asks before it stores an object; the operator repeats the "
-    "request.",
-)
-API_SERVER_UNAVAILABLE: Final = Reason(
-    "ApiServerUnavailable",
-    _TIME,
-    "The API server did not accept a request because it is overloaded, failing or unreachable.",
-    "If this lasts, check the API server; the operator repeats the request.",
 )
 NAME_TAKEN: Final = Reason(
     "NameTaken",
@@ -419,7 +309,7 @@ BEING_DELETED: Final = Reason(
 
 REASONS: Final = tuple(
     sorted(
-        (value for value in list(globals().values()) if isinstance(value, Reason)),
+        {*REFUSALS, *(value for value in list(globals().values()) if isinstance(value, Reason))},
         key=lambda reason: (reason.severity, reason.name),
     )
 )
@@ -427,20 +317,8 @@ REASONS: Final = tuple(
 
 WRITE_REJECTIONS: Final = {
     reason.name: reason
-    for reason in (
-        QUOTA_EXCEEDED,
-        QUOTA_NEEDS_RESOURCES,
-        LIMIT_RANGE_VIOLATED,
-        POD_SECURITY_VIOLATED,
-        SERVICE_ACCOUNT_MISSING,
-        ADMISSION_DENIED,
-        ADMISSION_UNAVAILABLE,
-        FORBIDDEN,
-        OBJECT_INVALID,
-        OBJECT_TOO_LARGE,
-        WRITE_REFUSED,
-        WRITE_UNCONFIRMED,
-    )
+    for reason in REFUSALS
+    if reason not in {NAMESPACE_TERMINATING, REPEATEDLY_DELETED, API_SERVER_UNAVAILABLE}
 }
 """Reasons for which the API server rejects a write, by name."""
 

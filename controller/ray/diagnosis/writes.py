@@ -10,24 +10,23 @@ from controller.apimachinery.quantity import parse_quantity
 from controller.kube.resources import INGRESSES, PODS, ROUTES
 from controller.ray.api.names import KUBERAY_NOUNS, event_noun
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.endpoint import AUTOSCALER, HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features import WAIT_CONTAINER
+from controller.runtime import reasons
 from controller.runtime.plan import Create, verb_of
-from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
+from controller.runtime.refusals import refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.ray.api.names import EventNouns
-    from controller.ray.diagnosis.reasons import Reason
     from controller.runtime.plan import Failure, Target, Write
+    from controller.runtime.reasons import Reason
 
-_REASONS: Final = {each.name: each for each in reasons.REASONS}
 _METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
-_REMEDIES: Final = {RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
+_REMEDIES: Final = {reasons.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
 _INJECTED: Final = {
     WAIT_CONTAINER: (
         f"give the pod template an init container {WAIT_CONTAINER} that has only other resources"
@@ -51,7 +50,7 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
     """
     target = failure.write.target
     component = component_of_target(target)
-    reason = _reason(failure)
+    reason = refusal_of(failure)
     said = f"{_what_failed(failure.write)}: {_stable(failure)}"
     return Cause(
         reason,
@@ -73,7 +72,7 @@ def _of_metadata(failure: Failure) -> str:
     """
     write, found = failure.write, _METADATA.search(failure.message)
     target = write.target
-    if found is None or refusal_of(failure) is not RefusalReason.OBJECT_INVALID:
+    if found is None or refusal_of(failure) is not reasons.OBJECT_INVALID:
         return ""
     if not isinstance(write, Create):
         return f"shorten or correct the {found[1]} of {target.resource.kind} {target.name}"
@@ -86,12 +85,12 @@ def _of_metadata(failure: Failure) -> str:
 
 def is_inconclusive(failure: Failure) -> bool:
     """Return whether the server did not decide on the write, so that the last known cause stays."""
-    return failure.may_resolve or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
+    return failure.may_resolve or refusal_of(failure) is reasons.API_SERVER_UNAVAILABLE
 
 
 def names_a_webhook(failure: Failure) -> bool:
     """Return whether the write failed because of an admission webhook that does not answer."""
-    return _reason(failure) is reasons.ADMISSION_UNAVAILABLE
+    return refusal_of(failure) is reasons.ADMISSION_UNAVAILABLE
 
 
 def failure_reason(write: Write) -> str:
@@ -114,7 +113,7 @@ def component_of_target(target: Target) -> str:
     return f"{target.resource.kind} {target.name}"
 
 
-def _sizing(failure: Failure) -> dict[RefusalReason, str]:
+def _sizing(failure: Failure) -> dict[Reason, str]:
     """Return the remedy that names the containers whose resources a LimitRange refuses."""
     body: Mapping[str, Any] = failure.write.body if isinstance(failure.write, Create) else {}
     names = {name: None for bound in _BOUND.findall(failure.message) for name in _with(body, bound)}
@@ -125,7 +124,7 @@ def _sizing(failure: Failure) -> dict[RefusalReason, str]:
     if own:
         changes.insert(0, f"change the resources of container {', '.join(own)} in the pod template")
     words = "; ".join(changes)
-    return {RefusalReason.LIMIT_RANGE_VIOLATED: f"{words}, or ask for another LimitRange"}
+    return {reasons.LIMIT_RANGE_VIOLATED: f"{words}, or ask for another LimitRange"}
 
 
 def _with(body: Mapping[str, Any], bound: tuple[str, str, str]) -> Iterator[str]:
@@ -137,10 +136,6 @@ def _with(body: Mapping[str, Any], bound: tuple[str, str, str]) -> Iterator[str]
         found: Any = given.get(resource)
         if found is not None and parse_quantity(found) == parse_quantity(amount.rstrip(".")):
             yield str(container.get("name"))
-
-
-def _reason(failure: Failure) -> Reason:
-    return _REASONS[refusal_of(failure)]
 
 
 def _stable(failure: Failure) -> str:

@@ -30,10 +30,9 @@ from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.settings import submitter_name
 from controller.ray.job.submitter import SUBMITTER
 from controller.ray.job.submitter_state import submitting_container
-from controller.runtime import refusals
+from controller.runtime import reasons, refusals
 from controller.runtime.plan import Target
 from controller.runtime.refusals import (
-    RefusalReason,
     events_of,
     next_look,
     refused_create,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.plan import FailedCreates, Failure
+    from controller.runtime.reasons import Reason
 
 
 def events_to_read(seen: JobObservation, deadlines: Deadlines) -> tuple[FailedCreates, ...]:
@@ -71,7 +71,7 @@ def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
     return cause and (cause[0], f"submitter: {cause[1]}")
 
 
-def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
+def _words(seen: JobObservation, job: Job) -> dict[Reason, str]:
     """Return remedies that name the field in which the submitter is described."""
     field = "spec.submitterPodTemplate"
     if seen.spec.submitter_pod_template is not None:
@@ -80,12 +80,12 @@ def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
         where = f"of the submitter: give {field} a container {SUBMITTER} that has them"
     resources = f"change the resources {where}"
     return {
-        RefusalReason.LIMIT_RANGE_VIOLATED: f"{resources}, or ask for another LimitRange",
-        RefusalReason.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
-        RefusalReason.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
-        RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
-        RefusalReason.OBJECT_INVALID: f"correct this field in {field}",
-        RefusalReason.ADMISSION_DENIED: (
+        reasons.LIMIT_RANGE_VIOLATED: f"{resources}, or ask for another LimitRange",
+        reasons.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
+        reasons.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
+        reasons.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
+        reasons.OBJECT_INVALID: f"correct this field in {field}",
+        reasons.ADMISSION_DENIED: (
             f"change the pod accordingly in {field}, or ask for another policy"
         ),
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
-from controller.ray.diagnosis.reasons import REASONS, Cause
+from controller.ray.diagnosis.reasons import Cause
 from controller.ray.diagnosis.writes import (
     failure_cause,
     failure_message,
@@ -15,7 +15,6 @@ from controller.ray.diagnosis.writes import (
     is_inconclusive,
 )
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
-from controller.runtime.refusals import RefusalReason
 
 POD = "example-workers-worker-b4x7k2mp"
 OPERATOR = "system:serviceaccount:manta:manta-operator"
@@ -133,11 +132,6 @@ def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: st
     assert words in cause.detail
     assert cause.component == "group workers"
     assert cause.event == "FailedToCreateWorkerPod"
-
-
-@pytest.mark.parametrize("refusal", RefusalReason)
-def test_each_refusal_is_a_reason_of_the_table(refusal: RefusalReason):
-    assert [each.name for each in REASONS].count(refusal.value) == 1
 
 
 @pytest.mark.parametrize(
