@@ -6,7 +6,7 @@ import asyncio
 import gc
 import random
 import weakref
-from collections import Counter, defaultdict
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 
 from tests.workqueue.fakes import FakeClock, about, taken
 from workqueue import LOW_PRIORITY, Backoff, Closed, WorkQueue
-from workqueue.backoff import Failures
 from workqueue.prometheus import QueueCollector
 
 if TYPE_CHECKING:
@@ -93,110 +92,6 @@ async def test_everything_is_consumed_and_nothing_after_shutdown(ending: str):
     assert len(queue) == 0
 
 
-async def test_a_key_added_while_processing_runs_once_more():
-    queue, runs = make(), []
-
-    async def run(key: object) -> None:
-        runs.append(key)
-        if len(runs) == 1:
-            queue.add(key)
-        await asyncio.sleep(1)
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(work(queue, run))
-        group.create_task(work(queue, run))
-        queue.add("a")
-        await asyncio.sleep(10)
-        queue.close()
-    assert runs == ["a", "a"]
-
-
-async def test_length_counts_distinct_keys():
-    queue = make()
-    for expected, key in [(1, "a"), (2, "b"), (2, "a"), (3, "c"), (3, "c")]:
-        queue.add(key)
-        assert len(queue) == expected
-
-
-async def test_a_key_added_in_flight_shows_when_done_and_then_once():
-    queue = make()
-    queue.add("a")
-    key = await queue.get()
-    queue.add("a")
-    queue.add("a")
-    assert len(queue) == 0
-    queue.done(key)
-    assert await take_all(queue) == ["a"]
-    assert len(queue) == 0
-
-
-async def test_many_adds_are_one_hand_out_also_behind_a_run():
-    queue = make()
-    for _ in range(5):
-        queue.add("a")
-    assert len(queue) == 1
-    key = await queue.get()
-    for _ in range(5):
-        queue.add("a")
-    queue.done(key)
-    assert await take_all(queue) == ["a"]
-    assert await take_all(queue) == []
-
-
-async def test_drain_returns_only_when_all_in_flight_are_done():
-    queue = make()
-    queue.add("a")
-    queue.add("b")
-    await queue.get()
-    await queue.get()
-    draining = asyncio.create_task(queue.drain())
-    await turns()
-    queue.done("a")
-    await turns()
-    assert not draining.done()
-    queue.done("b")
-    assert await draining == set()
-
-
-async def test_close_returns_with_work_in_flight():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    queue.close()
-    assert queue.statistics().processing == 1
-    with pytest.raises(Closed):
-        await queue.get()
-    queue.done("a")
-
-
-async def test_close_interrupts_a_drain():
-    queue = make()
-    for key in "abc":
-        queue.add(key)
-    await queue.get()
-    draining = asyncio.create_task(queue.drain())
-    await turns()
-    assert not draining.done()
-    queue.close()
-    assert await draining == {"a", "b", "c"}
-
-
-async def test_a_dirty_key_in_flight_runs_again_before_drain_ends():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    draining = asyncio.create_task(queue.drain())
-    idle = asyncio.create_task(queue.get())
-    await turns()
-    assert not idle.done(), "a getter gave up although a second run was due"
-    queue.done("a")
-    assert await idle == "a"
-    assert not draining.done()
-    queue.done("a")
-    assert await draining == set()
-
-
 async def test_a_key_that_is_done_is_not_retained():
     class Key:
         pass
@@ -216,34 +111,6 @@ async def test_a_key_that_is_done_is_not_retained():
     assert gone() is None
 
 
-async def test_a_delayed_key_is_ready_at_its_time_and_once():
-    queue = make()
-    queue.add_after("a", 50)
-    await asyncio.sleep(49.999)
-    assert len(queue) == 0
-    await asyncio.sleep(0.002)
-    assert await take_all(queue) == ["a"]
-    await asyncio.sleep(1000)
-    assert len(queue) == 0
-
-
-async def test_earliest_of_two_delays_wins_and_a_fired_key_is_free():
-    queue = make()
-    queue.add_after("later ignored", 50)
-    queue.add_after("later ignored", 70)
-    queue.add_after("earlier wins", 70)
-    queue.add_after("earlier wins", 50)
-    await asyncio.sleep(49)
-    assert len(queue) == 0
-    await asyncio.sleep(2)
-    assert sorted(await take_all(queue)) == ["earlier wins", "later ignored"]
-    await asyncio.sleep(100)
-    assert len(queue) == 0
-    queue.add_after("earlier wins", 10)
-    await asyncio.sleep(11)
-    assert await take_all(queue) == ["earlier wins"]
-
-
 @pytest.mark.parametrize("seed", range(5))
 async def test_delayed_keys_come_by_their_times_whatever_the_order_of_adds(seed: int):
     queue, delays = make(), list(range(1, 21))
@@ -256,56 +123,6 @@ async def test_delayed_keys_come_by_their_times_whatever_the_order_of_adds(seed:
             order.append(key)
             assert now() == about(key)
     assert order == sorted(delays)
-
-
-async def test_back_off_doubles_by_key_until_forgotten():
-    queue = make(backoff=NO_JITTER)
-    ladder = [queue.add_rate_limited("a") for _ in range(5)]
-    assert ladder == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016])
-    assert [queue.add_rate_limited("b") for _ in range(2)] == pytest.approx([0.001, 0.002])
-    assert (queue.num_requeues("a"), queue.num_requeues("b")) == (5, 2)
-    queue.forget("a")
-    assert (queue.num_requeues("a"), queue.num_requeues("b")) == (0, 2)
-    assert queue.add_rate_limited("a") == pytest.approx(0.001)
-
-
-def test_a_huge_number_of_failures_gives_the_cap():
-    backoff = Backoff(base=0.001, cap=300.0)
-    assert backoff.delay(1000) == backoff.delay(10**9) == 300.0
-    keys = Failures(backoff, random.Random(1), floor=1.0)
-    assert all(0 < keys.record("a", 0.0) <= 360.0 for _ in range(2000))
-
-
-async def test_curves_are_composed_by_functions_of_the_number_of_failures():
-    class FastThenSlow(Backoff):
-        def delay(self, failures: int) -> float:
-            return 0.005 if failures < 3 else 10.0
-
-    class Longest(Backoff):
-        def delay(self, failures: int) -> float:
-            return max(super().delay(failures), FastThenSlow().delay(failures))
-
-    def ladder(backoff: Backoff) -> list[float]:
-        queue = make(backoff=backoff)
-        return [queue.add_rate_limited("a") for _ in range(5)]
-
-    assert ladder(FastThenSlow(jitter=0)) == [0.005, 0.005, 0.005, 10.0, 10.0]
-    assert ladder(Longest(base=1.0, jitter=0)) == [1.0, 2.0, 4.0, 10.0, 16.0]
-    assert ladder(Backoff(base=1.0, cap=3.0, jitter=0)) == [1.0, 2.0, 3.0, 3.0, 3.0]
-
-
-async def test_back_off_feeds_the_delays():
-    queue = make(backoff=Backoff(base=4.0, jitter=0), floor=100.0)
-    for expected in (4.0, 8.0, 16.0):
-        queue.add("a")
-        async with taken(queue) as key:
-            started = now()
-            assert queue.add_rate_limited(key) == expected
-        async with taken(queue) as key:
-            assert now() - started == about(expected)
-    assert queue.num_requeues("a") == 3
-    queue.forget("a")
-    assert queue.num_requeues("a") == 0
 
 
 async def test_no_timer_ticks_after_shutdown():
@@ -364,70 +181,6 @@ async def test_metrics_follow_a_key_and_count_re_adds_in_flight_once():
     assert scrape("adds_total") == 2
 
 
-async def test_keyed_back_off_climbs_is_reset_when_old_and_jittered():
-    backoff = Backoff(base=1.0, cap=60.0, jitter=0)
-    keys = Failures(backoff, random.Random(1), floor=1.0)
-    assert [keys.record("a", 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert keys.held_until("a") == 1.0
-    assert keys.record("a", 119.0) == 60, "a failure younger than twice the cap counts"
-    assert keys.record("a", 119.0 + 121.0) == 1, "an older one does not"
-    keys.record("b", 400.0)
-    assert (len(keys), keys.count("a")) == (1, 0), "old keys are collected"
-
-    jittered = Failures(Backoff(base=1.0, jitter=0.2), random.Random(1), floor=1.0)
-    first = {jittered.record(str(key), 0.0) for key in range(200)}
-    assert len(first) == 200
-    assert all(1.0 <= delay < 1.2 for delay in first)
-
-
-async def test_one_place_for_each_key_first_come_first_served():
-    queue = make()
-    for key in ["foo", "bar", "foo", "bar", "baz"]:
-        queue.add(key)
-    assert len(queue) == 3
-    assert await take_all(queue) == ["foo", "bar", "baz"]
-
-
-async def test_a_key_in_flight_is_held_back_alone_and_ready_when_done():
-    queue = make()
-    queue.add("held", priority=5)
-    held = await queue.get()
-    queue.add("held", priority=5)
-    queue.add("other")
-    assert await queue.get() == "other"
-    getter = asyncio.create_task(queue.get())
-    await turns()
-    assert not getter.done()
-    queue.done(held)
-    assert await getter == "held"
-
-
-async def test_the_highest_priority_asked_for_wins():
-    queue = make()
-    for priority in (1, 5, 3):
-        queue.add("a", priority=priority)
-    queue.add("b", priority=4)
-    assert await queue.get() == "a"
-    assert queue.priority_of("a") == 5
-    assert await queue.get() == "b"
-
-
-async def test_a_raised_key_overtakes():
-    queue = make()
-    for key in ("a", "b", "c"):
-        queue.add(key)
-    queue.add("c", priority=1)
-    assert await take_all(queue) == ["c", "a", "b"]
-
-
-async def test_the_earliest_time_asked_for_wins():
-    queue = make()
-    for delay in (60, 10, 30):
-        queue.add_after("a", delay)
-    async with taken(queue):
-        assert now() == about(10)
-
-
 async def test_waiting_keys_are_invisible_until_ready():
     scrape = Scrape()
     queue, clock = scrape.queue, scrape.clock
@@ -440,27 +193,6 @@ async def test_waiting_keys_are_invisible_until_ready():
     clock.advance(10)
     assert (len(queue), scrape.depth(), scrape("adds_total")) == (3, 3, 3)
     assert scrape("retries_total") == 2
-
-
-async def test_a_getter_is_released_at_shutdown():
-    queue = make()
-    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await turns()
-    queue.close()
-    results = await asyncio.gather(*getters, return_exceptions=True)
-    assert [type(result) for result in results] == [Closed] * 3
-
-
-async def test_inside_a_class_raised_keys_come_in_the_order_of_raising():
-    queue = make()
-    for key in ("a", "b", "c"):
-        queue.add(key)
-    await asyncio.sleep(1)
-    queue.add("c", priority=10)
-    queue.add("d", priority=10)
-    await asyncio.sleep(1)
-    queue.add("a", priority=10)
-    assert await take_all(queue) == ["c", "d", "a", "b"]
 
 
 async def test_depth_and_adds_count_a_promoted_key_once():
@@ -485,43 +217,6 @@ async def test_depth_and_adds_count_a_promoted_key_once():
     assert (scrape.depth(0), scrape.depth(20), scrape("adds_total")) == (0, 0, 3)
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_fuzz(seed: int):
-    rng, queue = random.Random(seed), make(backoff=Backoff(cap=0.05))
-    held: set[int] = set()
-    asked: defaultdict[int, list[int]] = defaultdict(list)
-
-    async def run(key: object) -> None:
-        assert isinstance(key, int)
-        assert key not in held
-        held.add(key)
-        assert queue.priority_of(key) == max(asked.pop(key))
-        assert all(count > 0 for count in queue.statistics().dirty.values())
-        await asyncio.sleep(rng.random() / 50)
-        held.discard(key)
-
-    async def produce() -> None:
-        for _ in range(100):
-            key, priority = rng.randrange(40), rng.randrange(-5, 5)
-            asked[key].append(priority)
-            match rng.randrange(3):
-                case 0:
-                    queue.add(key, priority=priority)
-                case 1:
-                    queue.add_after(key, rng.random() / 50, priority=priority)
-                case _:
-                    queue.add_rate_limited(key, priority=priority)
-            await asyncio.sleep(rng.random() / 100)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(100):
-            group.create_task(work(queue, run))
-        await asyncio.gather(*(produce() for _ in range(10)))
-        await asyncio.sleep(1)
-        assert asked == {}, "keys were asked for and never handed out"
-        await queue.drain()
-
-
 async def test_higher_priorities_come_first_within_the_ageing_bound():
     queue = make(ageing=3.0)
     for _ in range(10):
@@ -536,80 +231,6 @@ async def test_higher_priorities_come_first_within_the_ageing_bound():
     await asyncio.sleep(3.1)
     queue.add("high", priority=1)
     assert await take_all(queue) == ["low", "high"]
-
-
-async def test_a_delayed_key_is_handed_out_neither_early_nor_late():
-    queue, rng = make(), random.Random(3)
-    due = {key: now() + rng.random() * 100 for key in range(200)}
-    for key, when in due.items():
-        queue.add_after(key, when - now())
-    for _ in due:
-        async with taken(queue) as key:
-            assert now() == about(due[key])
-
-
-async def test_a_high_key_that_becomes_ready_precedes_a_low_one():
-    queue = make()
-    queue.add("low", priority=LOW_PRIORITY)
-    queue.add_after("high", 1)
-    await asyncio.sleep(1.001)
-    assert await take_all(queue) == ["high", "low"]
-
-
-async def test_an_immediate_add_promotes_the_waiting_key_to_a_single_run():
-    queue = make()
-    queue.add_after("a", 60)
-    queue.add("a")
-    assert await take_all(queue) == ["a"]
-    await asyncio.sleep(600)
-    assert len(queue) == 0
-
-
-@pytest.mark.parametrize("ending", ["close", "drain"])
-async def test_shutdown_while_handing_out_does_not_deadlock(ending: str):
-    for delay in range(6):
-        queue = make()
-        getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-        await turns()
-        queue.add("a")
-        await turns(delay)
-        if ending == "close":
-            queue.close()
-        else:
-            ended = asyncio.create_task(queue.drain())
-        outcomes = []
-        for getter in getters:
-            try:
-                key = await getter
-            except Closed:
-                outcomes.append("closed")
-            else:
-                queue.done(key)
-                outcomes.append(key)
-        if ending == "drain":
-            assert await ended == set()
-            assert "a" in outcomes
-        assert outcomes.count("closed") >= 2
-
-
-async def test_keys_that_are_rate_limited_together_do_not_affect_each_other():
-    queue = make(backoff=NO_JITTER)
-    assert [queue.add_rate_limited(key) for key in range(100)] == [0.001] * 100
-    assert [queue.num_requeues(key) for key in range(100)] == [1] * 100
-
-
-async def test_a_pending_key_is_kept_once_and_free_after_hand_out():
-    queue = make()
-    queue.add("a")
-    key = await queue.get()
-    queue.add_after("a", 1)
-    queue.add_after("a", 2)
-    await asyncio.sleep(3)
-    assert len(queue) == 0
-    queue.done(key)
-    assert await take_all(queue) == ["a"]
-    queue.add("a")
-    assert await take_all(queue) == ["a"]
 
 
 async def test_workers_never_share_a_key_and_all_of_them_are_used():
@@ -654,41 +275,6 @@ async def test_keys_that_requeue_themselves_at_once_do_not_deadlock(workers: int
         await idle(queue)
         queue.close()
     assert served == Counter(dict.fromkeys(range(100), 50))
-
-
-@pytest.mark.parametrize("cancelled_after", range(4))
-async def test_a_cancelled_getter_loses_neither_wake_up_nor_key(cancelled_after: int):
-    queue = make()
-    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
-    await turns()
-    queue.add("a")
-    await turns(cancelled_after)
-    first.cancel()
-    [outcome] = await asyncio.gather(first, return_exceptions=True)
-    if outcome == "a":
-        assert cancelled_after > 0
-        queue.done("a")
-        queue.add("a")
-    async with asyncio.timeout(1):
-        assert await second == "a"
-
-
-async def test_drain_serves_what_is_queued_when_nothing_is_in_flight():
-    queue, served = make(), []
-
-    async def run(key: object) -> None:
-        served.append(key)
-        await asyncio.sleep(1)
-
-    for key in range(5):
-        queue.add(key)
-    draining = asyncio.create_task(queue.drain())
-    await turns()
-    assert not draining.done()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(work(queue, run))
-        assert await draining == set()
-    assert served == [0, 1, 2, 3, 4]
 
 
 async def test_a_low_key_is_served_within_the_ageing_bound_under_a_saturating_flow():
