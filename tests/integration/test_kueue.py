@@ -16,6 +16,7 @@ from tests.integration.harness import (
     World,
     example_cluster,
     is_ready,
+    live,
     real_world,
     role,
 )
@@ -318,24 +319,39 @@ async def test_a_preempted_rayservice_leaves_its_quota_and_serves_again(
     await run_on_the_flavor(world, 2)
 
 
-async def test_an_edited_rayservice_is_admitted_anew_and_ends_with_one_cluster(
+async def test_an_edited_rayservice_is_admitted_anew_and_needs_no_more_than_its_quota(
     queue: Queue, services: Services
 ):
     world = queue.world
-    await queue.open(3)
+    await queue.open(2)
     services.start_operator()
-    await services.create(queued(service_manifest(rayClusterDeletionDelaySeconds=1)))
+    await services.create(queued(service_manifest()))
     old = await services.serving()
     before = (await queue.workload("svc"))["metadata"]["uid"]
     edited: dict[str, Any] = {"spec": (await services.service()).spec, "metadata": {"name": "svc"}}
     await services.edit(with_image(edited, "rayproject/ray:2.53.0"))
-    new = await services.taken_over(old)
-    await world.eventually(services.is_ready, seconds=120, pause=0.2)
+
+    async def is_admitted_anew() -> bool:
+        [*found] = (each["metadata"]["uid"] for each in await queue.workloads("svc"))
+        return before not in found and await queue.is_admitted("svc")
+
+    await world.eventually(is_admitted_anew, seconds=60)
+
+    def fits() -> bool:
+        return sum(map(live, world.journal.present.values())) <= 2
+
+    await world.eventually(fits, seconds=10)  # until the operator sees the new admission
+
+    async def serves() -> bool:
+        assert fits(), "more than the quota"
+        return await services.is_ready() and not await services.pending()
+
+    await world.eventually(serves, seconds=120)
+    new = await services.active()
+    assert new != old
 
     async def is_alone() -> bool:
         return await services.clusters() == [new]
 
-    await world.eventually(is_alone, seconds=60)
-    await world.eventually(lambda: len(services.world.journal.present) == 2, seconds=60)
+    await world.eventually(is_alone, seconds=120)
     await run_on_the_flavor(world, 2)
-    assert (await queue.workload("svc"))["metadata"]["uid"] != before

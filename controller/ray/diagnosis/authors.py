@@ -35,14 +35,21 @@ _PRUNERS: Final = (
 """Labels and annotations by which GitOps tools recognise what they may prune, with the tool."""
 
 
-def suspension_of(cluster: RayCluster) -> str:
-    """Return a clause about who has set `spec.suspend` of a RayCluster; empty if unknown."""
+def suspension_of(cluster: RayCluster, *, owner_asks: bool = True) -> str:
+    """Return a clause about who has set `spec.suspend` of a RayCluster; empty if unknown.
+
+    Args:
+        cluster: the RayCluster.
+        owner_asks: whether its owner, if it has one, may ask for it.
+    """
     entries = [each for each in cluster.metadata.managed_fields if each.owns_suspend]
     last = max(entries, key=lambda each: each.time or "", default=None)
     if last is None:
         return ""
     what = f"{last.operation or 'Update'} at {last.time}"
     if last.manager.startswith(_OURS):
+        if owner_asks and (owner := cluster.metadata.controller):
+            return f"set for {owner.kind} {owner.name}, or by an admission webhook ({what})"
         return f"an admission webhook set it when {last.manager} wrote the RayCluster ({what})"
     return f"set by {last.manager} ({what})"
 
@@ -57,7 +64,7 @@ def suspended_by_others(cluster: RayCluster | None, owner: str, *, asked: bool) 
     """
     if cluster is None or asked or mapping(cluster.spec).get("suspend") is not True:
         return ""
-    author = suspension_of(cluster) or "the API server does not tell who set it"
+    author = suspension_of(cluster, owner_asks=False) or "the API server does not tell who set it"
     return (
         f"spec.suspend of RayCluster {cluster.metadata.name} is true, which this {owner} does not "
         f"ask for: {author}; stop what sets it, or set it to false on the RayCluster"

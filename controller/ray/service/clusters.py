@@ -177,15 +177,19 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
     return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 
-def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+def follow_suspension(
+    seen: ServiceObservation, cluster: ServingCluster, *, resumes: bool
+) -> Iterator[Write]:
     """Suspend and resume a cluster with `spec.rayClusterConfig.suspend`, which Kueue sets.
 
-    A RayService without the field does not change its clusters.
+    Kueue has quota for one cluster. Of two, only that with `resumes` is resumed: the other one
+    serves nobody, and would take the quota. A RayService without the field does not change its
+    clusters.
     """
     wanted = seen.valid_goal.spec.ray_cluster_config.get("suspend")
     if cluster.cluster is None or not cluster.exists or wanted is None:
         return
-    if bool(mapping(cluster.cluster.spec).get("suspend")) is not wanted:
+    if cluster.suspended is not wanted and (wanted or resumes):
         patch = {"spec": {"suspend": wanted}}
         yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
@@ -274,12 +278,14 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
     """Return `spec.rayClusterDeletionDelaySeconds`; None if it is unknown.
 
     While the specification is invalid, it is not known what replaces a cluster if the status names
-    no active one.
+    no active one. Nothing is kept while all clusters are to be suspended: Kueue wants the quota.
     """
     if isinstance(seen.goal, Problem) and seen.active is None:
         return None
     if not seen.is_known("rayClusterDeletionDelaySeconds"):
         return None
+    if not isinstance(seen.goal, Problem) and seen.goal.spec.ray_cluster_config.get("suspend"):
+        return timedelta(0)
     seconds = seen.upgrade.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
 

@@ -120,6 +120,11 @@ class ServingCluster:
     proxies: Mapping[str, ProbeObservation] = field(default_factory=dict[str, ProbeObservation])
 
     @property
+    def suspended(self) -> bool:
+        """True if the RayCluster is to have no pods."""
+        return self.cluster is not None and bool(mapping(self.cluster.spec).get("suspend"))
+
+    @property
     def exists(self) -> bool:
         """True if the RayCluster exists and is not being deleted."""
         return self.cluster is not None and not self.cluster.metadata.terminating

@@ -161,8 +161,9 @@ def _plan_stored(
 ) -> Plan:
     """Plan from the stored status."""
     writes = [] if facts.rolling_back else [*create_pending(seen)]
+    resumed = _cluster_at(seen, facts.goal) or seen.active or seen.pending
     for cluster in seen.clusters:
-        writes += follow_suspension(seen, cluster)
+        writes += follow_suspension(seen, cluster, resumes=cluster is resumed)
         if needs_stamp(cluster):
             writes += stamp_reported(seen, cluster, now)
         elif cluster is _goal_cluster(seen, facts):

@@ -104,11 +104,15 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
 
 def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
     """Return the first cause of a cluster that does not serve: objects, dashboard, then Serve."""
-    asked = not isinstance(seen.goal, Problem) and bool(
-        seen.goal.spec.ray_cluster_config.get("suspend")
-    )
-    if suspended := suspended_by_others(cluster.cluster, RAYSERVICES.kind, asked=asked):
+    wanted = None
+    if not isinstance(seen.goal, Problem):
+        wanted = seen.goal.spec.ray_cluster_config.get("suspend")  # the clusters follow it
+    kind = RAYSERVICES.kind
+    if suspended := suspended_by_others(cluster.cluster, kind, asked=wanted is not None):
         return ServiceCause(suspended)
+    if wanted is False and cluster is seen.active and cluster.suspended and seen.pending:
+        follower = seen.pending.name
+        return ServiceCause(f"cluster {cluster.name} stays suspended, as {follower} replaces it")
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -10,6 +10,9 @@ import pytest
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import RayCluster
 from controller.ray.diagnosis.authors import deleted_by_others, suspended_by_others, suspension_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Json = dict[str, Any]
 
@@ -26,8 +29,8 @@ def entry(manager: str, *fields: str, time: str, operation: str = "Update") -> J
     }
 
 
-def cluster(*managed: Json, suspend: Any = True) -> RayCluster:
-    meta = {"name": "c", "managedFields": list(managed)}
+def cluster(*managed: Json, suspend: Any = True, owners: Sequence[Json] = ()) -> RayCluster:
+    meta = {"name": "c", "managedFields": list(managed), "ownerReferences": list(owners)}
     return msgspec.convert({"metadata": meta, "spec": {"suspend": suspend}}, RayCluster)
 
 
@@ -51,6 +54,19 @@ def test_of_two_managers_of_the_field_the_later_one_is_named():
 def test_what_an_operator_has_set_came_from_a_webhook(manager: str):
     said = suspension_of(cluster(entry(manager, "suspend", time="2026-11-27T10:00:00Z")))
     assert said.startswith(f"an admission webhook set it when {manager} wrote the RayCluster")
+
+
+def test_what_an_operator_has_set_on_a_child_may_be_what_the_owner_asks_for():
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayService", "name": "svc", "uid": "u"}
+    found = cluster(
+        entry("manta-operator", "suspend", time="2026-11-27T10:00:00Z"),
+        owners=[owner | {"controller": True}],
+    )
+    assert suspension_of(found) == (
+        "set for RayService svc, or by an admission webhook (Update at 2026-11-27T10:00:00Z)"
+    )
+    said = suspended_by_others(found, "RayService", asked=False)
+    assert "an admission webhook set it when manta-operator wrote" in said
 
 
 def test_a_child_that_is_suspended_as_its_owner_asks_or_not_at_all_needs_no_sentence():
