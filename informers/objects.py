@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from informers.errors import InvalidResourceVersion
-
 # Compares resource versions (INF-58).
 #
 # The order is meaningful only within one resource of one cluster. Versions are compared as text, by
@@ -24,18 +22,6 @@ _COMPARABLE = re.compile("[1-9][0-9]*").fullmatch
 def is_comparable(revision: str) -> bool:
     """Return whether `revision` is a positive decimal number without leading zeros."""
     return _COMPARABLE(revision) is not None
-
-
-def compare_resource_versions(a: str, b: str) -> int:
-    """Return a negative number, zero or a positive number as `a` is older, equal or newer than `b`.
-
-    Raises:
-        InvalidResourceVersion: one of them is empty, zero, has a leading zero or a non-digit.
-    """
-    for revision in (a, b):
-        if not _COMPARABLE(revision):
-            raise InvalidResourceVersion(f"not a comparable resource version: {revision!r}")
-    return (len(a) - len(b)) or (a > b) - (a < b)
 
 
 def is_older(a: str, b: str) -> bool:

@@ -13,7 +13,6 @@ from informers import (
     Failed,
     IndexFunctionError,
     InformerFactory,
-    InvalidResourceVersion,
     ReflectorSettings,
     SharedInformer,
     Unsupported,
@@ -28,7 +27,6 @@ from informers.objects import (
     Replaced,
     Undecodable,
     Upserted,
-    compare_resource_versions,
     is_newer,
     is_older,
     revision_of,
@@ -75,13 +73,6 @@ def test_revisions_that_cannot_be_compared_are_new_and_never_old():
         assert not is_older(a, b)
     assert not is_newer("5", "5")
     assert not is_older("5", "5")
-
-
-def test_a_revision_that_cannot_be_compared_is_named():
-    with pytest.raises(
-        InvalidResourceVersion, match=r"^not a comparable resource version: 'opaque'$"
-    ):
-        compare_resource_versions("5", "opaque")
 
 
 def test_an_error_has_no_delay_unless_the_server_asked_for_one():
