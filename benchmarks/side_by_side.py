@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from benchmarks.planes import real_plane
 from benchmarks.processes import measured
+from controller.kube.client import Client
 from controller.ray.api import RAYCLUSTERS
 from tests.lab.control_plane import control_plane
 from tests.lab.programs import why_missing
@@ -50,7 +51,10 @@ IDLE: Final = 30.0
 SCRAPES: Final = 5
 START_SECONDS: Final = 120.0
 CREATIONS: Final = 16
-"""RayClusters that are created at a time."""
+"""RayClusters that are created at a time, without a burst."""
+
+BURST: Final = 1000
+"""RayClusters that are posted in a second of a burst, before others are answered."""
 
 ASKED_AT_ONCE: Final = 20
 """RayClusters whose states are read at a time."""
@@ -193,12 +197,14 @@ class Trial:
         launch: the operator.
         kubeconfig: of the API server; logs are written beside it.
         clusters: how many RayClusters to create.
+        burst: whether all are posted at once, `BURST` in a second.
     """
 
-    def __init__(self, launch: Launch, kubeconfig: Path, clusters: int) -> None:
+    def __init__(self, launch: Launch, kubeconfig: Path, clusters: int, *, burst: bool) -> None:
         self._launch = launch
         self._kubeconfig = kubeconfig
         self._clusters = clusters
+        self._create = create_in_a_burst if burst else create_some_at_a_time
 
     async def run(self) -> Figures:
         """Measure the operator from its start to its second start."""
@@ -215,7 +221,7 @@ class Trial:
             empty = process.resident_mib()
             requests, cpu, began = metrics.requests(), process.cpu_seconds(), time.monotonic()
             self._report(f"creating {self._clusters} RayClusters")
-            await create_clusters(world, self._clusters)
+            await self._create(world, self._clusters)
             await self._until_ready(world, process)
             seconds = time.monotonic() - began
             await asyncio.sleep(SETTLE)
@@ -287,17 +293,34 @@ class Trial:
         sys.stderr.write(f"{self._launch.name}: {text}\n")
 
 
-async def create_clusters(world: World, count: int) -> None:
-    """Create RayClusters, some at a time."""
+async def create_some_at_a_time(world: World, count: int) -> None:
+    """Create RayClusters, the next one when one of the `CREATIONS` before is answered."""
     names = iter(range(count))
 
     async def create_some() -> None:
         for number in names:
-            await world.user.create(RAYCLUSTERS, world.namespace, ray_cluster(cluster_name(number)))
+            await _create_cluster(world.user, world.namespace, number)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CREATIONS):
             group.create_task(create_some())
+
+
+async def create_in_a_burst(world: World, count: int) -> None:
+    """Post RayClusters without waiting for answers."""
+    loop = asyncio.get_running_loop()
+    user = Client(
+        world.transport, user_agent="burst", clock=loop, concurrency=count, timeout=START_SECONDS
+    )
+    began = loop.time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + number / BURST - loop.time()))
+            group.create_task(_create_cluster(user, world.namespace, number))
+
+
+async def _create_cluster(user: Client, namespace: str, number: int) -> None:
+    await user.create(RAYCLUSTERS, namespace, ray_cluster(cluster_name(number)))
 
 
 def cluster_name(number: int) -> str:
@@ -333,7 +356,7 @@ def table(figures: Mapping[str, Figures]) -> str:
     return "\n".join(row[0].ljust(34) + "".join(cell.rjust(10) for cell in row[1:]) for row in rows)
 
 
-def measure(launches: Sequence[Launch], clusters: int) -> dict[str, Figures]:
+def measure(launches: Sequence[Launch], clusters: int, *, burst: bool) -> dict[str, Figures]:
     """Measure each operator on an API server of its own."""
     found: dict[str, Figures] = {}
     for launch in launches:
@@ -341,7 +364,8 @@ def measure(launches: Sequence[Launch], clusters: int) -> dict[str, Figures]:
             tempfile.TemporaryDirectory(prefix="manta-side-by-side-") as folder,
             control_plane(Path(folder), controllers=False) as plane,
         ):
-            found[launch.name] = asyncio.run(Trial(launch, plane.kubeconfig, clusters).run())
+            trial = Trial(launch, plane.kubeconfig, clusters, burst=burst)
+            found[launch.name] = asyncio.run(trial.run())
     return found
 
 
@@ -357,6 +381,11 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument(
         "--clusters", type=int, default=1000, metavar="N", help="RayClusters (default: 1000)"
+    )
+    found.add_argument(
+        "--burst",
+        action="store_true",
+        help=f"post them at {BURST} a second instead of {CREATIONS} at a time",
     )
     found.add_argument(
         "--python",
@@ -377,10 +406,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     launches = [manta(options.python)]
     if binary := os.environ.get("KUBERAY_OPERATOR"):
         launches.append(kuberay(binary))
-    figures = measure(launches, options.clusters)
+    figures = measure(launches, options.clusters, burst=options.burst)
     if options.output == "json":
         listed = {name: asdict(each) for name, each in figures.items()}
-        sys.stdout.write(json.dumps({"clusters": options.clusters, **listed}, indent=2) + "\n")
+        asked = {"clusters": options.clusters, "burst": options.burst}
+        sys.stdout.write(json.dumps(asked | listed, indent=2) + "\n")
     else:
         sys.stdout.write(table(figures) + "\n")
     return 0
