@@ -28,7 +28,7 @@ from tests.e2e.processes import (
 )
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(400), pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples" / "raycluster.yaml"
 SECRETS = ("hunter2-env", "hunter2-annotation")

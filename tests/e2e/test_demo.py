@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.processes import manta_once
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 
 def test_the_demo_works_and_prints_plain_lines_into_a_pipe():

@@ -16,7 +16,7 @@ import yaml
 
 from tests.e2e.processes import Process, manta, manta_once, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 PRODUCTION: dict[str, Any] = {
     "apiVersion": "v1",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
 
-pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(400)]
 
 EXAMPLE = str(ROOT / "examples" / "workspace.yaml")
 

@@ -17,7 +17,7 @@ from tests.docs.tree import PAGES
 from tests.e2e.pages import ON_CLUSTER, OWN_POD, WITH_RAY, commands, run_page
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 CHART = ("helm install ", "helm upgrade ")
 HELM = os.environ.get("HELM") or shutil.which("helm")

@@ -20,7 +20,7 @@ from tests.e2e.processes import (
     until,
 )
 
-pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
+pytestmark = [needs_kubectl, pytest.mark.timeout(400)]
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 SAMPLES = SHARED / "samples"

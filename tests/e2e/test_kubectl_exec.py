@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.processes import manta_dev, needs_kubectl, until
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(400)]
 
 POD = """
 apiVersion: v1

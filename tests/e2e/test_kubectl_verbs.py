@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.processes import ROOT, Kubectl, manta_dev, needs_kubectl, until
 
-pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
+pytestmark = [needs_kubectl, pytest.mark.timeout(400)]
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 CONFIG = """

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.licences import IMAGE, pinned
 from tests.e2e.processes import ROOT
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 _OUTSIDE_OF_MAKE = {
     name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))

@@ -18,7 +18,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(400)]
 
 CONTROLLER = {"controller": "raycluster-controller"}
 QUEUE = CONTROLLER | {"name": "raycluster-controller"}

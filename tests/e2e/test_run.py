@@ -30,7 +30,7 @@ from tests.e2e.processes import (
 )
 from tests.ports import free_port
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 

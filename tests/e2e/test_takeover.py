@@ -21,7 +21,7 @@ from tests.e2e.processes import (
 )
 from tests.ports import free_port
 
-pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
+pytestmark = [needs_kubectl, pytest.mark.timeout(400)]
 
 OPERATOR = {
     "apiVersion": "apps/v1",

@@ -13,7 +13,7 @@ from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @needs_kubectl
 def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
     folder = "examples/kinds/widget"
