@@ -6,6 +6,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
+    bytes_response,
+)
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
@@ -115,6 +121,27 @@ async def test_an_image_that_cannot_be_pulled(world: World):
 
     await correct_workers(world)
     await cured(world)
+
+
+@pytest.mark.embedded_only
+async def test_the_error_of_a_worker_that_crashes_is_read_once_for_each_end(world: World):
+    assert world.server is not None
+    asked: list[tuple[str, str]] = []
+
+    async def log(request: ApiRequest, where: ResourcePath) -> ApiResponse:
+        asked.append((where.name, request.query["previous"]))
+        return bytes_response(200, b"loading\nRuntimeError: no GPU found\n", "text/plain")
+
+    world.server.hooks.pod_log = log
+    world.start_operator()
+    await create(world, replicas=1, outcome="crash")
+    message = await said(world, "CrashLoopBackOff")
+    assert "saying: RuntimeError: no GPU found; see `kubectl logs" in message
+    await world.settle(300)
+    (worker,) = world.journal.workers()
+    restarts = worker.status.container_statuses[0].restart_count
+    assert 1 < len(asked) <= restarts
+    assert set(asked) == {(worker.metadata.name, "true")}
 
 
 @pytest.mark.vital

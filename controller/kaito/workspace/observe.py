@@ -90,7 +90,7 @@ def observe_workspace(
         return seen
     former = workspace_in_force(workspace, owned_by(reads, REVISIONS, workspace.metadata))
     goal = problem if former is None else read_goal(former, sources.settings.options)
-    if former is None or isinstance(goal, Problem) or workspace.metadata.terminating:
+    if former is None or isinstance(goal, Problem):
         return replace(seen, goal=problem)
     return replace(_observe(former, goal, reads, sources), refused=problem)
 

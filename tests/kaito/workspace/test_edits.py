@@ -218,6 +218,19 @@ def test_without_a_readable_revision_a_refused_edit_stops_everything():
     assert not has_consequences(found.plan())
 
 
+@pytest.mark.parametrize("which", ["tampered with", "another one"])
+def test_only_the_revision_in_force_is_followed(which: str):
+    served = Served()
+    served.has_server = False
+    if which == "tampered with":
+        served.revisions[0]["data"]["inference"]["config"] = "other"
+    else:
+        served.revisions = [served.revision_of(with_field(served.raw, "inference.config", "other"))]
+    found = served.edited("resource.count", -1)
+    assert refusal(found)
+    assert not has_consequences(found.plan())
+
+
 def test_the_status_under_a_refused_edit_comes_to_rest():
     served = Served()
     status = served.edited("resource.instanceType", OTHER_MACHINE).plan().status

@@ -44,7 +44,7 @@ def tail(name: str = HEAD, container: str = "ray-head", **more: Any) -> LogTail:
 
 
 def test_the_head_comes_before_older_workers():
-    worker = crashing("example-workers-worker-00000000")
+    worker = crashing("example-workers-worker-00000000", created="2026-08-20T08:00:00Z")
     assert log_to_read([worker, crashing()]) == tail()
     assert log_to_read([worker]) == tail(worker.metadata.name, "ray-worker")
 
@@ -75,7 +75,7 @@ def test_a_sidecar_that_crashes_counts_as_well():
 
 
 def test_pods_that_go_or_whose_kubelet_does_not_answer_are_not_asked():
-    gone = pod(HEAD, "headgroup", terminating=True, containerStatuses=[status("ray-head")])
+    gone = crashing(terminating=True)
     lost = pod(HEAD, "headgroup", reason="NodeLost", ready=False, containerStatuses=[status("r")])
     assert log_to_read([gone, lost]) is None
 

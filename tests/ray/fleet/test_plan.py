@@ -234,6 +234,8 @@ def test_of_an_invalid_fleet_only_copies_that_are_replaced_already_go(wanted: st
     assert writes(plan(wrong, *copies, pending=frozenset({"rayclusters"}))) == []
     unknown = msgspec.structs.replace(wrong, status=wrong.status | {"templateHash": "x"})
     assert writes(plan(unknown, *copies)) == []
+    unstamped = with_meta(copies[0], annotations={})
+    assert writes(plan(wrong, unstamped, *copies[1:])) == []
 
 
 def test_a_name_that_another_owner_has_is_told_and_blocks_only_its_index():
