@@ -7,7 +7,7 @@ server validates them there.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Amount: TypeAlias = str | int | float
+
+NO_CONTAINER: Final = "needs at least one container, the Ray container"
 
 
 class Variable(View, frozen=True):
@@ -160,7 +162,7 @@ def read_template(template: dict[str, Any], path: str) -> TemplateShape | Proble
 
 def _problems(shape: TemplateShape, path: str) -> Iterator[Problem]:
     if not shape.spec.containers:
-        yield Problem(f"{path}.spec.containers", "needs at least one container, the Ray container")
+        yield Problem(f"{path}.spec.containers", NO_CONTAINER)
     yield from _wrong_quantities(shape, path)
 
 

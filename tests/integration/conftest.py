@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.integration.definitions import drop_rules, restore_rules
 from tests.integration.harness import REAL_KUBECONFIG, World, embedded_world, real_world
 from tests.integration.rays import Rays
 
@@ -23,3 +24,13 @@ async def rays(world: World) -> Rays:
     rays = Rays(world)
     await rays.open()
     return rays
+
+
+@pytest.fixture
+async def lax(world: World) -> AsyncIterator[World]:
+    """The world with definitions that have no rules; a real server serves the next test, too."""
+    await drop_rules(world)
+    yield world
+    for operator in world.operators:
+        await operator.kill()
+    await restore_rules(world)

@@ -98,7 +98,7 @@ async def test_deleting_the_cluster_leaves_nothing(world: World):
 async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world: World):
     world.start_operator()
     bad = example_cluster("bad")
-    bad["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 5, "maxReplicas": 1}
+    bad["spec"]["workerGroupSpecs"][0]["labels"] = {"no key": "x"}
     await world.user.create(RAYCLUSTERS, world.namespace, bad)
     await world.create_cluster("good", replicas=1)
 
@@ -106,7 +106,7 @@ async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world:
 
     async def explained() -> bool:
         conditions = (await world.cluster("bad")).status.get("conditions", [])
-        return any("minReplicas" in condition.get("message", "") for condition in conditions)
+        return any("labels[no key]" in condition.get("message", "") for condition in conditions)
 
     await world.eventually(explained)
 

@@ -307,6 +307,7 @@ async def test_a_head_with_the_driver_in_it_is_not_replaced_in_sidecar_mode(rays
         {"rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": []}}}}},
     ],
 )
+@pytest.mark.usefixtures("lax")
 async def test_a_job_of_an_odd_shape_costs_only_itself(rays: Rays, spec: dict[str, Any]):
     rays.start_operator(workers=1)
     manifest = rays.manifest("odd", **spec)

@@ -285,7 +285,7 @@ async def test_a_suspension_on_a_shared_cluster_stops_the_job_and_keeps_the_clus
     assert len(await rays.clusters()) == 1
 
 
-@pytest.mark.parametrize("edit", [{"suspend": True}, {"backoffLimit": -1}])
+@pytest.mark.parametrize("edit", [{"suspend": True}, {"runtimeEnvYAML": "["}])
 async def test_a_refused_edit_hides_neither_the_end_nor_what_follows_it(
     rays: Rays, edit: dict[str, Any]
 ):
@@ -356,12 +356,12 @@ async def test_a_specification_that_becomes_invalid_before_the_submission_waits_
     rays.start_operator()
     await rays.create()
     await rays.reaches("Initializing")
-    await rays.patch(backoffLimit=-1)
+    await rays.patch(runtimeEnvYAML="[")
     await rays.world.settle(60)
     assert await rays.state() == "Initializing"
     assert ready(await rays.status())["reason"] == "ValidationFailed"
     assert rays.ray.submissions() == 0
-    await rays.patch(backoffLimit=0)
+    await rays.patch(runtimeEnvYAML="")
     await rays.reaches("Complete", seconds=200)
     assert rays.ray.submissions() == 1
 
@@ -394,7 +394,7 @@ async def test_jobs_at_rest_cause_no_write_and_no_read(rays: Rays):
     await rays.create("runs")
     await rays.create("waits", submissionMode="InteractiveMode", entrypoint=None)
     await rays.create("sleeps", suspend=True, shutdownAfterJobFinishes=True)
-    await rays.create("wrong", backoffLimit=-1)
+    await rays.create("wrong", runtimeEnvYAML="[")
     await rays.reaches("Complete", "ended")
     await running(rays, name="runs")
     await rays.reaches("Waiting", "waits")

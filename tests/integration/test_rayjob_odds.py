@@ -41,11 +41,11 @@ async def test_a_job_that_fails_while_its_specification_is_wrong_is_retried_once
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", backoffLimit=2)
     await running(rays, "FAILED")
-    await rays.patch(activeDeadlineSeconds=-1)
+    await rays.patch(runtimeEnvYAML="[")
     await rays.world.settle(400)
     assert await rays.state() == "ValidationFailed", "the failure counts, and the retry waits"
     rays.submitters_follow = True
-    await rays.patch(activeDeadlineSeconds=None)
+    await rays.patch(runtimeEnvYAML=None)
     status = await rays.reaches("Complete", seconds=400)
     assert (status["failed"], status["succeeded"]) == (1, 1)
 
@@ -140,7 +140,7 @@ async def test_a_head_lost_under_a_refused_edit_ends_the_attempt_and_submits_not
     rays.start_operator()
     await rays.create()
     await rays.world.eventually(lambda: rays.ray.submissions() == 1, seconds=120, pause=0.01)
-    await rays.patch(backoffLimit=-1)
+    await rays.patch(runtimeEnvYAML="[")
     (head,) = rays.heads()
     await rays.world.user.delete(PODS, rays.world.namespace, head.metadata.name)
     status = await rays.reaches("Failed", seconds=150)

@@ -37,6 +37,7 @@ def spoiled() -> dict[str, Any]:
     spec = manifest["spec"]["headGroupSpec"]["template"]["spec"]
     spec["nodeSelektor"] = {"disk": "ssd"}
     spec["containers"][0]["zzz"] = 1
+    manifest["spec"]["headGroupSpec"]["rayStartParams"] = {"num-cpu": "1"}
     return manifest
 
 
@@ -45,6 +46,7 @@ def job() -> dict[str, Any]:
     template["metadata"]["label"] = {"a": "b"}
     return job_manifest(
         "example",
+        runtimeEnvYAML="pips: [x]",
         submissionMode="K8sJobMode",
         rayClusterSpec=spoiled()["spec"],
         submitterPodTemplate=template,
@@ -72,11 +74,15 @@ def fleet() -> dict[str, Any]:
 
 
 HEAD = "headGroupSpec.template.spec"
+PARAMETER = "headGroupSpec.rayStartParams[num-cpu] (did you mean num-cpus?)"
 IN_CLUSTER = [
+    f"spec.{PARAMETER}",
     f"spec.{HEAD}.containers[0].zzz",
     f"spec.{HEAD}.nodeSelektor (did you mean nodeSelector?)",
 ]
 IN_JOB = [
+    f"spec.rayClusterSpec.{PARAMETER}",
+    "spec.runtimeEnvYAML.pips (did you mean pip?)",
     "spec.submitterPodTemplate.metadata.label (did you mean labels?)",
     f"spec.rayClusterSpec.{HEAD}.nodeSelektor (did you mean nodeSelector?)",
 ]
@@ -133,6 +139,7 @@ async def test_the_object_is_served_and_a_correction_removes_the_condition(world
     await world.eventually(world.is_ready)
     patch = {"spec": example_cluster()["spec"]}
     patch["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelektor"] = None
+    patch["spec"]["headGroupSpec"]["rayStartParams"] = None
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
 
     async def is_silent() -> bool:

@@ -129,6 +129,11 @@ def rule(expression: str, message: str) -> Schema:
     return {"rule": expression, "message": message}
 
 
+def rules(*each: Schema) -> Schema:
+    """Return the part of a schema that holds CEL rules."""
+    return {"x-kubernetes-validations": list(each)}
+
+
 # The parts of a CustomResourceDefinition around its schemas, as plain data.
 
 Definition: TypeAlias = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -112,6 +113,15 @@ class ServeConfig:
     applications: tuple[str, ...]
 
 
+def read_serve_yaml(text: str) -> dict[str, Any]:
+    """Parse the mapping, whatever is in it; text without a value means an empty one.
+
+    Raises:
+        InvalidYaml: the text is not valid; the message is a predicate without a subject.
+    """
+    return read_yaml_mapping(text, _SERVE_CONFIG_LIMITS)
+
+
 def read_serve_config(text: str) -> ServeConfig:
     """Parse a config with at least one application.
 
@@ -119,7 +129,7 @@ def read_serve_config(text: str) -> ServeConfig:
         InvalidServeConfig: see its message.
     """
     try:
-        body = read_yaml_mapping(text, _SERVE_CONFIG_LIMITS)
+        body = read_serve_yaml(text)
     except InvalidYaml as error:
         raise InvalidServeConfig(str(error)) from error
     if "import_path" in body and "applications" not in body:
@@ -143,8 +153,10 @@ def _names(applications: list[Any]) -> tuple[str, ...]:
         where = f"applications[{position}]"
         fields = mapping(application)
         if not isinstance(fields.get("import_path"), str):
+            near = get_close_matches("import_path", fields.keys() - {"import_path"}, n=1)
+            instead = f"; it has {near[0]}" if near else ""
             raise InvalidServeConfig(
-                f"must give {where} an import_path, such as `module:application`"
+                f"must give {where} an import_path, such as `module:application`{instead}"
             )
         name, route = fields.get("name", "default"), fields.get("route_prefix", _DEFAULT_ROUTE)
         if not isinstance(name, str):

@@ -40,11 +40,12 @@ class InvalidSchedule(ValueError):  # noqa: N818  says what it is
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The valid values of one field."""
+    """The valid values of one field; `digits` matches its numbers."""
 
     name: str
     least: int
     most: int
+    digits: str = ""
     words: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
@@ -53,12 +54,38 @@ def _numbered(words: str, start: int) -> dict[str, int]:
 
 
 _FIELDS: Final = (
-    _Bounds("minute", 0, 59),
-    _Bounds("hour", 0, 23),
-    _Bounds("day of month", 1, 31),
-    _Bounds("month", 1, 12, _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1)),
-    _Bounds("day of week", 0, 6, _numbered("sun mon tue wed thu fri sat", 0)),
+    _Bounds("minute", 0, 59, "[0-5]?[0-9]"),
+    _Bounds("hour", 0, 23, "1?[0-9]|2[0-3]"),
+    _Bounds("day of month", 1, 31, "[1-9]|[12][0-9]|3[01]"),
+    _Bounds(
+        "month",
+        1,
+        12,
+        "[1-9]|1[0-2]",
+        _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1),
+    ),
+    _Bounds("day of week", 0, 6, "[0-6]", _numbered("sun mon tue wed thu fri sat", 0)),
 )
+
+
+LONGEST_SCHEDULE: Final = 1024
+"""Characters, far more than a crontab needs that names every minute, hour and day."""
+
+
+def schedule_pattern() -> str:
+    """Return a regular expression that every crontab matches, and most typing errors do not.
+
+    It judges the numbers and words of a crontab; `parse_schedule` judges their order and steps too.
+    """
+    space = r"[\s]"
+    return f"^{space}*{f'{space}+'.join(map(_pattern, _FIELDS))}{space}*$"
+
+
+def _pattern(bounds: _Bounds) -> str:
+    words = ["".join(f"[{each}{each.upper()}]" for each in word) for word in bounds.words]
+    value = "|".join((f"[+]?0*({bounds.digits})", *words))
+    one = rf"([*?][^,/\s]*|({value})(-({value}))?)(/[^,\s]*)?"
+    return f",*{one}(,+{one})*,*"
 
 
 @dataclass(frozen=True, slots=True)

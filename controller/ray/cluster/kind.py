@@ -25,7 +25,7 @@ from controller.kube.resources import (
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
+from controller.ray.api.validation.cluster import cluster_warnings, validate_cluster
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
@@ -175,7 +175,7 @@ class RayClusterKind:
             identity,
             builder,
             unsupported_fields=unsupported_fields(cluster, spec),
-            warnings=(*restart_policy_warnings(spec), *network_policy_warnings(cluster, spec)),
+            warnings=(*cluster_warnings(spec), *network_policy_warnings(cluster, spec)),
         )
 
 

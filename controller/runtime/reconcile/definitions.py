@@ -335,48 +335,71 @@ def _message(problem: Problem | None) -> str:
     return f"the specification is not acted on, and what had begun goes on: {problem}"
 
 
-# Reports fields of pod templates that the API server does not know.
+# Reports fields of pod templates that the API server does not know, and other misspelt words.
 #
 # Manta's definitions keep pod templates as they are, so that a misspelt field is stored and then
-# silently dropped when the pod is created. The object is reconciled all the same; a condition and
-# an event name each such field.
+# silently dropped when the pod is created. What a kind hands on as text or by free keys is stored
+# too, and fails much later. The object is reconciled all the same; a condition and an event name
+# each such field.
 
 FIELDS_KNOWN: Final = "FieldsKnown"
 _SHOWN: Final = 10
 
 
 class UnknownFieldFinder:
-    """Finds the unknown fields of an object's pod templates, once per object and pod schema.
+    """Finds the unknown fields of an object, once per object and pod schema.
 
     Args:
-        find: returns the unknown fields of an object, given the schema of pods.
+        find: returns the unknown fields of its pod templates, given the schema of pods.
+        reader: what reads other parts of the object, such as `Ray 2.60`.
+        unread: returns the keys in those parts that the reader does not know.
     """
 
-    def __init__(self, find: Callable[[Any, ObjectSchema], Iterable[UnknownField]]) -> None:
+    def __init__(
+        self,
+        find: Callable[[Any, ObjectSchema], Iterable[UnknownField]],
+        reader: str = "",
+        unread: Callable[[Any], Iterable[UnknownField]] = lambda _: (),
+    ) -> None:
         self._find = find
+        self._reader = reader
+        self._unread = unread
         self._pod: ObjectSchema | None = None
         self._memo = IdentityMemo(self._message)
 
     def __call__(self, obj: KubeObject, reads: CacheReader) -> str:
-        """Return a sentence that names the fields; empty without such fields or a schema."""
+        """Return sentences that name the fields; empty without such fields."""
         pod = reads.installed_schema(PODS).schema
         if pod is not self._pod:
             self._pod, self._memo = pod, IdentityMemo(self._message)
-        return self._memo(obj) if pod is not None else ""
+        return self._memo(obj)
 
     def _message(self, obj: KubeObject) -> str:
-        assert self._pod is not None
-        return describe(tuple(self._find(obj, self._pod)))
+        dropped = tuple(self._find(obj, self._pod)) if self._pod is not None else ()
+        found = describe(dropped), describe_unread(tuple(self._unread(obj)), self._reader)
+        return ". Also ".join(filter(None, found))
 
 
 def describe(fields: Sequence[UnknownField]) -> str:
-    """Return the message of the condition, empty if there are no such fields."""
-    if not fields:
-        return ""
+    """Return what is said of fields that the API server drops, empty if there are none."""
+    named = _named(fields)
+    return named and (
+        f"unknown to this API server, which drops them: {named}; correct or remove them"
+    )
+
+
+def describe_unread(fields: Sequence[UnknownField], reader: str) -> str:
+    """Return what is said of keys that their reader does not know, empty if there are none."""
+    named = _named(fields)
+    return named and (
+        f"unknown to {reader}: {named}; correct or remove them, unless another version knows them"
+    )
+
+
+def _named(fields: Sequence[UnknownField]) -> str:
     shown = ", ".join(map(str, fields[:_SHOWN]))
     more = len(fields) - _SHOWN
-    rest = f" and {more} more" if more > 0 else ""
-    return f"unknown to this API server, which drops them: {shown}{rest}; correct or remove them"
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def set_fields_known(conditions: ConditionSet, message: str) -> None:

@@ -1,8 +1,8 @@
 """Validation rules in the small part of CEL that the operator's definitions use.
 
-Supported are `self`, `oldSelf`, member access, `has()`, `size()`, literals and lists of them,
-`in`, comparisons, `!`, `&&`, `||` and parentheses. Anything else is refused when the definition is
-created, so that no rule is ever silently ignored.
+Supported are `self`, `oldSelf`, member access, `has()`, `size()`, a few methods,
+literals and lists of them, `in`, comparisons, `!`, `&&`, `||` and parentheses. Anything else is
+refused when the definition is created, so that no rule is ever silently ignored.
 """
 
 from __future__ import annotations
@@ -40,6 +40,14 @@ class RuleError(ValueError):
 
 class EvaluationError(Exception):
     """The rule cannot be evaluated for a value."""
+
+
+_METHODS: dict[str, Callable[[Any, Any], Any]] = {
+    "contains": lambda text, part: part in text,
+    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+    "startsWith": lambda text, prefix: text.startswith(prefix),
+}
+"""Methods with one argument."""
 
 
 class Rule(NamedTuple):
@@ -162,8 +170,17 @@ class _Parser:
         value = self._primary()
         while self._peek() == ".":
             self._take()
-            value = _member(value, self._name())
+            name = self._name()
+            value = self._method(value, name) if self._peek() == "(" else _member(value, name)
         return value
+
+    def _method(self, value: Value, name: str) -> Value:
+        if name not in _METHODS:
+            raise self._unsupported()
+        self._take("(")
+        argument = self._or()
+        self._take(")")
+        return lambda scope: _METHODS[name](value(scope), argument(scope))
 
     def _name(self) -> str:
         kind, name = self._take()
@@ -220,7 +237,7 @@ class _Parser:
             raise self._unsupported()
         for name in names[:-1]:
             holder = _member(holder, name)
-        return lambda scope: names[-1] in holder(scope)
+        return lambda scope: holder(scope).get(names[-1]) is not None  # null counts as absent
 
 
 def _constant(value: Any) -> Value:

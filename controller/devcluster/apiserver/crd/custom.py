@@ -112,7 +112,7 @@ def check_rules(schema: Schema, value: Any, old: Any, path: str, causes: list[St
         before = cast("Json", old) if isinstance(old, dict) else {}
         for name, item in cast("Json", value).items():
             node = schema.field(name)
-            if node is not None and (path or name not in ROOT_PARTS):
+            if node is not None:  # that of metadata has rules for the name alone
                 check_rules(node, item, before.get(name, MISSING), join(path, name), causes)
     elif isinstance(value, list) and schema.items:
         known = schema.by_key(old)
@@ -130,7 +130,8 @@ def _check_own_rules(
         try:
             holds = rule.holds(value, old)
         except EvaluationError as error:
-            causes.append(invalid_value(path, _kind_of(value), f"{error} evaluating rule"))
+            detail = f"{error} evaluating rule: {rule.message}"
+            causes.append(invalid_value(path, json_type(value), detail))
             continue
         if not holds:
             causes.append(_broken(rule, value, path))
@@ -140,11 +141,6 @@ def _broken(rule: Rule, value: Any, path: str) -> StatusCause:
     """Return the cause for a rule that does not hold; structures are not quoted."""
     quoted = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
     return StatusCause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
-
-
-def _kind_of(value: Any) -> Any:
-    """Quote a value as rule violations do: structures by their type only."""
-    return json_type(value) if isinstance(value, (dict, list)) else value
 
 
 _HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})

@@ -17,6 +17,7 @@ from controller.apimachinery.schemas.schema import (
     string,
     struct,
 )
+from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.rayjob import (
     cron_job_spec,
@@ -30,6 +31,8 @@ from controller.ray.api.definitions.rayservice import (
     service_spec,
     service_status,
 )
+from controller.ray.api.ray_words import RAY, unknown_words
+from controller.ray.api.validation import cluster, cronjob, fleet, job, service
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
 
 if TYPE_CHECKING:
@@ -38,19 +41,22 @@ if TYPE_CHECKING:
     from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.apimachinery.schemas.schema import Column, Definition, Schema
     from controller.ray.api.names import RayObject
+    from controller.ray.api.validation.context import NameRule
 
 
 # The outermost level of the schema of every kind.
 
 
-def custom_resource(kind: str, description: str, spec: Schema, status: Schema) -> Schema:
+def custom_resource(
+    kind: str, description: str, names: NameRule, spec: Schema, status: Schema
+) -> Schema:
     """Return the `openAPIV3Schema` of `kind`."""
     return struct(
         description,
         {
             "apiVersion": string("Version of the schema of this object."),
             "kind": string(f"{kind}."),
-            "metadata": {"type": "object"},
+            "metadata": rules.metadata(names),
             "spec": spec,
             "status": status,
         },
@@ -136,6 +142,7 @@ def raycluster_definition() -> Definition:
     schema = custom_resource(
         "RayCluster",
         "A Ray cluster: one head and groups of workers.",
+        cluster.NAME_RULE,
         cluster_spec(),
         cluster_status(),
     )
@@ -146,28 +153,34 @@ def raycluster_definition() -> Definition:
 def rayjob_definition() -> Definition:
     """Return the definition of RayJob."""
     description = "A job that Ray runs, on a cluster made for it or on one that is there."
-    schema = custom_resource("RayJob", description, job_spec(), job_status())
+    schema = custom_resource("RayJob", description, job.NAME_RULE, job_spec(), job_status())
     return _definition("RayJob", schema, _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
 
 
 def rayservice_definition() -> Definition:
     """Return the definition of RayService."""
     description = "Serves applications on a Ray cluster, and replaces the cluster safely."
-    schema = custom_resource("RayService", description, service_spec(), service_status())
+    schema = custom_resource(
+        "RayService", description, service.NAME_RULE, service_spec(), service_status()
+    )
     return _definition("RayService", schema, _RAYSERVICE_COLUMNS, _v1alpha1("RayService"))
 
 
 def raycronjob_definition() -> Definition:
     """Return the definition of RayCronJob, which has no old version."""
     description = "Makes RayJobs at the times of a schedule."
-    schema = custom_resource("RayCronJob", description, cron_job_spec(), cron_job_status())
+    schema = custom_resource(
+        "RayCronJob", description, cronjob.NAME_RULE, cron_job_spec(), cron_job_status()
+    )
     return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
 
 
 def rayclusterfleet_definition() -> Definition:
     """Return the definition of RayClusterFleet, which is Manta's own."""
     description = "Copies of one RayCluster, which are replaced one after the other."
-    schema = custom_resource("RayClusterFleet", description, fleet_spec(), fleet_status())
+    schema = custom_resource(
+        "RayClusterFleet", description, fleet.NAME_RULE, fleet_spec(), fleet_status()
+    )
     stored = _stored("v1alpha1", schema, _RAYCLUSTERFLEET_COLUMNS)
     stored["subresources"]["scale"] = {
         "specReplicasPath": ".spec.replicas",
@@ -248,12 +261,12 @@ def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
 
 
 def unknown_field_finder() -> UnknownFieldFinder:
-    """Return a function that finds the unknown fields in all pod templates of an object."""
+    """Return a function that finds the misspelt fields of an object: of pods, and Ray's words."""
 
     def find(obj: RayObject, pod: ObjectSchema) -> Iterator[UnknownField]:
         return template_fields(obj.spec, pod)
 
-    return UnknownFieldFinder(find)
+    return UnknownFieldFinder(find, RAY, unknown_words)
 
 
 def template_fields(spec: Any, pod: ObjectSchema, path: str = "spec") -> Iterator[UnknownField]:

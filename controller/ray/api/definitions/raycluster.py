@@ -32,6 +32,7 @@ from controller.apimachinery.schemas.schema import (
     time,
     words,
 )
+from controller.ray.api.definitions import rules
 from controller.ray.api.raycluster import LARGEST_INT32
 
 if TYPE_CHECKING:
@@ -150,7 +151,9 @@ def _autoscaler_options() -> Schema:
             "command": words("Command instead of the default one."),
             "env": environment(whose),
             "envFrom": environment_from(whose),
-            "idleTimeoutSeconds": int32("Seconds that a worker may be idle before it is removed."),
+            "idleTimeoutSeconds": int32(
+                "Seconds that a worker may be idle before it is removed.", **rules.not_negative
+            ),
             "image": string("Image instead of that of the head."),
             "imagePullPolicy": string("Always, IfNotPresent or Never."),
             "resources": resource_requirements(whose),
@@ -216,7 +219,7 @@ def _group_fields(whose: str) -> dict[str, Schema]:
             "nullable": True,
         },
         "resources": strings("Ray's logical resources, instead of those of the container."),
-        "template": pod_template(whose),
+        "template": {**pod_template(whose), **rules.with_container},
     }
 
 
@@ -247,21 +250,24 @@ def _head_group() -> Schema:
 
 
 def _worker_group() -> Schema:
-    return struct(
+    group = struct(
         "A group of workers that are alike.",
         {
-            "groupName": string("Name of the group, unique in the cluster."),
+            "groupName": string("Name of the group, unique in the cluster.", **rules.group_name),
             "idleTimeoutSeconds": int32(
-                "Seconds that a worker of this group may be idle; needs autoscaler v2."
+                "Seconds that a worker of this group may be idle; needs autoscaler v2.",
+                **rules.not_negative,
             ),
-            "maxReplicas": int32("The most replicas.", default=LARGEST_INT32),
-            "minReplicas": int32("The fewest replicas.", default=0),
+            "maxReplicas": int32("The most replicas.", default=LARGEST_INT32, **rules.not_negative),
+            "minReplicas": int32("The fewest replicas.", default=0, **rules.not_negative),
             "numOfHosts": int32("Pods of one replica.", default=1),
             "priority": int32(
                 "Groups of higher priority are scaled up first; needs autoscaler v2.", default=0
             ),
             "replicas": int32(
-                "Wanted replicas; written by the autoscaler while it is on.", default=0
+                "Wanted replicas; written by the autoscaler while it is on.",
+                default=0,
+                **rules.not_negative,
             ),
             "scaleStrategy": struct(
                 "Which workers go.",
@@ -272,6 +278,7 @@ def _worker_group() -> Schema:
         },
         required=["groupName", "maxReplicas", "minReplicas", "template"],
     )
+    return group | rules.worker_group
 
 
 def _history_server_options() -> Schema:

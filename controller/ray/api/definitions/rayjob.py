@@ -17,6 +17,7 @@ from controller.apimachinery.schemas.schema import (
     struct,
     time,
 )
+from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 
 def job_spec() -> Schema:
     """Return the schema of `spec`, also of `spec.jobTemplate` of RayCronJobs."""
-    return struct(
+    spec = struct(
         "What is to be run, and where.",
         {
             **_entrypoint(),
@@ -51,6 +52,7 @@ def job_spec() -> Schema:
                 "Who submits the job: K8sJobMode, a Kubernetes Job; HTTPMode, the operator; "
                 "SidecarMode, a container beside the head; InteractiveMode, the user.",
                 default="K8sJobMode",
+                **rules.submission_mode,
             ),
             "submitterConfig": struct(
                 "Settings of the submitter Job.",
@@ -63,6 +65,7 @@ def job_spec() -> Schema:
             ),
         },
     )
+    return spec | rules.job
 
 
 def _entrypoint() -> dict[str, Schema]:
@@ -78,15 +81,21 @@ def _entrypoint() -> dict[str, Schema]:
 
 def _lifetime() -> dict[str, Schema]:
     return {
-        "activeDeadlineSeconds": int32("Seconds that an attempt may take before it is ended."),
-        "backoffLimit": int32("How often a failed job is retried on a new cluster.", default=0),
+        "activeDeadlineSeconds": int32(
+            "Seconds that an attempt may take before it is ended.", **rules.positive
+        ),
+        "backoffLimit": int32(
+            "How often a failed job is retried on a new cluster.", default=0, **rules.not_negative
+        ),
         "deletionStrategy": _deletion_strategy(),
         "preRunningDeadlineSeconds": int32(
             "Seconds that an attempt may take until the job runs.", minimum=1
         ),
         "shutdownAfterJobFinishes": boolean("Whether the cluster is deleted when the job ends."),
         "ttlSecondsAfterFinished": int32(
-            "Seconds between the end of the job and the deletion of its cluster.", default=0
+            "Seconds between the end of the job and the deletion of its cluster.",
+            default=0,
+            **rules.not_negative,
         ),
     }
 
@@ -237,7 +246,8 @@ def cron_job_spec() -> Schema:
             "schedule": string(
                 "Five fields (minute, hour, day of month, month, day of week), one of @yearly, "
                 "@monthly, @weekly, @daily and @hourly, or @every with a duration of at least a "
-                "minute, such as @every 1h30m."
+                "minute, such as @every 1h30m.",
+                **rules.schedule,
             ),
             "startingDeadlineSeconds": int64(
                 "Seconds by which a job may be late and still be created; no limit if not given.",

@@ -17,6 +17,7 @@ from controller.apimachinery.schemas.schema import (
     struct,
     time,
 )
+from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 from controller.ray.api.rayclusterfleet import MAX_REPLICAS
 
@@ -74,7 +75,8 @@ def _upgrade_strategy() -> Schema:
             "type": string(
                 "NewCluster, the default, prepares a new cluster and switches to it at once; "
                 "NewClusterWithIncrementalUpgrade moves capacity and requests step by step; None "
-                "keeps the cluster."
+                "keeps the cluster.",
+                **rules.upgrade_type,
             ),
         },
     )

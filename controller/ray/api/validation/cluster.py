@@ -30,6 +30,8 @@ from controller.ray.api.raycluster import ClusterMeta, RayCluster, parse_spec
 from controller.ray.api.upgrade_strategy import strategy_in_force
 from controller.ray.api.validation.context import (
     AUTOSCALER_V2,
+    GROUP_NAME,
+    NOT_NEGATIVE,
     NameRule,
     ValidationContext,
     read_spec,
@@ -48,7 +50,7 @@ _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 INVALID_SPEC_REASON: Final = "InvalidRayClusterSpec"
 _DEFAULT_GATES: Final = FeatureGates()
 _EMPTY: Final = TemplateShape(spec=PodShape(containers=(ContainerShape(),)))
-_NAME_RULE: Final = NameRule(
+NAME_RULE: Final = NameRule(
     MAX_CLUSTER_NAME,
     noun="the cluster",
     reason="InvalidRayClusterMetadata",
@@ -66,19 +68,30 @@ def validate_cluster(
         if not isinstance(strategy, Problem):
             spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
     problems = partial(_problems, cluster=cluster, gates=gates)
-    return valid_or_problem(cluster, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
+    return valid_or_problem(cluster, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
-def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
-    """Return warnings about restart policies that do not make the cluster invalid."""
-    if spec.autoscaler_version != "v1":
-        return ()
+def cluster_warnings(spec: ClusterSpec) -> tuple[str, ...]:
+    """Return warnings about what does not make the cluster invalid."""
     return tuple(
-        f"spec.workerGroupSpecs[{position}].template.spec.restartPolicy: should be Never with "
-        "autoscaler v1, or the autoscaler counts restarted workers wrongly"
+        warning
         for position, group in enumerate(spec.worker_group_specs)
-        if group.template["spec"].get("restartPolicy") not in {None, "Never"}
+        for warning in _warnings(spec, group, _group(position))
     )
+
+
+def _warnings(spec: ClusterSpec, group: WorkerGroup, path: str) -> Iterator[str]:
+    policy = group.template["spec"].get("restartPolicy")
+    if spec.autoscaler_version == "v1" and policy not in {None, "Never"}:
+        yield (
+            f"{path}.template.spec.restartPolicy: should be Never with autoscaler v1, or the "
+            "autoscaler counts restarted workers wrongly"
+        )
+    if not spec.autoscaling and (group.replicas or 0) > group.most:
+        yield (
+            f"{path}.replicas: is {group.replicas}, and maxReplicas is {group.most}, so that the "
+            f"group has {group.most}; raise maxReplicas or lower replicas"
+        )
 
 
 def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> Iterator[Problem]:
@@ -141,11 +154,7 @@ def _worker_groups(context: ValidationContext) -> Iterator[Problem]:
 def _group_name(group: WorkerGroup, path: str) -> Iterator[Problem]:
     name = group.group_name
     if len(name) > 63 or _GROUP_NAME.fullmatch(name.lower()) is None:
-        yield Problem(
-            f"{path}.groupName",
-            "must be 1 to 63 letters, digits, dashes or dots, because its pods are named and "
-            "labelled after it",
-        )
+        yield Problem(f"{path}.groupName", GROUP_NAME)
     if name == labels.HEAD_GROUP:
         yield Problem(f"{path}.groupName", f"{name!r} is the group of the head; choose another")
 
@@ -169,7 +178,7 @@ def _autoscaled_group(
 ) -> Iterator[Problem]:
     if group.idle_timeout_seconds is not None:
         if group.idle_timeout_seconds < 0:
-            yield Problem(f"{path}.idleTimeoutSeconds", "must not be negative")
+            yield Problem(f"{path}.idleTimeoutSeconds", NOT_NEGATIVE)
         yield from _autoscaler_v2(context, f"{path}.idleTimeoutSeconds")
     if group.priority:
         if not is_at_least(context.spec.ray_version, GROUP_PRIORITY_SINCE):
@@ -208,7 +217,7 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
     if options is None:
         return
     if options.idle_timeout_seconds is not None and options.idle_timeout_seconds < 0:
-        yield Problem("spec.autoscalerOptions.idleTimeoutSeconds", "must not be negative")
+        yield Problem("spec.autoscalerOptions.idleTimeoutSeconds", NOT_NEGATIVE)
     for position, entry in enumerate(options.env):
         if entry.get("name") == "KUBERAY_GEN_AUTOSCALER_START_CMD":
             yield Problem(

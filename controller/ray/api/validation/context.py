@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 
+# What conditions and the rules of the definitions say in the same words.
+
+GROUP_NAME: Final = (
+    "must be 1 to 63 letters, digits, dashes or dots, because its pods are named and labelled "
+    "after it"
+)
+NEEDS_ENTRYPOINT: Final = "must be set: it is the command that Ray runs"
+NO_TIME_ZONE: Final = "must not name a time zone; say it in spec.timeZone"
+NOT_NEGATIVE: Final = "must not be negative"
+
 AUTOSCALER_V2: Final = "RAY_enable_autoscaler_v2"
 
 
@@ -76,19 +86,28 @@ class NameRule:
     children: str = "clusters"
     named_after: str = "services"
 
+    @property
+    def too_long(self) -> str:
+        """What is said of a name that has too many characters."""
+        return (
+            f"at most {self.limit} characters leave room for the names of its {self.children}: "
+            f"create {self.noun} under a shorter name"
+        )
+
+    @property
+    def malformed(self) -> str:
+        """What is said of a name with other characters than its children's names may have."""
+        return (
+            "must consist of lower-case letters, digits and dashes and begin with a letter, "
+            f"because {self.named_after} are named after it: create {self.noun} under another name"
+        )
+
     def problem(self, name: str) -> Problem | None:
         """Return the problem of an object's name; None if it is valid."""
         if len(name) > self.limit:
-            message = (
-                f"has {len(name)} characters; at most {self.limit} leave room for the names of its "
-                f"{self.children}: create {self.noun} under a shorter name"
-            )
+            message = f"has {len(name)} characters; {self.too_long}"
         elif not is_dns_1035_label(name):
-            message = (
-                "must consist of lower-case letters, digits and dashes and begin with a letter, "
-                f"because {self.named_after} are named after it: create {self.noun} under another "
-                "name"
-            )
+            message = self.malformed
         else:
             return None
         return Problem("metadata.name", message, self.reason)

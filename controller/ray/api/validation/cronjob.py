@@ -12,7 +12,12 @@ from controller.ray.api.names import MAX_CRON_JOB_NAME
 from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
 from controller.ray.api.schedule import InvalidSchedule, parse_schedule
-from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
+from controller.ray.api.validation.context import (
+    NO_TIME_ZONE,
+    NameRule,
+    read_spec,
+    valid_or_problem,
+)
 from controller.ray.api.validation.job import validate_job
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.schedule import Schedule
 
 INVALID: Final = "InvalidRayCronJobSpec"
-_NAME_RULE: Final = NameRule(
+NAME_RULE: Final = NameRule(
     MAX_CRON_JOB_NAME,
     noun="it",
     reason=INVALID,
@@ -65,7 +70,7 @@ def validate_cron_job(
         yield from (each for each in parts if isinstance(each, Problem))
         yield from filter(None, (_template_problem(cron, spec, gates),))
 
-    valid = valid_or_problem(cron, _NAME_RULE, spec, problems, INVALID)
+    valid = valid_or_problem(cron, NAME_RULE, spec, problems, INVALID)
     if isinstance(valid, Problem):
         return valid
     schedule, zone = _schedule(valid.schedule), _zone(valid, local_zone)
@@ -76,8 +81,7 @@ def validate_cron_job(
 
 def _schedule(text: str) -> Schedule | Problem:
     if "TZ" in text:
-        message = "must not name a time zone; say it in spec.timeZone"
-        return Problem("spec.schedule", message, INVALID)
+        return Problem("spec.schedule", NO_TIME_ZONE, INVALID)
     try:
         return parse_schedule(text)
     except InvalidSchedule as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_GATES: Final = FeatureGates()
 INVALID_FLEET: Final = "InvalidRayClusterFleetSpec"
 _TEMPLATE: Final = "spec.template.spec"
-_NAME_RULE: Final = NameRule(
+NAME_RULE: Final = NameRule(
     MAX_FLEET_NAME, noun="the fleet", reason="InvalidRayClusterFleetMetadata"
 )
 
@@ -33,7 +33,7 @@ def validate_fleet(
     """Return the specification if the object is valid, else all of its problems as one."""
     spec = read_spec(fleet, parse_fleet_spec)
     problems = partial(_problems, gates=gates)
-    return valid_or_problem(fleet, _NAME_RULE, spec, problems, INVALID_FLEET)
+    return valid_or_problem(fleet, NAME_RULE, spec, problems, INVALID_FLEET)
 
 
 def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:

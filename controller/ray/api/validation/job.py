@@ -25,7 +25,13 @@ from controller.ray.api.ray_options import (
 )
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
 from controller.ray.api.validation.cluster import embedded_cluster_problem
-from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
+from controller.ray.api.validation.context import (
+    NEEDS_ENTRYPOINT,
+    NOT_NEGATIVE,
+    NameRule,
+    read_spec,
+    valid_or_problem,
+)
 from controller.ray.api.validation.deletion_strategy import (
     STRATEGY,
     deletes_cluster,
@@ -86,7 +92,7 @@ def _submission(spec: JobSpec) -> Iterator[Problem]:
         )
     if mode is not SubmissionMode.INTERACTIVE and _is_generated(spec):
         if not spec.entrypoint.strip():
-            yield Problem("spec.entrypoint", "must be set: it is the command that Ray runs")
+            yield Problem("spec.entrypoint", NEEDS_ENTRYPOINT)
         yield from _quotes(spec)
         yield from _metadata(spec)
     if mode is SubmissionMode.HTTP:
@@ -146,7 +152,7 @@ def _metadata(spec: JobSpec) -> Iterator[Problem]:
 def _submitter(spec: JobSpec) -> Iterator[Problem]:
     config, template = spec.submitter_config, spec.submitter_pod_template
     if config is not None and config.backoff_limit is not None and config.backoff_limit < 0:
-        yield Problem("spec.submitterConfig.backoffLimit", "must not be negative")
+        yield Problem("spec.submitterConfig.backoffLimit", NOT_NEGATIVE)
     if template is None or spec.submission_mode not in _WITH_SCRIPT:
         return
     shape = read_template(template, _TEMPLATE)
@@ -172,14 +178,14 @@ _DEFAULT_GATES: Final = FeatureGates()
 _REASON: Final = "InvalidRayJobSpec"
 _SHUTDOWN: Final = "spec.shutdownAfterJobFinishes"
 _TTL: Final = "spec.ttlSecondsAfterFinished"
-_NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJobMetadata")
+NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJobMetadata")
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
     spec = read_spec(job, parse_job_spec)
     problems = partial(job_spec_problems, metadata=job.metadata, gates=gates)
-    return valid_or_problem(job, _NAME_RULE, spec, problems, _REASON)
+    return valid_or_problem(job, NAME_RULE, spec, problems, _REASON)
 
 
 def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None:
@@ -231,7 +237,7 @@ def _shutdown(spec: JobSpec) -> Iterator[Problem]:
             f"needs {_SHUTDOWN} to be true, or {STRATEGY}, which say what becomes of the cluster",
         )
     if spec.ttl_seconds_after_finished < 0:
-        yield Problem(_TTL, "must not be negative")
+        yield Problem(_TTL, NOT_NEGATIVE)
     if spec.ttl_seconds_after_finished <= 0:
         return
     if strategy is not None and strategy.deletion_rules:

@@ -41,7 +41,7 @@ _CLUSTER: Final = "spec.rayClusterConfig"
 _OPTIONS: Final = "spec.upgradeStrategy.clusterUpgradeOptions"
 _OF_UPGRADES: Final = ("upgradeStrategy", "serveService", "rayClusterDeletionDelaySeconds")
 _ANY_CLUSTER: Final = {"enableInTreeAutoscaling": True}
-_NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METADATA_REASON)
+NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METADATA_REASON)
 
 
 def validate_service(
@@ -50,7 +50,7 @@ def validate_service(
     """Return the specification if the object is valid, else all of its problems as one."""
     spec = read_spec(service, parse_service_spec)
     problems = partial(_problems, metadata=service.metadata, gates=gates)
-    return valid_or_problem(service, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
+    return valid_or_problem(service, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,19 @@ def test_an_object_is_searched_once_for_each_schema_of_pods():
     assert finder(obj, asked) == ""
 
 
+def test_keys_that_another_reader_does_not_know_are_named_beside_them():
+    reads, obj = Reads(), widget()
+    asked: Any = reads
+    finder = UnknownFieldFinder(Search(), "Ray", lambda _: [UnknownField("spec.pips", "pip")])
+    unread = (
+        "unknown to Ray: spec.pips (did you mean pip?); correct or remove them, unless another "
+        "version knows them"
+    )
+    assert finder(obj, asked) == unread, "no schema of pods is needed"
+    reads.schema = schema()
+    assert finder(obj, asked) == f"{BEGINNING}spec.f1 (did you mean field?){REMEDY}. Also {unread}"
+
+
 @pytest.mark.parametrize(("count", "rest"), [(1, ""), (10, ""), (11, " and 1 more")])
 def test_at_most_ten_fields_are_shown(count: int, rest: str):
     fields = [UnknownField(f"f{number}") for number in range(count)]
