@@ -39,6 +39,14 @@ _WITHOUT_EFFECT: Final = {
 }
 """Variables of KubeRay that change nothing here, with the reason."""
 
+GATED: Final = {
+    "RayCronJob": CRON_JOB,
+    "RayClusterFleet": CLUSTER_FLEET,
+    "Workspace": WORKSPACE,
+    "InferenceSet": WORKSPACE,
+}
+"""The feature gates of kinds that are served only while it is on."""
+
 
 @dataclass(frozen=True, slots=True)
 class KindSettings:

@@ -72,7 +72,7 @@ REFUSED: list[tuple[Resource[Any], Json, str]] = [
     (RAYCLUSTERS, cluster(name="c" * 54), "metadata.name: Invalid value: "),
     (RAYCLUSTERS, cluster(name="1st"), "must consist of lower-case letters, digits and dashes"),
     (RAYCLUSTERS, cluster(name="a.b"), "create the cluster under another name"),
-    (RAYJOBS, named(job(), "j" * 48), "at most 47 characters leave room"),
+    (RAYJOBS, named(job(), "j" * 48), "at most 47 characters, which leave"),
     (RAYJOBS, job(entrypoint=None), "spec: Invalid value: entrypoint must be set"),
     (RAYJOBS, job(entrypoint=""), "spec: Invalid value: entrypoint must be set"),
     (RAYJOBS, job(submissionMode="Interactive"), "must be one of K8sJobMode, HTTPMode, Interact"),
@@ -97,13 +97,13 @@ REFUSED: list[tuple[Resource[Any], Json, str]] = [
     (RAYCRONJOBS, cron(schedule="0 3 * *"), "must be five fields: minute (0-59), hour (0-23)"),
     (RAYCRONJOBS, cron(schedule="TZ=UTC 0 3 * * *"), "must not name a time zone; say it in spec."),
     (RAYCRONJOBS, cron(jobTemplate=job(entrypoint=None)["spec"]), "spec.jobTemplate: Invalid val"),
-    (RAYCRONJOBS, named(cron(), "c" * 37), "at most 36 characters leave room"),
+    (RAYCRONJOBS, named(cron(), "c" * 37), "at most 36 characters, which leave"),
     (
         RAYSERVICES,
         service_manifest("example", upgradeStrategy={"type": "RollingUpdate"}),
         "must be one of NewCluster, NewClusterWithIncrementalUpgrade, None",
     ),
-    (RAYSERVICES, service_manifest("s" * 48), "at most 47 characters leave room"),
+    (RAYSERVICES, service_manifest("s" * 48), "at most 47 characters, which leave"),
 ]
 """Objects, and words of the API server's answer."""
 

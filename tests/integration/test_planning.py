@@ -19,9 +19,9 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.kube.client import Client
-from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from controller.kube.transport import JSON
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates, labels
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.kind import Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
@@ -41,14 +41,15 @@ async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:
     return await planner(world).for_manifest(manifest, world.namespace)
 
 
-async def apply(world: World, manifest: dict[str, Any]) -> None:
+async def apply(
+    world: World, manifest: dict[str, Any], resource: Resource[Any] = RAYCLUSTERS
+) -> None:
     """As `kubectl apply` stores a new object."""
-    last = msgspec.json.encode(manifest).decode()
     body = copy.deepcopy(manifest)
-    body["metadata"].setdefault("annotations", {})[
-        "kubectl.kubernetes.io/last-applied-configuration"
-    ] = last
-    path = RAYCLUSTERS.path(world.namespace)
+    body["metadata"] = {"annotations": {}, "namespace": world.namespace} | body["metadata"]
+    last = msgspec.json.encode(body).decode()
+    body["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = last
+    path = resource.path(world.namespace)
     await world.user.request_json("POST", path, body=body, content_type=JSON)
 
 
@@ -297,6 +298,41 @@ async def test_a_cron_job_that_would_be_refused_is_a_problem(world: World):
     assert (fine.problem, fine.items, fine.refusals) == ("", (), ())
 
 
+async def test_a_manifest_that_is_applied_again_leads_to_nothing(world: World, rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    manifest = job_manifest(submissionMode="K8sJobMode")
+    await apply(world, manifest, RAYJOBS)
+    await rays.reaches("Running", seconds=120)
+
+    async def is_annotated() -> bool:
+        return labels.SUBMITTED in ((await rays.job()).metadata.annotations or {})
+
+    await world.eventually(is_annotated)
+    again = await planned(world, manifest)
+    assert (again.edits, again.items, again.notes) == ((), (), ())
+
+
+async def test_every_problem_of_a_manifest_is_told_at_once(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["enableInTreeAutoscalling"] = True
+    manifest["spec"]["workerGroupSpecs"][0] |= {"replcias": 2, "minReplicas": 9, "maxReplicas": 1}
+    manifest["spec"]["headGroupSpec"]["labels"] = {"no key": "x"}
+    assert (await planned(world, manifest)).problem.split(". Also ") == [
+        "spec.enableInTreeAutoscalling: is unknown (did you mean enableInTreeAutoscaling?); "
+        "correct or remove it",
+        "spec.workerGroupSpecs[0].replcias: is unknown (did you mean replicas?); correct or "
+        "remove it",
+        "spec.headGroupSpec.labels[no key]: is not a valid label key",
+        "spec.workerGroupSpecs[0].minReplicas: minReplicas is 9 and maxReplicas is 1; minReplicas "
+        "must not be the larger one",
+    ]
+    del manifest["spec"]["workerGroupSpecs"][0]["template"]
+    assert (await planned(world, manifest)).problem.split(". Also ")[2:] == [
+        "spec.workerGroupSpecs[0].template: must be set"
+    ]
+
+
 class AppKind:
     """A toy kind: creates a RayCluster and, when that is ready, a RayJob. Apps are ConfigMaps."""
 
@@ -449,7 +485,7 @@ async def test_an_unknown_field_of_the_manifest_is_refused_as_kubectl_does(world
     manifest = example_cluster()
     manifest["spec"]["workerGroupSpec"] = []
     plan = await planned(world, manifest)
-    assert 'unknown field "spec.workerGroupSpec"' in plan.problem
+    assert "spec.workerGroupSpec: is unknown (did you mean workerGroupSpecs?)" in plan.problem
 
 
 @pytest.mark.parametrize(

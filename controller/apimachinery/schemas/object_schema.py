@@ -5,6 +5,7 @@ Only what finding fields needs is decoded: no descriptions, formats or validatio
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -99,6 +100,15 @@ class ObjectSchema:
         """Return whether objects keep the field at `path`, and it may have this value."""
         found = self._at(path)
         return found is not None and (not found.node.enum or value in found.node.enum)
+
+    def nearest(self, path: str) -> str:
+        """Return the known field beside `path` that was probably meant; empty if none is near."""
+        parent, _, name = re.sub(r"\[[^\]]*\]", "", path).rpartition(".")
+        beside = self._at(parent) if parent else self
+        if beside is not None and beside.items is not None:
+            beside = beside.items
+        near = get_close_matches(name, beside.properties, n=1) if beside is not None else []
+        return near[0] if near else ""
 
     def part(self, *names: str) -> ObjectSchema:
         """Return the schema of objects that have only these fields."""

@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from controller.command.process import wall
 from controller.kube.client import Client
-from controller.kube.errors import ConfigurationError
-from controller.kube.resources import CRDS
+from controller.kube.errors import AlreadyExists, ConfigurationError
+from controller.kube.resources import CRDS, NAMESPACES
 from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from controller.apimachinery.schemas.schema import Definition
 
 
 @asynccontextmanager
-async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> AsyncGenerator[Client]:
+async def empty_cluster(
+    user_agent: str, namespaces: Iterable[str] = (), *, has_workspaces: bool = False
+) -> AsyncGenerator[Client]:
     """Yield a client of an API server in this process that holds only definitions.
 
     Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
 
     Args:
         user_agent: user agent of the client.
+        namespaces: those that are there.
         has_workspaces: whether Kaito's kinds are served, and NodeClaims.
 
     Raises:
@@ -53,6 +56,9 @@ async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> Asy
         kaito = _kaito_definitions() if has_workspaces else ()
         for definition in (*custom_resource_definitions(), *gateway_api_definitions(), *kaito):
             await client.create(CRDS, "", definition)
+        for name in namespaces:
+            with suppress(AlreadyExists):
+                await client.create(NAMESPACES, "", {"metadata": {"name": name}})
         yield client
     finally:
         await server.aclose()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 import controller
+from controller.apimachinery.custom_object import mapping
 from controller.command.connection import connected, with_remedy
-from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.kinds import GATED, KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
@@ -91,9 +92,11 @@ async def plan(
 async def _ask(request: PlanRequest, kinds: list[Kind[Any]]) -> list[ObjectPlan]:
     """Return the plans for the API server of the request."""
     manifests = _manifests(request.file, kinds) if request.file else None
+    given = (mapping(each.get("metadata")).get("namespace") for each in manifests or ())
+    namespaces = {request.namespace, *filter(None, given)} - {""}
     has_workspaces = request.feature_gates.enabled(WORKSPACE)
     opened = (
-        empty_cluster(USER_AGENT, has_workspaces=has_workspaces)
+        empty_cluster(USER_AGENT, namespaces, has_workspaces=has_workspaces)
         if request.offline
         else _connected(request)
     )
@@ -142,7 +145,6 @@ def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
     Raises:
         ConfigurationError: the file cannot be read, or no manifest is of a served kind.
     """
-    served = [kind.primary.kind for kind in kinds]
     groups = {kind.primary.kind: kind.primary.group for kind in kinds}
     found: list[Json] = []
     for document in load(file):
@@ -151,7 +153,7 @@ def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
         if kind in groups and group == groups[kind]:
             found.append(document)
         else:
-            left_out = f"{_described(document)}{_suggestion(kind, served)}"
+            left_out = f"{_described(document)}{_suggestion(kind, kinds)}"
             sys.stderr.write(f"manta plan: left out {left_out}\n")
     if not found:
         raise ConfigurationError(
@@ -168,9 +170,14 @@ def _described(document: Json) -> str:
     return f"{document.get('kind')} {meta.get('name', 'without name')}{of}"
 
 
-def _suggestion(kind: str, served: Collection[str]) -> str:
+def _suggestion(kind: str, kinds: list[Kind[Any]]) -> str:
+    if kind in GATED and all(each.primary.kind != kind for each in kinds):
+        return f"; its feature gate is off: --feature-gates {GATED[kind]}=true"
+    served = {each.primary.kind: each.primary.api_version for each in kinds}
     near = get_close_matches(kind, served, n=1)
-    return f"; did you mean {near[0]}?" if near and near[0] != kind else ""
+    if near == [kind]:
+        return f"; it is served as {served[kind]}"
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 @asynccontextmanager

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.patches import difference
 from controller.apimachinery.schemas.object_schema import by_document, read_schemas
 from controller.command.planning.dry_run import DryRun, ask_server, with_created_kinds
 from controller.command.planning.net_changes import edits_of, name_patterns, net_changes
 from controller.command.planning.object_plan import ObjectPlan, Refusal
+from controller.command.planning.refused_manifest import (
+    is_of_shape,
+    is_strict,
+    refusals,
+    unserved_version,
+)
 from controller.command.planning.snapshot import Snapshot, replaced_objects
 from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder, rolling_update
 from controller.kube.discovery import openapi_documents
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from controller.apimachinery.problem import Problem
     from controller.command.planning.upgrades import RolloutPlan
     from controller.kube.client import Client
     from controller.kube.resources import Resource
@@ -46,7 +54,6 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _DRY_RUN: Final = {
     "dryRun": "All",
     "fieldManager": "manta-plan",
-    "fieldValidation": "Strict",  # as kubectl
 }
 
 
@@ -71,23 +78,38 @@ async def list_objects(client: Client, resource: Resource[Any], namespace: str) 
 
 
 async def dry_run_apply(
-    client: Client, resource: Resource[Any], namespace: str, manifest: Json, now: Json | None
+    client: Client,
+    resource: Resource[Any],
+    namespace: str,
+    manifest: Json,
+    now: Json | None,
+    *,
+    strict: bool = True,
 ) -> Json:
     """Return the object as `kubectl apply` of the manifest would leave it.
+
+    Args:
+        client: access to the server.
+        resource: of the manifest's kind.
+        namespace: of the object.
+        manifest: the manifest.
+        now: the object as it is; None if there is none.
+        strict: whether unknown fields are refused, as kubectl has it, and not dropped.
 
     Raises:
         StatusError: the API server would refuse it, in its own words.
     """
     applied = replace(resource, version=_version(manifest, resource))
+    query = _DRY_RUN | {"fieldValidation": "Strict" if strict else "Ignore"}
     if now is None:
         answer = await client.request_json(
-            "POST", applied.path(namespace), query=_DRY_RUN, body=manifest, content_type=JSON
+            "POST", applied.path(namespace), query=query, body=manifest, content_type=JSON
         )
     else:
         path = applied.path(namespace, manifest["metadata"]["name"])
         patch = three_way_patch(now, manifest)
         answer = await client.request_json(
-            "PATCH", path, query=_DRY_RUN, body=patch, content_type=MERGE_PATCH
+            "PATCH", path, query=query, body=patch, content_type=MERGE_PATCH
         )
     return {**answer, "apiVersion": resource.api_version}
 
@@ -123,9 +145,11 @@ def three_way_patch(now: Json, manifest: Json) -> Json:
     """Return the merge patch of `kubectl apply`: it sets what the file has, removes what it had."""
     annotations: Mapping[str, str] = now["metadata"].get("annotations") or {}
     last = annotations.get(_LAST_APPLIED)
-    wanted = manifest
+    # As kubectl completes it before it compares; or what others have annotated would be removed.
+    metadata: Json = {"annotations": {}, "namespace": now["metadata"].get("namespace")}
+    wanted = manifest | {"metadata": metadata | manifest["metadata"]}
     if last is not None:
-        wanted = _with_removals(msgspec.json.decode(last), manifest)
+        wanted = _with_removals(msgspec.json.decode(last), wanted)
     wanted = {key: value for key, value in wanted.items() if key not in {"status", "kind"}}
     return difference(now, wanted)
 
@@ -210,10 +234,53 @@ class Planner:
                 namespace=namespace,
                 name=name,
                 exists=present is not None,
-                problem=str(error),
+                problem=await self._refused(kind, namespace, manifest, present, error),
             )
         wanted["metadata"]["generation"] = _generation(present, wanted)
         return await self._plan(kind, present, wanted)
+
+    async def _refused(
+        self,
+        kind: Kind[Any],
+        namespace: str,
+        manifest: Json,
+        present: Json | None,
+        error: StatusError,
+    ) -> str:
+        """Return all that is wrong with a manifest: the server stops at the first kind of error."""
+        unserved = await unserved_version(self._client, kind.primary, manifest, error)
+        if unserved:
+            return unserved
+        installed = (await self._installed_schemas()).get(kind.primary)
+        schema = installed.schema if installed is not None else None
+        told = refusals(error, schema)
+        if is_strict(error):
+            try:
+                at = self._client, kind.primary, namespace, manifest, present
+                await dry_run_apply(*at, strict=False)
+            except StatusError as other:
+                told += refusals(error := other, schema)
+        if is_of_shape(error):
+            return ". Also ".join(told)
+        own = await self._own_problems(kind, namespace, manifest)
+        fields = [each.field for each in own]
+        told = [each for each in told if not _is_among(each.partition(": ")[0], fields)]
+        return ". Also ".join([*told, *map(str, own)])
+
+    async def _own_problems(
+        self, kind: Kind[Any], namespace: str, manifest: Json
+    ) -> tuple[Problem, ...]:
+        """Return what the operator would say of an object that is as the manifest."""
+        metadata = {"name": "", **mapping(manifest.get("metadata")), "namespace": namespace}
+        key = f"{namespace}/{metadata['name']}"
+        kinds = with_created_kinds(kind, self._kinds.values())
+        snapshot = await self._snapshot(kinds, manifest | {"metadata": metadata})
+        try:
+            seen = kind.observe(key, snapshot)
+        except ObjectUnreadable:
+            return ()
+        problem = kind.problem(seen) if seen is not None else None
+        return problem.all if problem is not None else ()
 
     async def for_existing(self, namespace: str) -> list[ObjectPlan]:
         """Plan for the objects as they are; an empty namespace means all.
@@ -296,14 +363,23 @@ class Planner:
         place = resource, namespace
         if place not in self._children:
             self._children[place] = await list_children(self._client, kinds, namespace)
-        if self._schemas is None:
-            resources = {PODS, *(each.primary for each in self._kinds.values())}
-            self._schemas = await installed_schemas(self._client, resources)
-        snapshot = Snapshot(kinds, now=self._now, schemas=self._schemas)
+        schemas = await self._installed_schemas()
+        snapshot = Snapshot(kinds, now=self._now, schemas=schemas)
         for child, objects in self._children[place].items():
             snapshot.add(child, objects)
         snapshot.add(resource, [wanted])
         return snapshot
+
+    async def _installed_schemas(self) -> Mapping[Resource[Any], InstalledSchema]:
+        if self._schemas is None:
+            resources = {PODS, *(each.primary for each in self._kinds.values())}
+            self._schemas = await installed_schemas(self._client, resources)
+        return self._schemas
+
+
+def _is_among(field: str, fields: Iterable[str]) -> bool:
+    """Return whether a field, or a part of it, is among the fields."""
+    return any(each == field or each.startswith((f"{field}.", f"{field}[")) for each in fields)
 
 
 def _rollout(

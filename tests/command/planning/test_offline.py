@@ -43,7 +43,7 @@ def unknown_field(spec: dict[str, Any], _container: Container) -> None:
         (unknown_volume, 'volumeMounts[0].name: Not found: "nowhere"'),
         (request_above_limit, "must be less than or equal to cpu limit"),
         (wrong_policy, 'imagePullPolicy: Unsupported value: "Sometimes"'),
-        (unknown_field, 'unknown field "spec.workerGroupSpec"'),
+        (unknown_field, "workerGroupSpec: is unknown (did you mean workerGroupSpecs?)"),
     ],
 )
 def test_what_an_api_server_would_refuse_is_told_and_makes_it_fail(

@@ -89,9 +89,13 @@ class NameRule:
     @property
     def too_long(self) -> str:
         """What is said of a name that has too many characters."""
+        return f"must have at most {self.limit} characters, which {self._room}"
+
+    @property
+    def _room(self) -> str:
         return (
-            f"at most {self.limit} characters leave room for the names of its {self.children}: "
-            f"create {self.noun} under a shorter name"
+            f"leave room for the names of its {self.children}: create {self.noun} under a shorter "
+            "name"
         )
 
     @property
@@ -105,7 +109,7 @@ class NameRule:
     def problem(self, name: str) -> Problem | None:
         """Return the problem of an object's name; None if it is valid."""
         if len(name) > self.limit:
-            message = f"has {len(name)} characters; {self.too_long}"
+            message = f"has {len(name)} characters; at most {self.limit} {self._room}"
         elif not is_dns_1035_label(name):
             message = self.malformed
         else:
