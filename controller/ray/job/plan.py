@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import time_of
 from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.validation.deletion_strategy import deletion_holes
+from controller.ray.api.validation.job import ignored_cluster
 from controller.ray.children.child import NAME_CONFLICT_RETRY
 from controller.ray.dashboard import CommandExpired
 from controller.ray.job.attempt import (
@@ -103,13 +104,18 @@ def _plan_transition(
 
 
 def _notes(seen: JobObservation, settings: JobSettings) -> tuple[Event, ...]:
-    """Return a warning about a valid specification that may surprise, once a generation."""
+    """Return warnings about a valid specification that may surprise, once a generation."""
     if seen.problem is not None or seen.status.get("observedGeneration") == (
         seen.job.metadata.generation
     ):
         return ()
-    note = deletion_holes(seen.spec, settings.feature_gates)
-    return (Event("Warning", "DeletionRulesIncomplete", "Validate", note),) if note else ()
+    notes = {
+        "DeletionRulesIncomplete": deletion_holes(seen.spec, settings.feature_gates),
+        "InvalidRayJobSpec": ignored_cluster(seen.spec),
+    }
+    return tuple(
+        Event("Warning", reason, "Validate", note) for reason, note in notes.items() if note
+    )
 
 
 def _plan_state(

@@ -756,6 +756,15 @@ def test_a_hole_of_the_rules_is_said_beforehand_once_a_generation():
     assert len(running(status=edited, deletionStrategy=HOLED).plan().events) == 1
 
 
+def test_a_cluster_beside_a_selector_is_said_to_have_no_effect():
+    selector = {"ray.io/cluster": "shared"}
+    (event,) = Scene("", runs_on="", clusterSelector=selector).plan().events
+    assert (event.type, event.reason) == ("Warning", "InvalidRayJobSpec")
+    assert "spec.rayClusterSpec: has no effect beside spec.clusterSelector" in event.note
+    alone = Scene("", runs_on="", clusterSelector=selector, rayClusterSpec=None)
+    assert alone.plan().events == ()
+
+
 def test_a_crd_that_keeps_no_conditions_is_not_written_to_again_and_again():
     kept_none = {"conditions": None, "attempts": None}
     status = reported(running(status=kept_none).says(JobStatus.RUNNING).plan())

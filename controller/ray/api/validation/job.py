@@ -284,6 +284,16 @@ def _selection(spec: JobSpec) -> Iterator[Problem]:
         )
 
 
+def ignored_cluster(spec: JobSpec) -> str:
+    """Return a warning if the job has a cluster that is not created; empty otherwise."""
+    if not spec.cluster_selector or spec.ray_cluster_spec is None:
+        return ""
+    return (
+        "spec.rayClusterSpec: has no effect beside spec.clusterSelector, which names an existing "
+        "cluster; remove one of the two"
+    )
+
+
 def _needs_own_cluster(spec: JobSpec) -> bool:
     """Return whether the job could not run on an existing cluster either."""
     strategy = spec.deletion_strategy
