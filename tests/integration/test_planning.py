@@ -318,14 +318,16 @@ async def test_every_problem_of_a_manifest_is_told_at_once(world: World):
     manifest["spec"]["enableInTreeAutoscalling"] = True
     manifest["spec"]["workerGroupSpecs"][0] |= {"replcias": 2, "minReplicas": 9, "maxReplicas": 1}
     manifest["spec"]["headGroupSpec"]["labels"] = {"no key": "x"}
+    group = "spec.workerGroupSpecs[0]"
+    larger = "minReplicas must not be the larger one"
+    autoscaling = (
+        "spec.enableInTreeAutoscalling: is unknown (did you mean enableInTreeAutoscaling?)"
+    )
     assert (await planned(world, manifest)).problem.split(". Also ") == [
-        "spec.enableInTreeAutoscalling: is unknown (did you mean enableInTreeAutoscaling?); "
-        "correct or remove it",
-        "spec.workerGroupSpecs[0].replcias: is unknown (did you mean replicas?); correct or "
-        "remove it",
+        f"{autoscaling}; correct or remove it",
+        f"{group}.replcias: is unknown (did you mean replicas?); correct or remove it",
         "spec.headGroupSpec.labels[no key]: is not a valid label key",
-        "spec.workerGroupSpecs[0].minReplicas: minReplicas is 9 and maxReplicas is 1; minReplicas "
-        "must not be the larger one",
+        f"{group}.minReplicas: minReplicas is 9 and maxReplicas is 1; {larger}",
     ]
     del manifest["spec"]["workerGroupSpecs"][0]["template"]
     assert (await planned(world, manifest)).problem.split(". Also ")[2:] == [
