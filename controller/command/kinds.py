@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import FeatureGates
+from controller.ray.api.batch_schedulers import chosen_scheduler
 from controller.ray.api.feature_gates import (
     CLUSTER_FLEET,
     CRON_JOB,
@@ -72,17 +73,36 @@ class KindSettings:
         cls,
         feature_gates: FeatureGates | None = None,
         environment: Mapping[str, str] = os.environ,
+        *,
+        batch_scheduler: str = "",
+        legacy_batch_scheduler: bool = False,
     ) -> KindSettings:
         """Read KubeRay's environment variables, and Kaito's if Workspaces are served.
 
+        Args:
+            feature_gates: the enabled features, by default those that are on by default.
+            environment: the variables.
+            batch_scheduler: name of the scheduler of all pods; may be empty.
+            legacy_batch_scheduler: KubeRay's older flag, which means Volcano.
+
         Raises:
-            ValueError: one has a value that it must not have; the message names it.
+            ValueError: one has a value that it must not have, or there is no such batch scheduler;
+                the message names it.
         """
         gates = feature_gates or FeatureGates()
+        scheduler = chosen_scheduler(batch_scheduler, gates, legacy=legacy_batch_scheduler)
         workspace = _workspace_settings(environment, gates) if gates.enabled(WORKSPACE) else None
         return cls(
-            replace(ClusterSettings.from_environment(environment), feature_gates=gates),
-            replace(JobSettings.from_environment(environment), feature_gates=gates),
+            replace(
+                ClusterSettings.from_environment(environment),
+                feature_gates=gates,
+                batch_scheduler=scheduler,
+            ),
+            replace(
+                JobSettings.from_environment(environment),
+                feature_gates=gates,
+                batch_scheduler=scheduler,
+            ),
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
             replace(ServiceSettings.from_environment(environment), feature_gates=gates),
             FleetSettings(gates),

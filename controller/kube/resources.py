@@ -9,6 +9,7 @@ from controller.kube.objects import (
     ConfigMap,
     ControllerRevision,
     CustomResourceDefinition,
+    Gang,
     Gateway,
     HTTPRoute,
     Ingress,
@@ -19,11 +20,13 @@ from controller.kube.objects import (
     Node,
     PersistentVolumeClaim,
     Pod,
+    PodGroup,
     Role,
     RoleBinding,
     Route,
     Service,
     StatefulSet,
+    Workload,
 )
 
 T = TypeVar("T", bound=KubeObject)
@@ -119,3 +122,7 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", Role)
 ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", RoleBinding
 )
+VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", Gang)
+PLUGIN_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", Gang)
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", Workload)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", PodGroup)

@@ -53,6 +53,15 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Verbs by resource, written `plural/subresource.group`."""
 
+OF_SCHEDULERS: Final[Mapping[str, frozenset[str]]] = {
+    "podgroups.scheduling.volcano.sh": _WITHOUT_PATCH,
+    "podgroups.scheduling.x-k8s.io": _MADE_ONCE,
+    "podgroups.scheduling.k8s.io": _ALL,
+    "workloads.scheduling.k8s.io": _ALL,
+}
+"""Rights that a chart grants only while the batch scheduler is chosen. KubeRay's may not delete
+those of scheduler-plugins: there a PodGroup stays when its cluster is no longer to be a gang."""
+
 ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
     "events.events.k8s.io": frozenset({"list"}),
@@ -72,4 +81,5 @@ def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
     """Return the verbs on a resource; none if it is not in the table."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     name = f"{plural}.{resource.group}" if resource.group else plural
-    return PERMISSIONS.get(name, frozenset()) | ADDITIONS.get(name, frozenset())
+    tables = (PERMISSIONS, OF_SCHEDULERS, ADDITIONS)
+    return frozenset[str]().union(*(table.get(name, frozenset()) for table in tables))

@@ -13,6 +13,8 @@ from controller.ray.api.raycluster import new_token
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from controller.ray.api.batch_schedulers import BatchScheduler
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
@@ -32,6 +34,7 @@ class ClusterSettings:
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
         feature_gates: the enabled features.
+        batch_scheduler: schedules all pods; None for the schedulers that their templates name.
         redis_cleanup: whether state in Redis is removed when its cluster is deleted.
         use_ingress_on_openshift: whether to create an Ingress where Routes exist.
         new_token: creates the token of a cluster, a text that cannot be guessed.
@@ -51,6 +54,7 @@ class ClusterSettings:
     pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    batch_scheduler: BatchScheduler | None = None
     redis_cleanup: bool = True
     use_ingress_on_openshift: bool = False
     new_token: Callable[[], str] = new_token

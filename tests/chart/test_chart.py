@@ -294,11 +294,37 @@ def test_an_account_that_exists_must_be_named():
         ("watchNamespace=team", "watchNamespace"),
         ("featureGates.RayCronJob=true", "featureGates"),
         ("service.port=70000", "service/port"),
-        ("batchScheduler.name=volcano", "batch schedulers are not supported yet"),
+        ("batchScheduler.name=slurm", "batchScheduler/name"),
+        ("batchScheduler.enabled=true,batchScheduler.name=yunikorn", "keep only the latter"),
     ],
 )
 def test_a_value_that_does_not_exist_or_makes_no_sense_is_named(value: str, said: str):
     assert said in refused(value)
+
+
+@pytest.mark.slow
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "group"),
+    [
+        ((), ""),
+        (("batchScheduler.name=yunikorn",), ""),
+        (("batchScheduler.name=volcano",), "scheduling.volcano.sh"),
+        (("batchScheduler.enabled=true",), "scheduling.volcano.sh"),
+        (("batchScheduler.name=scheduler-plugins",), "scheduling.x-k8s.io"),
+        (
+            ("featureGates[0].name=KubernetesWAS", "featureGates[0].enabled=true"),
+            "scheduling.k8s.io",
+        ),
+    ],
+)
+def test_the_operator_may_write_the_groups_of_the_batch_scheduler_that_is_chosen(
+    values: tuple[str, ...], group: str
+):
+    settings = [part for value in values for part in ("--set", value)]
+    role = only("ClusterRole", rendered(CHART, *settings))
+    scheduling = {each for rule in role["rules"] for each in rule["apiGroups"] if "sched" in each}
+    assert scheduling == ({group} if group else set())
 
 
 def test_the_schema_has_every_value_and_no_other():

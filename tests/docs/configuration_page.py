@@ -37,6 +37,10 @@ _FEATURES: Final = {
     "RayJobDeletionPolicy": "`deletionStrategy` of RayJobs",
     "RayMultiHostIndexing": "labels with the index of a replica and of a host",
     "RayServiceIncrementalUpgrade": "upgrades with the Gateway API ([upgrades.md](upgrades.md))",
+    "KubernetesWAS": (
+        "Kubernetes' own scheduler starts clusters whole "
+        "([batch-schedulers.md](batch-schedulers.md))"
+    ),
     "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again",
     "enableAccelerator": "Workspaces on some of a node's GPUs ([workspace.md](workspace.md))",
     "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",

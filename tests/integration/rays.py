@@ -16,7 +16,7 @@ from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.rayjob import RAYJOBS, RayJob
-from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.submitter import SUBMITTER
@@ -92,7 +92,9 @@ class Rays:
         await self.world.eventually(self._served)
         self.world.background(self._play_submitters())
 
-    def start_operator(self, **more: Any) -> RunningOperator:
+    def start_operator(
+        self, *, clusters: ClusterSettings | None = None, **more: Any
+    ) -> RunningOperator:
         """An operator for RayClusters and RayJobs, with dashboard actors of its own."""
         actors = DashboardActors(
             self.ray.connect,
@@ -101,7 +103,7 @@ class Rays:
             rng=random.Random(self.world.rng.random()),
         )
         dashboards = actors.for_controller(RayJobKind.name)
-        kinds = [RayClusterKind(), RayJobKind(dashboards, dashboards, self.settings)]
+        kinds = [RayClusterKind(clusters), RayJobKind(dashboards, dashboards, self.settings)]
         return self.world.start_operator(kinds=kinds, **more)
 
     @staticmethod

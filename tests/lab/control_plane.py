@@ -100,10 +100,10 @@ class ControlPlane:
             yield
 
     @contextmanager
-    def scheduler(self) -> Iterator[None]:
+    def scheduler(self, *flags: str) -> Iterator[None]:
         """Run the scheduler."""
         [port] = free_ports(1)
-        flags = self._secure(port)
+        flags = (*self._secure(port), *flags)
         with self.program("kube-scheduler", *flags, ready=f"https://127.0.0.1:{port}/healthz"):
             yield
 

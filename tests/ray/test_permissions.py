@@ -11,13 +11,13 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import EVENTS, PODS, ROLES
 from controller.ray.api import FeatureGates
+from controller.ray.api.batch_schedulers import PLUGINS, VOLCANO, WORKLOAD_API, BatchScheduler
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
 from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 
 GATES = FeatureGates.parse("RayClusterFleet=true,RayCronJob=true")
-RULES: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml").read_text()
-)
+CHART = Path(__file__).parents[2] / "charts" / "manta-operator"
+RULES: list[dict[str, Any]] = yaml.safe_load((CHART / "rules.yaml").read_text())
 
 
 def chart_verbs() -> dict[str, set[str]]:
@@ -56,6 +56,19 @@ def test_the_chart_grants_what_is_named_as_an_addition():
         others = PERMISSIONS.get(name, frozenset())
         assert not verbs & others
         assert chart_verbs()[name] == verbs | others
+
+
+@pytest.mark.parametrize("scheduler", [VOLCANO, PLUGINS, WORKLOAD_API])
+def test_the_groups_of_a_batch_scheduler_may_be_written_while_it_is_chosen(
+    scheduler: BatchScheduler,
+):
+    chart = yaml.safe_load((CHART / "scheduler-rules.yaml").read_text())
+    found = verbs_of(chart["KubernetesWAS" if scheduler is WORKLOAD_API else scheduler.name])
+    assert set(found) == {str(each) for each in scheduler.groups}
+    for resource in scheduler.groups:
+        verbs = found[str(resource)]
+        assert {"get", "list", "watch", "create", "delete"} <= verbs <= granted(resource)
+        assert str(resource) not in chart_verbs()
 
 
 def test_what_is_watched_may_be_watched():

@@ -78,7 +78,33 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if include "manta.hasWorkspaces" . }}
 {{ (.Files.Get "workspace-rules.yaml" | fromYaml).namespaced | toYaml }}
 {{- end }}
+{{- $rules := .Files.Get "scheduler-rules.yaml" | fromYaml }}
+{{- with get $rules (include "manta.batchScheduler" .) }}
+# The groups of the batch scheduler.
+{{ . | toYaml }}
 {{- end }}
+{{- end }}
+
+{{- /* The batch scheduler that is chosen, empty if there is none. */ -}}
+{{- define "manta.batchScheduler" -}}
+{{- $was := false -}}
+{{- range .Values.featureGates -}}
+{{- if eq .name "KubernetesWAS" -}}
+{{- $was = .enabled -}}
+{{- end -}}
+{{- end -}}
+{{- $name := .Values.batchScheduler.name -}}
+{{- if and .Values.batchScheduler.enabled $name -}}
+{{- fail "batchScheduler.enabled: it means volcano, and batchScheduler.name is set too; keep only the latter" -}}
+{{- end -}}
+{{- if .Values.batchScheduler.enabled -}}
+{{- $name = "volcano" -}}
+{{- end -}}
+{{- if and $was $name -}}
+{{- fail "batchScheduler: the feature gate KubernetesWAS chooses Kubernetes' own scheduler; take one of them out" -}}
+{{- end -}}
+{{- $was | ternary "KubernetesWAS" $name -}}
+{{- end -}}
 
 {{- /* Flags by name. KubeRay's file for them has other names: see configmap.yaml. */ -}}
 {{- define "manta.settings" -}}
@@ -98,6 +124,12 @@ qps: {{ . | quote }}
 {{- end }}
 {{- with .Values.kubeClient.burst }}
 burst: {{ . | quote }}
+{{- end }}
+{{- with .Values.batchScheduler.name }}
+batch-scheduler: {{ . | quote }}
+{{- end }}
+{{- if .Values.batchScheduler.enabled }}
+enable-batch-scheduler: true
 {{- end }}
 {{- with include "manta.logFile" . }}
 log-file-path: {{ . | quote }}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TypeAlias
 
+    from controller.command.kinds import KindSettings
     from controller.ray.api import FeatureGates
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
@@ -126,6 +127,34 @@ def add_feature_gates(command: argparse.ArgumentParser) -> None:
     from controller.command.feature_gates import gates_help  # noqa: PLC0415
 
     command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
+
+
+def add_batch_scheduler(command: argparse.ArgumentParser) -> None:
+    """Add the option for the scheduler of all pods."""
+    from controller.ray.api.batch_schedulers import BATCH_SCHEDULERS  # noqa: PLC0415
+
+    command.add_argument(
+        "--batch-scheduler",
+        default="",
+        metavar="NAME",
+        help=f"scheduler of all pods, which starts clusters whole: {', '.join(BATCH_SCHEDULERS)}; "
+        "the feature gate KubernetesWAS chooses Kubernetes' own",
+    )
+
+
+def kind_settings(options: argparse.Namespace) -> KindSettings:
+    """Return the settings of the kinds, by the feature gates and the batch scheduler.
+
+    Raises:
+        ConfigurationError: there is no such gate or scheduler.
+    """
+    from controller.command.kinds import KindSettings  # noqa: PLC0415
+
+    gates = feature_gates(options)
+    try:
+        return KindSettings.from_environment(gates, batch_scheduler=options.batch_scheduler)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 def feature_gates(options: argparse.Namespace) -> FeatureGates:

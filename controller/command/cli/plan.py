@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from controller.command.cli.arguments import (
+    add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
     add_output,
     feature_gates,
+    kind_settings,
     manifest,
 )
 
@@ -64,6 +66,7 @@ def add(commands: Commands) -> None:
     )
     add_kubeconfig(plan)
     add_feature_gates(plan)
+    add_batch_scheduler(plan)
     add_output(plan, "text", "json")
     plan.set_defaults(start=_start)
 
@@ -78,7 +81,7 @@ def _start(options: argparse.Namespace) -> int:
         options.file,
         namespace=options.namespace,
         offline=options.offline,
-        feature_gates=gates,
+        settings=kind_settings(options),
         kubeconfig=options.kubeconfig,
         context=options.context,
     )

@@ -8,10 +8,12 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from controller.command.cli.arguments import (
+    add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
     add_log_level,
     feature_gates,
+    kind_settings,
 )
 from controller.command.option_names import with_option
 from controller.kube.errors import ConfigurationError
@@ -84,6 +86,7 @@ def add(commands: Commands) -> None:
         "--check", action="store_true", help="print whether the API server can be reached, and exit"
     )
     add_feature_gates(run)
+    add_batch_scheduler(run)
     add_log_level(run)
     run.add_argument(
         "--log-format",
@@ -154,7 +157,6 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from controller.command.kinds import KindSettings  # noqa: PLC0415
     from controller.command.process import run_operator  # noqa: PLC0415  only what it needs
     from controller.command.run.run import run  # noqa: PLC0415
 
@@ -170,7 +172,7 @@ def _start(options: argparse.Namespace) -> int:
     return run_operator(
         run(
             settings,
-            kind_settings=KindSettings.from_environment(feature_gates(options)),
+            kind_settings=kind_settings(options),
             use_proxy=options.use_kubernetes_proxy,
             kubeconfig=options.kubeconfig,
             context=options.context,

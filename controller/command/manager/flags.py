@@ -186,8 +186,12 @@ _FLAGS: Final[Mapping[str, _Flag]] = {
     "log-file-path": _Flag(str, "log_file", "a file for the log, besides standard error"),
     "log-file-encoder": _Flag(str, "log_file_encoder", "json or console"),
     "log-stdout-encoder": _Flag(str, "log_stdout_encoder", "json or console"),
-    "batch-scheduler": _Flag(str, "batch_scheduler", "not supported: an error if it is given"),
-    "enable-batch-scheduler": _Flag(truth, "enable_batch_scheduler", "the same"),
+    "batch-scheduler": _Flag(
+        str,
+        "batch_scheduler",
+        "scheduler of all pods: volcano, yunikorn, kai-scheduler or scheduler-plugins",
+    ),
+    "enable-batch-scheduler": _Flag(truth, "enable_batch_scheduler", "deprecated: volcano"),
     "use-kubernetes-proxy": _Flag(
         truth, "use_kubernetes_proxy", "reach Ray's dashboards through the API server"
     ),
@@ -295,15 +299,7 @@ def help_text() -> str:
 
 
 def _refuse_unsupported(configuration: Configuration) -> None:
-    """Refuse batch schedulers: a user who relies on gang scheduling must not lose it silently."""
-    scheduler = configuration.batch_scheduler
-    if configuration.enable_batch_scheduler and not scheduler:
-        scheduler = "volcano"
-    if scheduler:
-        raise ValueError(
-            f"batch scheduler {scheduler!r}: batch schedulers are not supported yet. Take the flag "
-            "out if pods may be scheduled one by one; otherwise stay with KubeRay"
-        )
+    """Refuse formats of the log that do not exist."""
     for name in ("log_stdout_encoder", "log_file_encoder"):
         value = getattr(configuration, name)
         if value not in {"json", "console"}:

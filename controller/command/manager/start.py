@@ -85,13 +85,18 @@ def kind_settings_of(options: ManagerOptions) -> KindSettings:
     """Return the settings of the kinds: KubeRay's variables, and what the file adds to pods.
 
     Raises:
-        ValueError: a feature gate does not exist.
+        ValueError: a feature gate or a batch scheduler does not exist, or two are chosen.
     """
     try:
         gates = FeatureGates.parse(options.feature_gates)
     except ValueError as error:
         raise ValueError(f"-feature-gates: {error}") from error
-    settings, said = KindSettings.from_environment(gates), options.configuration
+    said = options.configuration
+    settings = KindSettings.from_environment(
+        gates,
+        batch_scheduler=said.batch_scheduler,
+        legacy_batch_scheduler=said.enable_batch_scheduler,
+    )
     cluster = replace(
         settings.cluster,
         head_sidecars=said.head_sidecar_containers,

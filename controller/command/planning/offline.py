@@ -17,23 +17,26 @@ from controller.kube.resources import CRDS, NAMESPACES
 from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Iterator
 
     from controller.apimachinery.schemas.schema import Definition
+    from controller.command.kinds import KindSettings
+    from controller.ray.api.batch_schedulers import BatchScheduler
 
 
 @asynccontextmanager
 async def empty_cluster(
-    user_agent: str, namespaces: Iterable[str] = (), *, has_workspaces: bool = False
+    user_agent: str, settings: KindSettings, namespaces: Iterable[str] = ()
 ) -> AsyncGenerator[Client]:
     """Yield a client of an API server in this process that holds only definitions.
 
-    Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
+    Those of the Gateway API are there too, so that a plan shows what incremental upgrades need,
+    and those of the chosen batch scheduler, and Kaito's kinds if Workspaces are served.
 
     Args:
         user_agent: user agent of the client.
+        settings: the settings of the kinds.
         namespaces: those that are there.
-        has_workspaces: whether Kaito's kinds are served, and NodeClaims.
 
     Raises:
         ConfigurationError: the embedded API server is not installed.
@@ -53,8 +56,9 @@ async def empty_cluster(
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
     client = Client(server, user_agent=user_agent, clock=loop)
     try:
-        kaito = _kaito_definitions() if has_workspaces else ()
-        for definition in (*custom_resource_definitions(), *gateway_api_definitions(), *kaito):
+        others = [*gateway_api_definitions(), *group_definitions(settings.cluster.batch_scheduler)]
+        others += _kaito_definitions() if settings.workspace is not None else ()
+        for definition in (*custom_resource_definitions(), *others):
             await client.create(CRDS, "", definition)
         for name in namespaces:
             with suppress(AlreadyExists):
@@ -69,3 +73,31 @@ def _kaito_definitions() -> tuple[Definition, ...]:
     from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
 
     return (*kaito_definitions(), node_claim_definition())
+
+
+def group_definitions(scheduler: BatchScheduler | None) -> Iterator[Definition]:
+    """Yield definitions of the scheduler's groups that accept whatever is written."""
+    for resource in scheduler.groups if scheduler is not None else ():
+        names = {
+            "plural": resource.plural,
+            "singular": resource.kind.lower(),
+            "kind": resource.kind,
+        }
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {
+            "name": resource.version,
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": schema},
+        }
+        yield {
+            "apiVersion": CRDS.api_version,
+            "kind": CRDS.kind,
+            "metadata": {"name": str(resource)},
+            "spec": {
+                "group": resource.group,
+                "names": names,
+                "scope": "Namespaced",
+                "versions": [version],
+            },
+        }

@@ -13,22 +13,21 @@ import msgspec
 import controller
 from controller.apimachinery.custom_object import mapping
 from controller.command.connection import connected, with_remedy
-from controller.command.kinds import GATED, KindSettings, kinds_to_plan
+from controller.command.kinds import GATED, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import write_text
 from controller.command.process import wall
 from controller.kube.errors import ConfigurationError, KubeError
-from controller.ray.api.feature_gates import WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
+    from controller.command.kinds import KindSettings
     from controller.command.planning.object_plan import Action, ObjectPlan
     from controller.kube.client import Client
-    from controller.ray.api import FeatureGates
     from controller.runtime.kind import Kind
 
 Json = dict[str, Any]
@@ -43,7 +42,7 @@ class PlanRequest:
         file: a manifest, or a folder of manifests; None for all existing objects.
         namespace: for manifests without one; of existing objects, where empty means all.
         offline: whether to plan for an empty cluster instead of a real one.
-        feature_gates: as the operator has them.
+        settings: of the kinds, as the operator has them.
         kubeconfig: see `manta run`.
         context: kubeconfig context, None for the current one.
     """
@@ -51,7 +50,7 @@ class PlanRequest:
     file: Path | None
     namespace: str
     offline: bool
-    feature_gates: FeatureGates
+    settings: KindSettings
     kubeconfig: str | None
     context: str | None
 
@@ -75,7 +74,7 @@ async def plan(
             "--offline plans for an empty cluster, so there are no existing objects: give a "
             "manifest with -f, or plan for the cluster without --offline"
         )
-    kinds = kinds_to_plan(KindSettings.from_environment(request.feature_gates))
+    kinds = kinds_to_plan(request.settings)
     plans = await _ask(request, kinds)
     _print(plans, kinds, output)
     if not plans:
@@ -94,9 +93,8 @@ async def _ask(request: PlanRequest, kinds: list[Kind[Any]]) -> list[ObjectPlan]
     manifests = _manifests(request.file, kinds) if request.file else None
     given = (mapping(each.get("metadata")).get("namespace") for each in manifests or ())
     namespaces = {request.namespace, *filter(None, given)} - {""}
-    has_workspaces = request.feature_gates.enabled(WORKSPACE)
     opened = (
-        empty_cluster(USER_AGENT, namespaces, has_workspaces=has_workspaces)
+        empty_cluster(USER_AGENT, request.settings, namespaces)
         if request.offline
         else _connected(request)
     )

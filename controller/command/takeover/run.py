@@ -13,6 +13,7 @@ import msgspec
 
 import controller
 from controller.command.connection import with_remedy
+from controller.command.kinds import KindSettings
 from controller.command.planning import PlanRequest, plan
 from controller.command.takeover.deployments import (
     BEFORE,
@@ -225,7 +226,7 @@ async def _plan(options: ChangeOptions) -> int:
         None,
         namespace="",
         offline=False,
-        feature_gates=FeatureGates(),
+        settings=KindSettings.from_environment(FeatureGates()),
         kubeconfig=options.kubeconfig,
         context=options.context,
     )

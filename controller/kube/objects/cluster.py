@@ -153,6 +153,43 @@ class NetworkPolicy(KubeObject, frozen=True):
     spec: NetworkPolicySpec = NetworkPolicySpec()
 
 
+class GangSpec(View, frozen=True):
+    """`spec` of a PodGroup of Volcano or scheduler-plugins: how much must fit at once."""
+
+    min_member: int = 0
+    min_resources: dict[str, Any] | None = None
+
+
+class Gang(KubeObject, frozen=True):
+    """A PodGroup of Volcano or scheduler-plugins."""
+
+    spec: GangSpec = GangSpec()
+
+
+class WorkloadSpec(View, frozen=True):
+    """`spec` of a Workload. Its templates stay plain data."""
+
+    pod_group_templates: tuple[dict[str, Any], ...] = ()
+
+
+class Workload(KubeObject, frozen=True):
+    """A Workload of Kubernetes' own API of this name."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class PodGroupSpec(View, frozen=True):
+    """`spec` of a PodGroup of Kubernetes' own API. Its policy stays plain data."""
+
+    scheduling_policy: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class PodGroup(KubeObject, frozen=True):
+    """A PodGroup of Kubernetes' own API."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+
+
 class RouteSpec(View, frozen=True):
     """`spec` of an OpenShift Route."""
 

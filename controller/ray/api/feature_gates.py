@@ -23,6 +23,7 @@ NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
 PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
+WORKLOAD_SCHEDULING: Final = "KubernetesWAS"
 WORKSPACE: Final = "Workspace"
 
 
@@ -47,7 +48,7 @@ class Gate:
 GATES: Final[Mapping[str, Gate]] = MappingProxyType(
     {
         EMBEDDED_STORAGE: Gate("Alpha", default=True),
-        "KubernetesWAS": Gate("Alpha", default=False, fixed=False),
+        WORKLOAD_SCHEDULING: Gate("Alpha", default=False, is_alone=True),
         CLUSTER_FLEET: Gate("Alpha", default=False),
         "RayClusterHistoryServer": Gate("Alpha", default=False, fixed=False),
         "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),

@@ -34,6 +34,10 @@ HEAD_GROUP: Final = "headgroup"
 APP_NAME_VALUE: Final = "kuberay"
 CREATED_BY_VALUE: Final = "kuberay-operator"
 
+GANG: Final = "ray.io/gang-scheduling-enabled"
+"""On a Ray object: its pods are to be scheduled as one."""
+PRIORITY_CLASS: Final = "ray.io/priority-class-name"
+
 FT_ENABLED: Final = "ray.io/ft-enabled"
 EXTERNAL_STORAGE_NAMESPACE: Final = "ray.io/external-storage-namespace"
 DELETION_TIMEOUT: Final = "ray.io/gcs-ft-deletion-timeout"

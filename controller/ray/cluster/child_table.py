@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition, tells
+from controller.apimachinery.conditions import find_condition, is_true, tells
+from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
     NETWORK_POLICIES,
+    POD_GROUPS,
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
@@ -20,7 +22,7 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
-from controller.ray.api.names import CHILDREN_AS_SPECIFIED, event_noun
+from controller.ray.api.names import CHILDREN_AS_SPECIFIED, SUSPENDED, event_noun
 from controller.ray.api.raycluster import needs_token_secret, token_secret_name
 from controller.ray.children.child import (
     Child,
@@ -34,6 +36,12 @@ from controller.ray.children.child import (
     repair_child,
     seconds_until_recreation,
     with_owned_fields,
+)
+from controller.ray.children.scheduling_groups import (
+    NO_GROUPS,
+    ObservedGroups,
+    observe_cluster_groups,
+    remove_group,
 )
 from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.cluster.children import (
@@ -261,13 +269,18 @@ def observe_children(
             collected.notes.append(Note(required.event, str(required)))
             if required.for_head and not has_head:
                 missing_required.append(str(required))
+    idle = desired.spec.suspend or is_true(conditions_of(cluster), SUSPENDED)
+    groups = NO_GROUPS  # what a suspended cluster has is kept for its resumption, as in KubeRay
+    if not idle:
+        groups = observe_cluster_groups(settings.batch_scheduler, cluster, desired.spec, reads)
     return ObservedChildren(
         head_service=_own_head_service(identity, reads),
-        absent=tuple(collected.absent),
+        absent=(*collected.absent, *groups.absent),
         drifted=tuple(collected.drifted),
         surplus=tuple(_surplus(children, desired, reads, pods)),
-        blocked=tuple(collected.blocked),
+        blocked=(*collected.blocked, *_without_groups(groups)),
         missing_required=tuple(missing_required),
+        groups=groups,
         notes=tuple(collected.notes),
     )
 
@@ -312,6 +325,17 @@ def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_
             collected.notes.append(Note(reason, f"{message}; it is left as it is"))
         case OwnerConflict.REUSE:
             pass
+
+
+def _without_groups(groups: ObservedGroups) -> Iterator[Cause]:
+    """Yield why a gang cannot start: without its group the scheduler would start a part of it."""
+    if groups.unserved:
+        words = f"{groups.unserved}; no pod starts before"
+        yield Cause(reasons.SCHEDULING_GROUP_MISSING, "cluster", words, blocks_head=True)
+    for sentence in groups.taken:
+        yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
+    if groups.awaited:
+        yield Cause(reasons.CHILD_MISSING, "cluster", groups.awaited, blocks_head=True)
 
 
 def _name_taken(child: Child, sentence: str) -> Cause:
@@ -364,15 +388,22 @@ def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
 
 
 def create_children(
-    seen: ClusterObservation, desired: DesiredCluster
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
 ) -> tuple[list[Write], list[Write]]:
-    """Create what pods depend on, in two stages, because a role binding requires its role."""
+    """Create what pods depend on, in two stages: a role binding requires its role.
+
+    A PodGroup requires its Workload. Groups get their size before the pods that are to fit.
+    """
     first: list[Write] = []
     bindings: list[Write] = []
     for child in seen.children.absent:
         if not child.independent and child.scope not in seen.pending_scopes:
-            stage = bindings if child.resource is ROLE_BINDINGS else first
+            stage = bindings if child.resource in {ROLE_BINDINGS, POD_GROUPS} else first
             stage.append(create_child(desired.identity.namespace, child))
+    for drift in seen.children.groups.drifted:
+        if drift.child.scope not in seen.pending_scopes:
+            write = repair_child(desired.identity.namespace, drift, now)
+            first += [write] if write is not None else []
     return first, [] if has_unconfirmed_children(seen) else bindings
 
 
@@ -398,6 +429,9 @@ def repair_children(
     for resource, obj in seen.children.surplus:
         if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
             yield delete_child(namespace, resource, obj)
+    for resource, obj in seen.children.groups.surplus:
+        if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
+            yield remove_group(namespace, resource, obj)
 
 
 def child_events(seen: ClusterObservation) -> Iterator[Event]:

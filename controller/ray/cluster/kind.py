@@ -23,6 +23,7 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
+from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, validate_cluster
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.ray.api.batch_schedulers import BatchScheduler
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
@@ -54,29 +56,20 @@ if TYPE_CHECKING:
 # Names the features of a RayCluster that this version of Manta does not implement yet.
 #
 # Such fields are accepted and named in a condition, so that users learn of them. Fields that
-# protect the cluster are refused instead (`validation/options.py`).
-
-_SCHEDULER_LABELS: Final = (
-    "ray.io/gang-scheduling-enabled",
-    "ray.io/priority-class-name",
-    "kai.scheduler/queue",
-    "volcano.sh/network-topology-highest-tier-allowed",
-    "volcano.sh/network-topology-mode",
-    "volcano.sh/queue-name",
-    "yunikorn.apache.org/app-id",
-    "yunikorn.apache.org/queue",
-)
-"""Labels of the RayCluster that ask for a batch scheduler.
-
-Those of pod templates are copied to the pods, where the schedulers themselves read them.
-"""
+# protect the cluster are refused instead (`validation/options.py`). Labels for batch schedulers
+# other than the chosen one have no effect either. Those of pod templates are copied to the pods,
+# where the schedulers themselves read them.
 
 
-def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
+def unsupported_fields(
+    cluster: RayCluster, spec: ClusterSpec, scheduler: BatchScheduler | None = None
+) -> tuple[str, ...]:
     """Return the paths of the fields without effect, those of the specification first."""
     given = cluster.metadata.labels or {}
     asked = {"spec.historyServerOptions": spec.history_server_options is not None}
-    asked |= {f"metadata.labels[{label}]": label in given for label in _SCHEDULER_LABELS}
+    obeyed = scheduler.obeys if scheduler is not None else frozenset[str]()
+    ignored = (label for label in scheduler_labels() if label not in obeyed)
+    asked |= {f"metadata.labels[{label}]": label in given for label in ignored}
     return tuple(path for path, is_asked in asked.items() if is_asked)
 
 
@@ -126,6 +119,9 @@ class RayClusterKind:
     ) -> None:
         self.external_source = external_source
         self._settings = settings or ClusterSettings()
+        scheduler = self._settings.batch_scheduler
+        groups = scheduler.groups if scheduler is not None else ()
+        self.owned = (*type(self).owned, *(Owned(each, optional=True) for each in groups))
         self._sources = ClusterSources(
             SpecificationMemo(self._desired),
             unknown_field_finder(),
@@ -166,15 +162,19 @@ class RayClusterKind:
             problem, cluster = spec, _head_alone(cluster)
             spec = validate_cluster(cluster, gates)
             spec = problem if isinstance(spec, Problem) else spec
+        scheduler = self._settings.batch_scheduler
         if isinstance(spec, Problem):
             return spec
+        mistake = label_problem(scheduler, cluster.metadata)
+        if mistake is not None and not cluster.metadata.terminating:
+            return mistake.or_reason("InvalidRayClusterMetadata")
         identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)
         builder = PodBuilder(cluster, spec, identity, self._settings)
         return DesiredCluster(
             spec,
             identity,
             builder,
-            unsupported_fields=unsupported_fields(cluster, spec),
+            unsupported_fields=unsupported_fields(cluster, spec, scheduler),
             warnings=(*cluster_warnings(spec), *network_policy_warnings(cluster, spec)),
         )
 

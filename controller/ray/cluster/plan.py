@@ -166,7 +166,7 @@ def _build(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> Plan:
     """Create what is missing and delete what is surplus."""
-    children, bindings = create_children(seen, desired)
+    children, bindings = create_children(seen, desired, now)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
         return Plan(stages=stages_of(children, bindings))
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):

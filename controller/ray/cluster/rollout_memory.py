@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.rolling import Moves
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class ObservedChildren:
         blocked: causes for which no pod may be created: children that pods need cannot be made.
         missing_required: sentences about missing objects that users must create before a head
             can be created.
+        groups: the objects that describe the cluster's pods to a batch scheduler.
         notes: other problems that only a person can solve; missing objects are among them.
     """
 
@@ -82,6 +84,7 @@ class ObservedChildren:
     surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
     blocked: tuple[Cause, ...] = ()
     missing_required: tuple[str, ...] = ()
+    groups: ObservedGroups = NO_GROUPS
     notes: tuple[Note, ...] = ()
 
     @property

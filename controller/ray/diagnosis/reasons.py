@@ -117,6 +117,13 @@ DELETION_HELD: Final = Reason(
     "Install this operator's definitions and apply the manifest again, or confirm the deletion as "
     "the message says.",
 )
+SCHEDULING_GROUP_MISSING: Final = Reason(
+    "SchedulingGroupMissing",
+    _HELP,
+    "The API server has no API for the groups of the chosen batch scheduler, or refuses to show "
+    "them. No pod starts without its group.",
+    "Install what the message names, or take the batch scheduler out of the operator's settings.",
+)
 REQUIRED_OBJECT_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,

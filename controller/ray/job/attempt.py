@@ -14,7 +14,7 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.patches import difference
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.children.child_cluster import child_cluster
 from controller.ray.diagnosis.authors import created_cluster
@@ -23,7 +23,12 @@ from controller.ray.head.service import stable_head_service
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
-from controller.ray.job.submitter import SubmissionTarget, submitter_job, with_sidecar
+from controller.ray.job.submitter import (
+    SubmissionTarget,
+    marks_of_job,
+    submitter_job,
+    with_sidecar,
+)
 from controller.ray.job.submitter_state import submitting_container
 from controller.ray.pods.hashes import changed_fields, digest, field_digests
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
@@ -60,7 +65,7 @@ def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: J
         cluster_spec = with_sidecar(spec, name, job_id, settings)
     else:
         cluster_spec = copy.deepcopy(spec.ray_cluster_spec or {})
-    return child_cluster(
+    body = child_cluster(
         RAYJOBS,
         job.metadata,
         name,
@@ -68,6 +73,10 @@ def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: J
         own_labels={labels.SUBMISSION_MODE: mode.value},
         own_annotations=annotations,
     )
+    if mode is SubmissionMode.K8S_JOB and settings.batch_scheduler is not None:
+        parsed = msgspec.convert(cluster_spec, ClusterSpec)
+        marks_of_job(job, spec, parsed, "", settings).mark(body["metadata"])
+    return body
 
 
 # Detects changes of `spec.rayClusterSpec`, which reach the next attempt only.

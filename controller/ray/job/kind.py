@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.kube.resources import VOLCANO_POD_GROUPS
+from controller.ray.api.batch_schedulers import VOLCANO, job_problem
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
@@ -18,6 +20,7 @@ from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.status import current_status
+from controller.runtime.kind import Owned
 from controller.runtime.reconcile.definitions import remember
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class RayJobKind:
     primary: Resource[Any] = RAYJOBS
     creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
     unready_reason = ""
-    owned = WATCHES
+    owned: tuple[Owned[Any], ...] = WATCHES
     optional = True  # a cluster may have the definition of RayClusters only
 
     def __init__(
@@ -57,6 +60,8 @@ class RayJobKind:
     ) -> None:
         self.external_source = external_source
         self._settings = settings or JobSettings()
+        if self._settings.batch_scheduler is VOLCANO:
+            self.owned = (*WATCHES, Owned(VOLCANO_POD_GROUPS, optional=True))
         self._sources = JobSources(
             SpecificationMemo(self._validate),
             IdentityMemo(read_cluster_spec),
@@ -93,4 +98,7 @@ class RayJobKind:
 
     def _validate(self, job: RayJob) -> tuple[JobSpec, Problem | None]:
         found = validate_job(job, self._settings.feature_gates)
-        return (readable_job_spec(job), found) if isinstance(found, Problem) else (found, None)
+        if isinstance(found, Problem):
+            return readable_job_spec(job), found
+        problem = job_problem(self._settings.batch_scheduler, job.metadata, found)
+        return found, problem.or_reason("InvalidRayJobSpec") if problem is not None else None

@@ -9,6 +9,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.job.facts import State
 from controller.ray.job.submitter_state import NO_SUBMITTER, SubmitterState
 from controller.runtime.plan import Event, Plan
@@ -81,6 +82,7 @@ class JobObservation:
         definition: the fields that the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: errors of refused creates, by scope.
+        groups: the PodGroup of the job's pods, if a batch scheduler needs one.
         clock_jumped_at: the time of day after its last jump, None if there was none.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
@@ -112,6 +114,7 @@ class JobObservation:
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
+    groups: ObservedGroups = NO_GROUPS
     clock_jumped_at: datetime | None = None
     clock_steady_since: datetime | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)

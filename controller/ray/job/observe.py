@@ -26,6 +26,7 @@ from controller.ray.head.endpoint import (
 from controller.ray.head.service import stable_head_service_name
 from controller.ray.job.dashboard import STOP_OCCASIONS, stop_command_id, submit_command_id
 from controller.ray.job.facts import State
+from controller.ray.job.gang import observe_job_group
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SUBMITTER_SCOPE,
@@ -144,6 +145,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     )
     seen = _with_cluster(seen, reads, sources)
     seen = _with_submitter(seen, reads, sources)
+    seen = _with_groups(seen, reads, sources.settings)
     return _with_ray(seen, sources.dashboards)
 
 
@@ -193,6 +195,15 @@ def _with_submitter(
         log=reads.log_tail(submitter.log, meta.uid) if submitter.log is not None else None,
         create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, reads)),
     )
+
+
+def _with_groups(seen: JobObservation, reads: CacheReader, settings: JobSettings) -> JobObservation:
+    """Return the observation with the PodGroup of the job, and its refused create."""
+    groups, namespace = observe_job_group(seen, reads, settings), seen.job.metadata.namespace
+    found = ((each, f"{namespace}/{each.name}") for each in groups.absent)
+    refused = ((each.scope, reads.create_error(each.resource, key)) for each, key in found)
+    errors = ((scope, error) for scope, error in refused if error is not None)
+    return replace(seen, groups=groups, create_errors=(*seen.create_errors, *errors))
 
 
 def _submitter_pods(key: str, job: Job | None, reads: CacheReader) -> tuple[Pod, ...]:

@@ -37,6 +37,7 @@ from controller.ray.job.collect_facts import (
 )
 from controller.ray.job.dashboard import STOP_PATIENCE, interests, stop, stop_until, submit
 from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, State
+from controller.ray.job.gang import awaits_group, sync_group
 from controller.ray.job.observation import leave_as_it_is
 from controller.ray.job.readiness import events_to_read
 from controller.ray.job.status import current_status, transition_patch
@@ -70,7 +71,8 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
         return _plan_transition(seen, step, settings, deadlines)
     plan = _plan_state(seen, facts, settings, deadlines)
     watched = interests(seen, deadlines)
-    retry = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
+    taken = seen.foreign_cluster or seen.foreign_submitter or seen.groups.taken
+    retry = NAME_CONFLICT_RETRY if taken else None
     waits = [
         wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
     ]
@@ -132,7 +134,7 @@ def _plan_state(
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, settings, deadlines)
         case State.SUSPENDED:
-            late = stages_of(delete_stale_clusters(seen))
+            late = stages_of([*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)])
             return Plan(stages=late, status=current_status(seen, settings, deadlines))
         case _:
             return Plan(status=current_status(seen, settings, deadlines))
@@ -143,12 +145,13 @@ def _prepare_attempt(
 ) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
-    if facts.valid and facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
+    may_create = facts.valid and seen.state is State.INITIALIZING and not awaits_group(seen)
+    if may_create and facts.cluster is ClusterFact.ABSENT:
         writes += create_cluster(seen, settings)
     is_due = facts.valid and facts.cluster is ClusterFact.READY and not facts.records_late
     return Plan(
         commit=record_head(seen) if is_due else None,
-        stages=stages_of(writes),
+        stages=stages_of(sync_group(seen, deadlines.now), writes),
         status=current_status(seen, settings, deadlines),
     )
 
@@ -172,6 +175,7 @@ def _run_attempt(
             *end_failed_submitters(seen, deadlines),
             *reconcile_head_service(seen, settings),
             *delete_stale_clusters(seen),
+            *sync_group(seen, deadlines.now),
         ),
         status=current_status(seen, settings, deadlines),
     )
@@ -184,7 +188,7 @@ def _end_attempt(seen: JobObservation, settings: JobSettings, deadlines: Deadlin
     stop: the job ends with it.
     """
     status = current_status(seen, settings, deadlines)
-    writes = [*delete_submitter(seen)]
+    writes = [*delete_submitter(seen), *sync_group(seen, deadlines.now)]
     stopping = seen.state is State.SUSPENDING and may_still_run(seen)
     given_up = seen.owns_cluster and isinstance(seen.stop_outcome, CommandExpired)
     if not stopping or given_up:
@@ -201,7 +205,7 @@ def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines)
     """Delete what the deletion rules name, after the last attempt."""
     due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
-    writes = [*delete_stale_clusters(seen)]
+    writes = [*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
     if not _is_stop_awaited(seen, deadlines):
         writes += deletion_writes(seen, due.action)
     writes += delete_outlived_submitter(seen, deadlines)

@@ -16,6 +16,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.authors import suspended_by_others
 from controller.ray.diagnosis.pod import diagnose_pod
+from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.collect_facts import (
     dashboard_outage,
@@ -26,7 +27,7 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.facts import State, SubmitterFact
-from controller.ray.job.observation import CLUSTER_SCOPE
+from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.settings import submitter_name
 from controller.ray.job.submitter import SUBMITTER
 from controller.ray.job.submitter_state import submitting_container
@@ -42,6 +43,7 @@ from controller.runtime.refusals import (
 if TYPE_CHECKING:
     from controller.kube.objects import Job
     from controller.ray.api.raycluster import RayCluster
+    from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
@@ -97,6 +99,7 @@ def _words(seen: JobObservation, job: Job) -> dict[Reason, str]:
 # not start, and the probe why the dashboard cannot be reached.
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RayJobSubmitter"}
+_NO_GROUP: Final = "FailedToCreatePodGroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +189,15 @@ def child_suspension(seen: JobObservation) -> str:
 
 
 def _no_cluster(seen: JobObservation) -> JobReadiness:
-    spec, name = seen.spec, seen.cluster_name
+    spec, name, groups = seen.spec, seen.cluster_name, seen.groups
+    if (held_up := _without_group(groups)) is not None:
+        return held_up
     for scope, refusal in seen.create_errors:
-        if scope == CLUSTER_SCOPE:
-            target = Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
+        needed = {child.scope: (child.resource, child.name) for child in groups.absent}
+        needed[CLUSTER_SCOPE] = RAYCLUSTERS, name
+        if scope in needed:
+            resource, its_name = needed[scope]
+            target = Target(resource, seen.job.metadata.namespace, its_name, scope)
             return _failed_write(
                 refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
             )
@@ -202,6 +210,16 @@ def _no_cluster(seen: JobObservation) -> JobReadiness:
         )
         return JobReadiness("RayClusterNotFound", message, event="RayClusterNotFound")
     return JobReadiness("RayClusterNotReady", f"cluster {name} is being created")
+
+
+def _without_group(groups: ObservedGroups) -> JobReadiness | None:
+    """Return why the cluster waits for the group of its pods; None if it does not."""
+    if groups.unserved:
+        words = f"{groups.unserved}; the cluster is not created before"
+        return JobReadiness(SCHEDULING_GROUP_MISSING.name, words, event=_NO_GROUP)
+    if groups.taken:
+        return JobReadiness("PodGroupTaken", groups.taken[0], event=_NO_GROUP)
+    return JobReadiness("RayClusterNotReady", groups.awaited) if groups.awaited else None
 
 
 def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
@@ -261,7 +279,7 @@ def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
         message = f"Job {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
     for scope, refusal in seen.create_errors:
-        if scope != CLUSTER_SCOPE:
+        if scope == SUBMITTER_SCOPE:
             target = Target(JOBS, meta.namespace, submitter_name(meta), scope)
             return _failed_write(
                 refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))

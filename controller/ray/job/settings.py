@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.objects import ObjectMeta
+    from controller.ray.api.batch_schedulers import BatchScheduler
 
 
 _FIVE_MINUTES: Final = timedelta(minutes=5)
@@ -33,6 +34,7 @@ class JobSettings:
         cluster_domain: DNS domain of the cluster, `cluster.local`.
         head_cluster_ip_service: whether the job's head service gets a cluster IP by default.
         feature_gates: the enabled features.
+        batch_scheduler: schedules all pods; None for the schedulers that their templates name.
     """
 
     status_check_timeout: timedelta = _FIVE_MINUTES
@@ -42,6 +44,7 @@ class JobSettings:
     cluster_domain: str = "cluster.local"
     head_cluster_ip_service: bool = False
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    batch_scheduler: BatchScheduler | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> JobSettings:

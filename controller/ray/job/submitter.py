@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
+from controller.ray.api.batch_schedulers import WORKLOAD_API
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.ray.api.names import DASHBOARD_PORT
 from controller.ray.api.pod_state import SUBMISSION_ID
@@ -22,12 +23,14 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobSubmission
 from controller.ray.job.settings import submitter_name
 from controller.ray.pods.features import add_token_to_container, add_token_to_pod
+from controller.ray.pods.gang import NO_MARKS, SUBMITTER_GROUP, marks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.job.settings import JobSettings
+    from controller.ray.pods.gang import Marks
 
 
 # The container that submits a job, in the pod of a Job or in the head pod.
@@ -220,6 +223,28 @@ def _dashboard_port(container: Body) -> int:
     return DASHBOARD_PORT
 
 
+def marks_of_job(
+    job: RayJob, spec: JobSpec, cluster: ClusterSpec, group: str, settings: JobSettings
+) -> Marks:
+    """Return what the batch scheduler must find on a part of a RayJob.
+
+    Kubernetes' own API knows the job's cluster only. A submitter to a cluster that exists is in no
+    gang.
+
+    Args:
+        job: the RayJob.
+        spec: its valid specification.
+        cluster: the specification of its cluster.
+        group: the part, empty for the RayCluster.
+        settings: settings of the RayJob controller.
+    """
+    scheduler = settings.batch_scheduler
+    if scheduler is None or scheduler is WORKLOAD_API:
+        return NO_MARKS
+    marks = marks_of(scheduler, job.metadata, cluster, group, submitter_pod(spec, cluster))
+    return replace(marks, annotations={}) if spec.selected_cluster else marks
+
+
 # The Kubernetes Job that submits a RayJob in K8sJobMode, and follows its log.
 
 DEFAULT_BACKOFF_LIMIT: Final = 2
@@ -250,6 +275,9 @@ def submitter_job(
     """Return the Job that submits `job`; `spec` is its valid specification."""
     config, own = spec.submitter_config, _labels(job)
     limit = None if config is None else config.backoff_limit
+    template = _template(spec, target, settings, own)
+    marks = marks_of_job(job, spec, target.spec, SUBMITTER_GROUP, settings)
+    marks.mark(template["metadata"], template["spec"])
     return {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
@@ -261,23 +289,30 @@ def submitter_job(
         },
         "spec": {
             "backoffLimit": DEFAULT_BACKOFF_LIMIT if limit is None else limit,
-            "template": _template(spec, target, settings, own),
+            "template": template,
         },
     }
+
+
+def submitter_pod(spec: JobSpec, cluster: ClusterSpec) -> Body:
+    """Return the specification of the submitter's pod as the user wants it, in a new object."""
+    given = copy.deepcopy(spec.submitter_pod_template or {})
+    pod: Body = given.get("spec") or default_pod(cluster)
+    container: Body = pod["containers"][0]
+    if not container.get("image"):  # it only changes some of the default
+        default = default_pod(cluster)
+        container.update(default["containers"][0] | container)
+        pod.update(default | pod)
+    return pod
 
 
 def _template(
     spec: JobSpec, target: SubmissionTarget, settings: JobSettings, own: dict[str, str]
 ) -> Body:
-    given = copy.deepcopy(spec.submitter_pod_template or {})
-    metadata: Body = given.get("metadata", {})
-    pod: Body = given.get("spec") or default_pod(target.spec)
+    metadata: Body = copy.deepcopy(spec.submitter_pod_template or {}).get("metadata", {})
+    pod = submitter_pod(spec, target.spec)
     pod.setdefault("restartPolicy", "Never")
     container: Body = pod["containers"][0]
-    if not container.get("image"):  # it only changes some of the default
-        default = default_pod(target.spec)
-        container.update(default["containers"][0] | container)
-        pod.update(default | pod)
     if not container.get("command"):
         url = target.address
         url = url if url.startswith("http://") else f"http://{url}"

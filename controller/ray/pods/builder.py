@@ -35,6 +35,7 @@ from controller.ray.pods.features import (
     add_token,
     add_wait_gcs_ready,
 )
+from controller.ray.pods.gang import marks_of
 from controller.ray.pods.hashes import field_digests
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class PodBuilder:
         identity: Identity,
         settings: ClusterSettings,
     ) -> None:
+        self._cluster = cluster.metadata
         self._annotations = cluster.metadata.annotations or {}
         self._raw_spec: dict[str, Any] = cluster.spec
         self._spec = spec
@@ -305,6 +307,9 @@ class PodBuilder:
             serving = self._identity.origin == "RayService"
             add_probes(draft, ray_version=self._spec.ray_version, serving=serving)
         draft.spec["containers"] += copy.deepcopy(list(sidecars))
+        group = draft.body["metadata"]["labels"][labels.GROUP]
+        marks = marks_of(self._settings.batch_scheduler, self._cluster, self._spec, group)
+        marks.mark(draft.body["metadata"], draft.spec)
         return draft.body
 
     def _add_environment(self, draft: PodDraft, start: str) -> None:

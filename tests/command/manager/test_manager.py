@@ -123,6 +123,39 @@ def test_a_file_replaces_the_flags_but_not_gates_levels_and_encoders(tmp_path: P
     assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
 
 
+@pytest.mark.parametrize(
+    ("flags", "file", "name"),
+    [
+        ([], "", None),
+        (["--batch-scheduler=yunikorn"], "", "yunikorn"),
+        (["--enable-batch-scheduler"], "", "volcano"),
+        (["--batch-scheduler=volcano"], "batchScheduler: kai-scheduler\n", "kai-scheduler"),
+        ([], "enableBatchScheduler: true\n", "volcano"),
+        (["--feature-gates=KubernetesWAS=true"], "qps: 5\n", "kubernetes-was-v1alpha2"),
+    ],
+)
+def test_the_batch_scheduler_is_that_of_the_file_or_the_flags(
+    tmp_path: Path, flags: list[str], file: str, name: str | None
+):
+    arguments = [*flags, written(tmp_path, HEAD + file)] if file else flags
+    settings = kind_settings_of(read_options(arguments))
+    found = settings.cluster.batch_scheduler
+    assert (found.name if found is not None else None) == name
+    assert settings.job.batch_scheduler is found
+
+
+def test_two_batch_schedulers_or_one_that_does_not_exist_end_the_process(
+    capsys: pytest.CaptureFixture[str],
+):
+    for flags, said in (
+        (["--batch-scheduler=slurm"], "there are volcano, yunikorn, kai-scheduler, scheduler-plug"),
+        (["--batch-scheduler=yunikorn", "--enable-batch-scheduler"], "keep only the latter"),
+        (["--batch-scheduler=volcano", "--feature-gates=KubernetesWAS=true"], "KubernetesWAS"),
+    ):
+        assert main(flags) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_sidecars_and_defaults_of_pods_come_from_the_file(tmp_path: Path):
     file = written(
         tmp_path,
@@ -155,7 +188,7 @@ def growing(form: str) -> str:
         (HEAD + "qps: many\n", "qps"),
         (HEAD + "enableLeaderElection: 3\n", "enableLeaderElection"),
         (HEAD + "headSidecarContainers: [1]\n", "headSidecarContainers"),
-        (HEAD + "batchScheduler: volcano\n", "batch schedulers are not supported"),
+        (HEAD + "batchScheduler: [volcano]\n", "batchScheduler"),
         (HEAD + "a: [\n", "is not YAML"),
         (HEAD + "a: !!int b\n", "is not YAML"),
         (HEAD + "qps: .nan\n", "has the number nan"),
@@ -170,14 +203,12 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
 ):
     with pytest.raises(ValueError, match=message) as error:
         read_options([written(tmp_path, text)])
-    assert "config.yaml" in str(error.value) or "batch" in str(error.value)
+    assert "config.yaml" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--batch-scheduler=kai-scheduler", "batch schedulers are not supported"),
-        ("--enable-batch-scheduler", "'volcano'"),
         ("--log-stdout-encoder=text", "neither json nor console"),
         ("--zap-log-level=loud", "a level is one of"),
         ("--config=/nowhere/at/all", "/nowhere/at/all"),
