@@ -15,9 +15,9 @@ from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import labels
 from controller.ray.api.names import DASHBOARD_PORT
 from controller.ray.children.child import DesiredFields
-from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.hashes import canonical
+from controller.runtime.reasons import FORBIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -147,7 +147,7 @@ def policies_impossible(spec: ClusterSpec, reads: CacheReader) -> Iterator[Cause
     """Yield the cause for which no pod is created: the policies cannot be made."""
     if spec.network_policy is not None and not reads.serves(NETWORK_POLICIES):
         yield Cause(
-            reasons.FORBIDDEN,
+            FORBIDDEN,
             "cluster",
             f"spec.networkPolicy cannot be obeyed, because the operator may not list {_RIGHTS}; "
             "no pod is created until it has these rights or the field is removed",
