@@ -181,8 +181,17 @@ async def test_a_reverted_edit_hands_everything_back_half_way(
     assert await routed(services) == 100
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"serveConfigV2": "applications: 1"},
+        {"upgradeStrategy": {"clusterUpgradeOptions": {"stepSizePercent": 200}}},
+        {"upgradeStrategy": {"clusterUpgradeOptions": None}},
+    ],
+    ids=["config", "step", "no options"],
+)
 async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(
-    services: Services, listeners: SimulatedListeners
+    services: Services, listeners: SimulatedListeners, edit: dict[str, Any]
 ):
     manifest = incremental_manifest()
     old = await serving(services, manifest)
@@ -190,7 +199,7 @@ async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(
         await services.edit(with_resources(manifest, replicas=4))
         await half_way(services)
         new = await services.pending()
-        await services.patch(serveConfigV2="applications: 1")
+        await services.patch(**edit)
         await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
         assert await upgraded(services, old) == new
         await services.world.settle(120)
