@@ -397,13 +397,15 @@ def owned_by(
     name: str,
     uid: str = "u",
     *,
+    group: str = "test.dev",
+    kind: str = "Widget",
     version: str = "v1",
     namespace: str = "default",
     revision: str = "1",
 ) -> KubeObject:
-    api_version = f"test.dev/{version}"
+    api_version = f"{group}/{version}"
     reference = OwnerReference(
-        api_version=api_version, kind="Widget", name=name, uid=uid, controller=True
+        api_version=api_version, kind=kind, name=name, uid=uid, controller=True
     )
     return KubeObject(
         metadata=ObjectMeta(
@@ -507,7 +509,15 @@ def test_owners_are_matched_by_group_and_kind_whatever_the_version():
     handler.on_add(owned_by("f", version="v1alpha7"), initial=False)
     assert keys.added == [("default/f", 0)]
     handler.on_add(owned_by("f", version="v1/odd"), initial=False)
-    assert len(keys.added) == 1, "what cannot be parsed is ignored"
+    handler.on_add(owned_by("f", group="other.dev"), initial=False)
+    handler.on_add(owned_by("f", kind="Gadget"), initial=False)
+    assert len(keys.added) == 1, "what cannot be parsed and what is of another kind is ignored"
+
+
+def test_a_child_enqueues_its_owner_and_those_that_its_kind_names_if_they_are_served():
+    owned = Owned(CONFIG_MAPS, also_enqueues=lambda obj: ("near/a", "far/a"))
+    near = owner_keys(WIDGETS, owned, lambda _key: None, is_served=lambda key: key != "far/a")
+    assert near(owned_by("f"), True) == ["default/f", "near/a"]
 
 
 # -- owners and changes ---------------------------------------------------------------------------

@@ -43,32 +43,6 @@ def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thin
     assert processor.replace(Replaced([again], (), "5")) == []
 
 
-def test_a_listed_object_that_fits_no_longer_keeps_its_last_state(
-    holding: Processor[Thing], store: Store[Thing]
-):
-    assert holding.replace(Replaced([], (ODD,), "9")) == []
-    assert store.get("ns/a") is A5
-    assert holding.quarantined == {"ns/a": ODD}
-
-
-def test_the_end_of_an_object_counts_even_if_its_last_state_does_not_fit(
-    holding: Processor[Thing], store: Store[Thing]
-):
-    gone = Undecodable("ns/a", "uid-a", "6", "odd", removed=True)
-    assert holding.apply(gone) == [Deleted(Tombstone("ns/a", A5))]
-    assert (store.list(), store.resource_version) == ([], "6")
-    assert holding.quarantined == {}
-
-
-def test_a_successor_that_does_not_fit_ends_its_predecessor(
-    holding: Processor[Thing], store: Store[Thing]
-):
-    successor = Undecodable("ns/a", "second", "6", "odd")
-    assert holding.apply(successor) == [Deleted(Tombstone("ns/a", A5))]
-    assert (store.list(), store.resource_version) == ([], "6")
-    assert holding.quarantined == {"ns/a": successor}
-
-
 def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
     assert holding.apply(Upserted(SECOND)) == [Deleted(Tombstone("ns/a", A5)), Added(SECOND)]
 
