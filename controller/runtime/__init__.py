@@ -1,9 +1,10 @@
 """The controller runtime: observes, plans and executes, on reads that include its own writes.
 
-It knows no kind. A kind implements `kind.Kind`; `operator.Operator` puts everything together. The
-public modules, the only ones that other packages import (`make lint` checks it):
+It knows no kind. A kind is a subclass of `kind.Kind`; `operator.Operator` puts everything together.
+The public modules, the only ones that other packages import (`make lint` checks it):
 
-- `kind`, `plan`: the interface of a kind, and the values that it returns.
+- `kind`, `plan`: the base class of kinds, and the values that they return.
+- `children`: an object with its children, and the plan that makes these what is wanted.
 - `reasons`, `refusals`: why something is not as it should be, and what to do about it.
 - `external`: the interface of a system besides the API server.
 - `reconcile.finalizers`, `reconcile.status.commit`: patches that are sent before their effects.

@@ -1,17 +1,19 @@
 """The interface between the runtime and a kind.
 
-A kind consists of `observe` and `plan`, both synchronous. `observe` collects everything that the
-decision depends on from a `CacheReader`; `plan` is a pure function of that and the time. The
-runtime does the rest: events, queue, writes, retries, expectations, logs and metrics.
+A kind is a subclass of `Kind`. Its `observe`, for which there is a default, collects everything
+that the decision depends on from a `CacheReader`; its `plan` is a pure function of that and the
+time. Both are synchronous. The runtime does the rest: events, queue, writes, retries, expectations,
+logs and metrics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from controller.kube.objects import KubeObject
+from controller.runtime.children import Seen
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -290,68 +292,78 @@ class CacheReader(Protocol):
         ...
 
 
-class Kind(Protocol[Observation]):
-    """One kind of object that the operator reconciles."""
+class Kind(Generic[Observation]):
+    """One kind of object that the operator reconciles: a subclass names `primary`, writes `plan`.
 
-    @property
-    def name(self) -> str:
-        """Name of the controller in logs and metrics, unique: `raycluster-controller`."""
-        ...
+    A kind with an observation of its own writes `observe` and `status_after` too.
 
-    @property
-    def primary(self) -> Resource[Any]:
-        """The resource whose objects have the keys."""
-        ...
+    Attributes:
+        primary: the resource whose objects have the keys.
+        name: name of the controller in logs and metrics, unique: `raycluster-controller`, which is
+            also the default.
+        owned: resources whose events enqueue the key of their controller owner (CTL-21, CTL-24).
+        creates: primary resources of other kinds that plans of this kind create objects of. A dry
+            run follows these to the kinds that reconcile the created objects.
+        optional: whether the API server may lack the primary resource: then this kind has no
+            objects.
+        external_source: the external system that plans of this kind use, None if there is none.
+        unready_reason: the first reason of `Ready` if the API of the kind defines its reasons, else
+            empty. A fault of the operator itself is then reported in the message, and changes
+            nothing else.
+    """
 
-    @property
-    def optional(self) -> bool:
-        """True if the API server may lack the primary resource: then this kind has no objects."""
-        ...
+    primary: Resource[Any]
+    name: str = ""
+    owned: tuple[Owned[Any], ...] = ()
+    creates: tuple[Resource[Any], ...] = ()
+    optional: bool = False
+    external_source: AnyExternalSource | None = None
+    unready_reason: str = ""
 
-    @property
-    def owned(self) -> tuple[Owned[Any], ...]:
-        """Resources whose events enqueue the key of their controller owner (CTL-21, CTL-24)."""
-        ...
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Name the controller after the resource, if the class has no name of its own."""
+        super().__init_subclass__(**more)
+        if "primary" in cls.__dict__ and "name" not in cls.__dict__:
+            cls.name = f"{cls.primary.kind.lower()}-controller"
 
-    @property
-    def creates(self) -> tuple[Resource[Any], ...]:
-        """Primary resources of other kinds that plans of this kind create objects of.
+    def observe(self, key: str, reads: CacheReader, /) -> Observation | None:
+        """Return what the plan depends on, None if the object does not exist. No I/O.
 
-        A dry run follows these to the kinds that reconcile the created objects.
+        By default that is a `Seen`: the object with its children.
         """
-        ...
+        obj: KubeObject | None = reads.get(self.primary, key)
+        if obj is None:
+            return None
+        meta = obj.metadata
+        served = [each.resource for each in self.owned if reads.serves(each.resource)]
+        children = {resource: owned_by(reads, resource, meta) for resource in served}
+        seen = Seen(
+            self.primary,
+            obj,
+            {
+                resource: {child.metadata.name: child for child in found}
+                for resource, found in children.items()
+            },
+            {resource: _blocked(reads, resource, meta) for resource in served},
+            reads.pending_scopes(meta.uid),
+            reads.consistency_warnings(meta.uid),
+        )
+        return cast("Observation", seen)
 
-    @property
-    def external_source(self) -> AnyExternalSource | None:
-        """The external system that plans of this kind use, None if there is none."""
-        ...
-
-    @property
-    def unready_reason(self) -> str:
-        """The first reason of `Ready` if the API of the kind defines its reasons, else empty.
-
-        A fault of the operator itself is then reported in the message, and changes nothing else.
-        """
-        ...
-
-    def observe(self, key: str, reads: CacheReader) -> Observation | None:
-        """Return what the plan depends on, None if the object does not exist. No I/O."""
-        ...
-
-    def problem(self, observation: Observation) -> Problem | None:
+    def problem(self, observation: Observation, /) -> Problem | None:  # noqa: ARG002
         """Return the first problem of the object's specification, None if it is valid.
 
         Plans for an invalid object create nothing.
         """
-        ...
+        return None
 
-    def plan(self, observation: Observation, now: datetime) -> Plan:
+    def plan(self, observation: Observation, now: datetime, /) -> Plan:
         """Return the plan for an observation. Pure.
 
         Raises:
             controller.runtime.errors.Terminal: a retry is pointless until something changes.
         """
-        ...
+        raise NotImplementedError
 
     def status_after(
         self,
@@ -359,6 +371,29 @@ class Kind(Protocol[Observation]):
         plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
+        /,
     ) -> StatusPatch | None:
         """Return the plan's status when these writes failed, which names the first cause."""
-        ...
+        return cast("Seen[Any]", observation).failed(plan, failures, now)
+
+
+def missing_members(kind: Kind[Any]) -> tuple[str, ...]:
+    """Return what a kind lacks, as sentences; the operator does not start without it."""
+    inherited = {name for name, of in vars(Kind).items() if getattr(type(kind), name, None) is of}
+    missing = [] if hasattr(kind, "primary") else ["primary, the resource that it reconciles"]
+    if "plan" in inherited:
+        missing.append("plan(observation, now), which returns what is to be done")
+    if "status_after" in inherited and "observe" not in inherited:
+        missing.append("status_after(...), because its observation is its own")
+    return tuple(missing)
+
+
+def _blocked(reads: CacheReader, resource: Resource[Any], owner: ObjectMeta) -> dict[str, str]:
+    """Return the names under which this owner can create nothing, each with a sentence why."""
+    kind, namespace = resource.kind, owner.namespace if resource.namespaced else ""
+    taken = {
+        name: f"{kind} {name} belongs to another owner: delete or rename one of the two"
+        for name in reads.name_conflicts(resource, owner.uid)
+    }
+    odd = reads.unreadable(resource, namespace).items()
+    return taken | {name: f"{kind} {name} cannot be decoded: {each.reason}" for name, each in odd}

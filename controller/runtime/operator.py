@@ -24,6 +24,7 @@ from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
 from controller.runtime.health import Health, MonitoringServer
+from controller.runtime.kind import missing_members
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.logs import current_level
 from controller.runtime.manager import Group, Manager
@@ -102,6 +103,9 @@ class Operator:
         election: Election | None = None,
         on_synced: Callable[[], None] | None = None,
     ) -> None:
+        for kind in kinds:
+            if missing := missing_members(kind):
+                raise TypeError(f"{type(kind).__name__} lacks {'; '.join(missing)}")
         if len({kind.name for kind in kinds}) != len(kinds):
             raise ValueError("two kinds have the same name")
         self._kinds = tuple(kinds)

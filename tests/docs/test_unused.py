@@ -17,7 +17,11 @@ from tests.docs.tree import ROOT
 PRODUCT = ("workqueue", "informers", "controller")
 _BY_SERVER = "by the base class, for each request"
 _BY_PROMETHEUS = "by the client of Prometheus"
+_BY_OTHERS = "by kinds of others (docs/adding-a-kind.md)"
 CALLED_FROM_OUTSIDE = {
+    "controller.command.own_kinds.run": _BY_OTHERS,
+    "controller.runtime.children.Seen.converge": _BY_OTHERS,
+    "controller.runtime.children.Seen.report": _BY_OTHERS,
     "controller.command.development.modelserver.stand_in.StandInHandler.do_GET": _BY_SERVER,
     "controller.command.development.modelserver.stand_in.StandInHandler.do_POST": _BY_SERVER,
     "controller.command.development.modelserver.stand_in.StandInHandler.log_request": _BY_SERVER,

@@ -11,6 +11,8 @@ import pytest
 
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
 
+OFF = ("--metrics-address=0", "--health-address=0")
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
@@ -22,7 +24,7 @@ def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
         kubectl("wait", "--for=condition=Established", "crd/widgets.example.dev", "--timeout=80s")
         kubectl("apply", "-f", f"{folder}/widget.yaml")
         operator = subprocess.Popen(
-            [sys.executable, "-m", "examples.kinds.widget.operator"],
+            [sys.executable, "-m", "examples.kinds.widget.widget", *OFF],
             cwd=ROOT,
             env=os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)},
         )
@@ -30,6 +32,6 @@ def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
             kubectl("wait", "--for=condition=Ready", "widget/hello", "--timeout=80s")
         finally:
             operator.terminate()
-            operator.wait(90)
+            assert operator.wait(90) == 0
         copies = kubectl("get", "configmaps", "-l", "example.dev/widget=hello", "-o", "name")
         assert len(copies.split()) == 3

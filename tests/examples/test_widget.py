@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from controller.kube.client import Client
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, CRDS
-from controller.runtime.plan import Plan
+from controller.runtime.children import Seen
+from controller.runtime.operator import Operator
+from controller.runtime.plan import Create, Delete, Failure, MergePatch, Plan
 from controller.runtime.settings import Settings
-from examples.kinds.widget.api import WIDGETS, Widget
-from examples.kinds.widget.kind import SCOPE, WidgetKind
-from examples.kinds.widget.operator import widget_operator
+from examples.kinds.widget.widget import WIDGETS, Widget, WidgetKind
 from tests.fakes.reads import FakeReads
 from tests.fakes.worlds import EPOCH, embedded_server, virtual_wall
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
+KIND = WidgetKind()
 
 
 def manifest(name: str) -> dict[str, Any]:
@@ -37,11 +38,14 @@ async def running_operator() -> AsyncIterator[Client]:
         loop = asyncio.get_running_loop()
         user = Client(server, user_agent="user", clock=loop)
         await user.create(CRDS, "", manifest("crd.yaml"))
-        operator = widget_operator(
+        operator = Operator(
             Client(server, user_agent="widget-operator", clock=loop),
+            [KIND],
             Settings(metrics_address="", health_address=""),
+            clock=loop,
             wall=virtual_wall,
             rng=random.Random(2),
+            registry=CollectorRegistry(),
         )
         stop = asyncio.Event()
         task = asyncio.create_task(operator.run(stop))
@@ -52,9 +56,10 @@ async def running_operator() -> AsyncIterator[Client]:
             assert await task == 0
 
 
-async def ready_reason(user: Client) -> str:
+async def ready(user: Client) -> tuple[str, str]:
     widget = await user.get(WIDGETS, "default", "hello")
-    return next((c["reason"] for c in widget.status.conditions if c["type"] == "Ready"), "")
+    found = [c for c in widget.status.get("conditions", []) if c["type"] == "Ready"]
+    return (found[0]["reason"], found[0]["message"]) if found else ("", "")
 
 
 async def copies(user: Client) -> dict[str, ConfigMap]:
@@ -62,24 +67,100 @@ async def copies(user: Client) -> dict[str, ConfigMap]:
     return {copy.metadata.name: copy for copy in listed.items}
 
 
-def plan(*, pending: frozenset[str] = frozenset()) -> Plan:
-    """What the kind would do about the example, of which nothing exists yet."""
+def observed(*children: ConfigMap, reads: FakeReads | None = None, copies: int = 3) -> Seen[Widget]:
+    """The example with these ConfigMaps."""
     widget = msgspec.convert(manifest("widget.yaml"), Widget)
     metadata = msgspec.structs.replace(widget.metadata, namespace="default", uid="uid-hello")
-    reads = FakeReads(WidgetKind(), pending=pending).add(
-        WIDGETS, msgspec.structs.replace(widget, metadata=metadata)
+    spec = msgspec.structs.replace(widget.spec, copies=copies)
+    reads = (reads or FakeReads(KIND)).add(
+        WIDGETS, msgspec.structs.replace(widget, metadata=metadata, spec=spec)
     )
-    seen = WidgetKind().observe("default/hello", reads)
+    seen = KIND.observe("default/hello", reads.add(CONFIG_MAPS, *children))
     assert seen is not None
-    return WidgetKind().plan(seen, EPOCH)
+    return seen
 
 
-def test_missing_copies_are_planned():
-    assert [write.target.name for write in plan().stages[0]] == ["hello-0", "hello-1", "hello-2"]
+def copy(name: str, *, data: dict[str, str] | None = None, terminating: bool = False) -> ConfigMap:
+    owner = {"kind": "Widget", "name": "hello", "uid": "uid-hello", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "ownerReferences": [owner],
+        "deletionTimestamp": "2026-01-01T00:00:00Z" if terminating else None,
+    }
+    return msgspec.convert({"metadata": metadata, "data": data or {"text": "Hello"}}, ConfigMap)
+
+
+def writes(plan: Plan) -> list[tuple[type, str]]:
+    return [(type(write), write.target.name) for stage in plan.stages for write in stage]
+
+
+def ready_in(plan: Plan) -> tuple[str, str]:
+    assert plan.status is not None
+    (condition,) = plan.status.wanted["conditions"]
+    return condition["reason"], condition["message"]
+
+
+def test_missing_copies_are_created_and_surplus_ones_deleted():
+    plan = KIND.plan(observed(copy("hello-0"), copy("hello-7")), EPOCH)
+    assert writes(plan) == [(Create, "hello-1"), (Create, "hello-2"), (Delete, "hello-7")]
+    assert ready_in(plan)[1] == "ConfigMap: 1 of 3 exist; 1 more are to be deleted"
+
+
+def test_at_rest_nothing_is_planned():
+    plan = KIND.plan(observed(*(copy(f"hello-{number}") for number in range(3))), EPOCH)
+    assert (writes(plan), ready_in(plan)) == ([], ("Complete", ""))
+
+
+def test_only_the_text_is_put_back_and_what_others_add_stays():
+    changed = copy("hello-0", data={"text": "Bye", "more": "mine"})
+    added = copy("hello-1", data={"text": "Hello", "more": "mine"})
+    plan = KIND.plan(observed(changed, added, copies=2), EPOCH)
+    ((patch,),) = plan.stages
+    assert isinstance(patch, MergePatch)
+    assert (patch.uid, patch.patch) == ("uid-hello-0", {"data": {"text": "Hello"}})
 
 
 def test_nothing_is_planned_while_a_write_has_an_unknown_outcome():
-    assert plan(pending=frozenset({SCOPE})).stages == ((),)
+    reads = FakeReads(KIND, pending=frozenset({"configmaps"}))
+    assert KIND.plan(observed(copy("hello-7"), reads=reads), EPOCH).stages == ()
+
+
+def test_a_terminating_copy_keeps_its_name_and_is_no_copy():
+    plan = KIND.plan(observed(copy("hello-0", terminating=True), copies=1), EPOCH)
+    assert (writes(plan), ready_in(plan)[0]) == ([], "Progressing")
+
+
+def test_a_name_of_another_owner_is_left_alone_and_named():
+    reads = FakeReads(KIND, taken={"ConfigMap/default/hello-1"})
+    plan = KIND.plan(observed(copy("hello-0"), reads=reads, copies=2), EPOCH)
+    assert writes(plan) == []
+    assert ready_in(plan) == (
+        "Blocked",
+        "ConfigMap hello-1 belongs to another owner: delete or rename one of the two",
+    )
+
+
+def test_a_wrong_specification_is_reported_and_deletes_nothing():
+    plan = KIND.plan(observed(copy("hello-0"), copies=10**9), EPOCH)
+    assert (writes(plan), ready_in(plan)) == (
+        [],
+        ("InvalidWidgetSpec", "spec.copies: must be 0 to 100"),
+    )
+
+
+def test_the_first_write_that_failed_is_the_cause_but_not_one_whose_answer_may_still_come():
+    seen = observed()
+    plan = KIND.plan(seen, EPOCH)
+    first, second, third = plan.stages[0]
+    lost = Failure(first, "Timeout", "no answer", unknown=True)
+    refused = Failure(second, "Forbidden", "the quota is full")
+    after = KIND.status_after(seen, plan, (lost, refused, Failure(third, "Else", "")), EPOCH)
+    assert after is not None
+    (condition,) = after.wanted["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "Forbidden")
+    assert KIND.status_after(seen, plan, (lost,), EPOCH) == plan.status
 
 
 async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong():
@@ -87,7 +168,7 @@ async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong(
         await user.create(WIDGETS, "default", manifest("widget.yaml"))
         await asyncio.sleep(5)
         assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
-        assert await ready_reason(user) == "Complete"
+        assert await ready(user) == ("Complete", "")
 
         await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": 1, "text": "Hi"}})
         await asyncio.sleep(5)
@@ -97,10 +178,23 @@ async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong(
 
         await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": -1}})
         await asyncio.sleep(5)
-        assert await ready_reason(user) == "InvalidWidgetSpec"
+        assert (await ready(user))[0] == "InvalidWidgetSpec"
         assert sorted(await copies(user)) == ["hello-0"], "a wrong specification deletes nothing"
 
 
-@pytest.mark.parametrize("path", ["api.py", "kind.py", "operator.py"])
-def test_the_example_stays_small(path: str):
-    assert len((FOLDER / path).read_text().splitlines()) < 200
+async def test_a_name_that_is_taken_is_used_once_it_is_free():
+    async with running_operator() as user:
+        other = {"metadata": {"name": "hello-1"}, "data": {"mine": "yes"}}
+        await user.create(CONFIG_MAPS, "default", other)
+        await user.create(WIDGETS, "default", manifest("widget.yaml"))
+        await asyncio.sleep(5)
+        assert sorted(await copies(user)) == ["hello-0", "hello-2"]
+        assert (await ready(user))[0] == "Blocked"
+        await user.delete(CONFIG_MAPS, "default", "hello-1")
+        await asyncio.sleep(90)
+        assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
+        assert await ready(user) == ("Complete", "")
+
+
+def test_the_example_stays_small():
+    assert len((FOLDER / "widget.py").read_text().splitlines()) <= 70

@@ -44,16 +44,35 @@ class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
 
 def add(commands: Commands) -> None:
     """Add `manta run`."""
-    from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
-
-    default = Settings()
     run = commands.add_parser(
         "run",
         help="run the operator against a cluster",
         description="Run the operator. Inside a pod it uses the pod's service account, elsewhere "
         "a kubeconfig.",
-        formatter_class=_WithDefaults,
     )
+    add_operator_options(run)
+    run.add_argument(
+        "--use-kubernetes-proxy",
+        type=_truth,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="reach Ray's dashboards through the API server's proxy (default: only outside a pod)",
+    )
+    run.add_argument(
+        "--check", action="store_true", help="print whether the API server can be reached, and exit"
+    )
+    add_feature_gates(run)
+    add_batch_scheduler(run)
+    run.set_defaults(start=_start)
+
+
+def add_operator_options(run: argparse.ArgumentParser) -> None:
+    """Add the options that any operator has, whatever its kinds."""
+    from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
+
+    default = Settings()
+    run.formatter_class = _WithDefaults
     add_kubeconfig(run)
     run.add_argument(
         "--namespace",
@@ -74,19 +93,6 @@ def add(commands: Commands) -> None:
     _add_election(run)
     _add_addresses(run, default)
     _add_limits(run, default)
-    run.add_argument(
-        "--use-kubernetes-proxy",
-        type=_truth,
-        nargs="?",
-        const=True,
-        metavar="BOOL",
-        help="reach Ray's dashboards through the API server's proxy (default: only outside a pod)",
-    )
-    run.add_argument(
-        "--check", action="store_true", help="print whether the API server can be reached, and exit"
-    )
-    add_feature_gates(run)
-    add_batch_scheduler(run)
     add_log_level(run)
     run.add_argument(
         "--log-format",
@@ -94,7 +100,6 @@ def add(commands: Commands) -> None:
         default="auto",
         help="format of the log; auto is console on a terminal and json elsewhere",
     )
-    run.set_defaults(start=_start)
 
 
 def _add_election(run: argparse.ArgumentParser) -> None:

@@ -64,6 +64,7 @@ def elected(
     user_agent: str,
     kubeconfig: str | None,
     context: str | None,
+    name: str = LEASE_NAME,
 ) -> ThreadedElection:
     """Return the election of this process, with connections of its own.
 
@@ -73,8 +74,9 @@ def elected(
         user_agent: sent with each request.
         kubeconfig: as for `load_credentials`.
         context: as for `load_credentials`.
+        name: name of the lease.
     """
-    metrics = ElectionMetrics(registry, LEASE_NAME)
+    metrics = ElectionMetrics(registry, name)
 
     @asynccontextmanager
     async def candidate() -> AsyncGenerator[Elector]:
@@ -85,7 +87,7 @@ def elected(
         )
         try:
             yield Elector(
-                LeaseLock(client, namespace, LEASE_NAME),
+                LeaseLock(client, namespace, name),
                 identity(),
                 _TIMING,
                 now=awake_or_not,

@@ -80,19 +80,10 @@ async def operator_for(
         registry: gets the metrics; None for a new one.
     """
     settings = replace(settings, identity=settings.identity or identity())
-    disable_created_metrics()  # series that upstream does not have
     registry = registry or CollectorRegistry()
-    metrics = RestClientMetrics(registry).for_host(credentials.endpoint.host)
-    transport = HttpTransport(credentials, user_agent=user_agent, metrics=metrics)
     election = elect(registry) if elect is not None else AlwaysLeader()
-    client = Client(
-        FencedTransport(transport, election),
-        user_agent=user_agent,
-        clock=asyncio.get_running_loop(),
-        concurrency=settings.client_concurrency,
-        qps=settings.qps,
-        burst=settings.burst,
-        metrics=metrics,
+    transport, client = connect(
+        credentials, settings, user_agent=user_agent, election=election, registry=registry
     )
     decided = kind_settings or KindSettings.from_environment()
     report_gates(decided.cluster.feature_gates, registry)
@@ -127,6 +118,30 @@ async def operator_for(
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()
+
+
+def connect(
+    credentials: Credentials,
+    settings: Settings,
+    *,
+    user_agent: str,
+    election: ThreadedElection | AlwaysLeader,
+    registry: CollectorRegistry,
+) -> tuple[HttpTransport, Client]:
+    """Return the client of an operator, and its connections, which the caller closes."""
+    disable_created_metrics()  # series that upstream does not have
+    metrics = RestClientMetrics(registry).for_host(credentials.endpoint.host)
+    transport = HttpTransport(credentials, user_agent=user_agent, metrics=metrics)
+    client = Client(
+        FencedTransport(transport, election),
+        user_agent=user_agent,
+        clock=asyncio.get_running_loop(),
+        concurrency=settings.client_concurrency,
+        qps=settings.qps,
+        burst=settings.burst,
+        metrics=metrics,
+    )
+    return transport, client
 
 
 def _dashboards(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
@@ -21,7 +21,7 @@ from controller.kaito.inferenceset.observe import InferenceSetSources, observe_i
 from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.inferenceset.observation import InferenceSetObservation
-    from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
@@ -73,19 +72,16 @@ def definitions_reader() -> DefinitionsReader:
     return DefinitionsReader(own, other)
 
 
-class InferenceSetKind:
+class InferenceSetKind(Kind["InferenceSetObservation"]):
     """Keeps as many Workspaces as a set asks for.
 
     Args:
         settings: settings for all sets.
     """
 
-    name = "inferenceset-controller"
-    primary: Resource[Any] = INFERENCE_SETS
-    owned: tuple[Owned[Any], ...] = (Owned(WORKSPACES, optional=True), Owned(STATEFUL_SETS))
-    creates: tuple[Resource[Any], ...] = (WORKSPACES,)
-    external_source = None
-    unready_reason = ""
+    primary = INFERENCE_SETS
+    owned = (Owned(WORKSPACES, optional=True), Owned(STATEFUL_SETS))
+    creates = (WORKSPACES,)
     optional = True
 
     def __init__(self, settings: InferenceSetSettings | None = None) -> None:

@@ -14,6 +14,7 @@ from controller.kaito.workspace.observe import WorkspaceSources, observe_workspa
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.status import current_status
 from controller.kaito.workspace.watches import watches
+from controller.runtime.kind import Kind
 from controller.runtime.reconcile.definitions import DefinitionReader, remedy
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import WorkspaceLookups
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kube.resources import Resource
     from controller.runtime.external import AnyExternalSource
     from controller.runtime.kind import CacheReader, Owned
     from controller.runtime.plan import Failure, Plan, StatusPatch
@@ -57,7 +57,7 @@ def definition_reader() -> DefinitionReader:
     )
 
 
-class WorkspaceKind:
+class WorkspaceKind(Kind["WorkspaceObservation"]):
     """Gives a model its nodes, and runs it there.
 
     Args:
@@ -66,10 +66,7 @@ class WorkspaceKind:
         lookups: asks slow questions in the background; None to ask nothing.
     """
 
-    name = "workspace-controller"
-    primary: Resource[Any] = WORKSPACES
-    creates: tuple[Resource[Any], ...] = ()
-    unready_reason = ""
+    primary = WORKSPACES
     optional = True
 
     def __init__(

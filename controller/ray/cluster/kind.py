@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -38,12 +38,11 @@ from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.endpoint import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import ClusterSettings
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kube.resources import Resource
     from controller.ray.api.batch_schedulers import BatchScheduler
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.observation import ClusterObservation
@@ -73,7 +72,7 @@ def unsupported_fields(
     return tuple(path for path, is_asked in asked.items() if is_asked)
 
 
-class RayClusterKind:
+class RayClusterKind(Kind["ClusterObservation"]):
     """Brings RayClusters to what their specifications say.
 
     Args:
@@ -84,9 +83,8 @@ class RayClusterKind:
         assumes_ray: whether to take ready pods for nodes of Ray, in plans without Ray.
     """
 
-    name = "raycluster-controller"
-    primary: Resource[Any] = RAYCLUSTERS
-    owned: tuple[Owned[Any], ...] = (
+    primary = RAYCLUSTERS
+    owned = (
         RAY_PODS,
         Owned(SERVICES, also_enqueues=named_cluster),
         Owned(SERVICE_ACCOUNTS),  # whole, like claims: users name their own
@@ -105,9 +103,6 @@ class RayClusterKind:
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
         Owned(CONTROLLER_REVISIONS, label_selector=labels.CLUSTER, optional=True),
     )
-    optional = False
-    creates: tuple[Resource[Any], ...] = ()
-    unready_reason = ""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from controller.apimachinery.custom_object import SpecificationMemo
@@ -17,7 +17,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.observe import CRON_JOB_INDEX, cron_job_keys, observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import DefinitionReader, DefinitionsReader, remember
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from controller.apimachinery.schemas.object_schema import ObjectSchema
-    from controller.kube.resources import Resource
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import CronJobObservation
@@ -108,16 +107,15 @@ def _relied_on_in_jobs(schema: ObjectSchema) -> Iterator[str]:
     yield from job_fields(schema, "spec")
 
 
-class RayCronJobKind:
+class RayCronJobKind(Kind["CronJobObservation"]):
     """Creates the RayJobs of RayCronJobs.
 
     Args:
         settings: settings for all RayCronJobs.
     """
 
-    name = "raycronjob-controller"
-    primary: Resource[Any] = RAYCRONJOBS
-    owned: tuple[Owned[Any], ...] = (
+    primary = RAYCRONJOBS
+    owned = (
         Owned(
             RAYJOBS,
             indexes={CRON_JOB_INDEX: cron_job_keys},
@@ -125,9 +123,7 @@ class RayCronJobKind:
             optional=True,
         ),
     )
-    creates: tuple[Resource[Any], ...] = (RAYJOBS,)
-    external_source = None
-    unready_reason = ""
+    creates = (RAYJOBS,)
     optional = True
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:

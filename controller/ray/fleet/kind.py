@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
@@ -15,7 +15,7 @@ from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet.observe import FleetGoal, FleetSources, observe_fleet, template_hash
 from controller.ray.fleet.plan import plan_fleet
 from controller.ray.fleet.status import current_status
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -26,7 +26,6 @@ from controller.runtime.reconcile.definitions import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kube.resources import Resource
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.fleet.observe import FleetObservation
     from controller.runtime.kind import CacheReader
@@ -81,19 +80,16 @@ def definitions_reader() -> DefinitionsReader:
     )
 
 
-class RayClusterFleetKind:
+class RayClusterFleetKind(Kind["FleetObservation"]):
     """Keeps copies of a RayCluster, and replaces them within a budget.
 
     Args:
         settings: settings for all fleets.
     """
 
-    name = "rayclusterfleet-controller"
-    primary: Resource[Any] = RAYCLUSTERFLEETS
-    owned: tuple[Owned[Any], ...] = (Owned(RAYCLUSTERS),)
-    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
-    external_source = None
-    unready_reason = ""
+    primary = RAYCLUSTERFLEETS
+    owned = (Owned(RAYCLUSTERS),)
+    creates = (RAYCLUSTERS,)
     optional = True
 
     def __init__(self, settings: FleetSettings | None = None) -> None:

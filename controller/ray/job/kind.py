@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
@@ -20,13 +20,12 @@ from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.status import current_status
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kube.resources import Resource
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.job.observation import JobObservation
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
-class RayJobKind:
+class RayJobKind(Kind["JobObservation"]):
     """Runs RayJobs.
 
     Args:
@@ -45,11 +44,9 @@ class RayJobKind:
         settings: settings for all RayJobs.
     """
 
-    name = "rayjob-controller"
-    primary: Resource[Any] = RAYJOBS
-    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
-    unready_reason = ""
-    owned: tuple[Owned[Any], ...] = WATCHES
+    primary = RAYJOBS
+    creates = (RAYCLUSTERS,)
+    owned = WATCHES
     optional = True  # a cluster may have the definition of RayClusters only
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
@@ -18,12 +18,12 @@ from controller.ray.service.observe import WATCHES, ServiceSources, observe_serv
 from controller.ray.service.plan import plan_service
 from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.status import current_status, without_generation
+from controller.runtime.kind import Kind
 from controller.runtime.reconcile.definitions import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kube.resources import Resource
     from controller.ray.api.rayservice import RayService
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.service.observation import ServiceGoal, ServiceObservation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
-class RayServiceKind:
+class RayServiceKind(Kind["ServiceObservation"]):
     """Serves applications, and replaces their clusters.
 
     Args:
@@ -43,9 +43,8 @@ class RayServiceKind:
         assumes_serve: whether to assume, in plans without Ray, that Serve runs what it gets.
     """
 
-    name = "rayservice-controller"
-    primary: Resource[Any] = RAYSERVICES
-    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
+    primary = RAYSERVICES
+    creates = (RAYCLUSTERS,)
     owned = WATCHES
     unready_reason = "Initializing"
     optional = True  # a cluster may have the definition of RayClusters only
