@@ -86,10 +86,10 @@ SICKNESSES = (
         named="tlsOptions",
     ),
     Sickness(
-        name="a network policy without a mode that there is",
+        name="a network policy for a group that does not exist",
         spares=UPGRADES,
-        course=odd(lambda spec: spec.update(networkPolicy={"mode": "DenyNothing"})),
-        named="networkPolicy",
+        course=odd(lambda spec: spec.update(networkPolicy={"workerGroups": [{"groupName": "x"}]})),
+        named="there is no worker group 'x'",
     ),
     Sickness(
         name="an unknown field in a template",
