@@ -221,7 +221,8 @@ def test_the_clusters_of_a_rayjob_have_its_volcano_group_and_copies_of_them_thei
 
 def test_yunikorn_gets_kuberays_task_groups():
     labels = {"yunikorn.apache.org/app-id": "app-1", "yunikorn.apache.org/queue": "root.a", **GANG}
-    made = plan(*stored(YUNIKORN, spec(group("small", 3), slices()), labels=labels))
+    wanted = spec(group("small", 3), slices(), group("idle", 4, suspend=True))
+    made = plan(*stored(YUNIKORN, wanted, labels=labels))
     assert not {each.target.resource.kind for stage in made.stages for each in stage} - {"Pod"}
     small = pods(made)["small"]
     assert small["scheduler"] == "yunikorn"
@@ -237,6 +238,7 @@ def test_yunikorn_gets_kuberays_task_groups():
             "minResource": {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"},
             "nodeSelector": {"a": "b"},
         },
+        {"name": "idle", "minMember": 0, "minResource": {"cpu": "500m", "memory": "512Mi"}},
     ]
 
 
