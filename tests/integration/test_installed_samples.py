@@ -21,7 +21,6 @@ from tests.chart.helm import CHART, needs_helm
 from tests.e2e.processes import Kubectl, needs_kubectl
 from tests.integration.deployed import Site, namespaces_work, site
 from tests.integration.releases import NO_PORTS, Release, for_any_server, operator, until
-from tests.integration.test_samples import REFUSED
 from tests.samples import SAMPLES
 
 pytestmark = [
@@ -57,8 +56,6 @@ async def is_as_it_should_be(at: Site, file: Path) -> bool:
     jobs = await statuses(at, RAYJOBS, home)
     services = await statuses(at, RAYSERVICES, home)
     cron_jobs = await statuses(at, RAYCRONJOBS, home)
-    if file.name in REFUSED:
-        return any(REFUSED[file.name] in str(each.get("conditions")) for each in clusters)
     wanted = STATE_OF_JOB.get(file.name, "Running")
     return (
         any((clusters, jobs, services, cron_jobs))
