@@ -54,7 +54,9 @@ RUN_ELSEWHERE = {
         "the test of the page, test_performance_page.py, of a small program"
     ),
     "scripts/draw-flame-graph stacks": "the test of the page, test_performance_page.py",
-    "python -m examples.kinds.widget.operator": "test_widget_operator.py",
+    "python -m examples.kinds.widget.widget --metrics-address=0 --health-address=0": (
+        "test_widget_operator.py"
+    ),
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
     "manta take-over -n ray-system --image registry.example/manta-operator:0.1.0": (
