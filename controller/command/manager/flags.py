@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # Unknown fields are ignored, as KubeRay does; a value of the wrong type is an error.
 
 _KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
+
+_AT: Final = re.compile(r"at `\$\.(\w+)")
+"""Where an error of the decoder names the key."""
 
 _LIMITS: Final = YamlLimits(bytes=1 << 20)
 """No ConfigMap can hold more."""
@@ -65,7 +69,8 @@ def read_configuration(path: Path) -> Configuration:
         ValueError: it cannot be read; the message names the file and, where known, the field.
     """
     try:
-        found = read_yaml_mapping(path.read_text(), _LIMITS)
+        text = path.read_text()
+        found = read_yaml_mapping(text, _LIMITS)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
     except InvalidYaml as error:
@@ -78,7 +83,18 @@ def read_configuration(path: Path) -> Configuration:
     try:
         return msgspec.convert(given, Configuration)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}{_place(text, str(error))}: {error}") from error
+
+
+def _place(text: str, error: str) -> str:
+    """Return line and key of the value that an error is about; empty if they are not known."""
+    at = _AT.search(error)
+    if at is None:
+        return ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.partition(":")[0].strip(" \"'") == at[1]:
+            return f", line {number}, {at[1]}"
+    return ""
 
 
 # Command lines as Go's `flag` package reads them.

@@ -185,9 +185,9 @@ def growing(form: str) -> str:
     [
         ("[]", "must be a mapping"),
         ("kind: Configuration\n", "apiVersion and kind must be"),
-        (HEAD + "qps: many\n", "qps"),
-        (HEAD + "enableLeaderElection: 3\n", "enableLeaderElection"),
-        (HEAD + "headSidecarContainers: [1]\n", "headSidecarContainers"),
+        (HEAD + "qps: many\n", "config.yaml, line 3, qps: "),
+        (HEAD + "# more\n'enableLeaderElection': 3\n", "line 4, enableLeaderElection: "),
+        (HEAD + "headSidecarContainers: [1]\n", "line 3, headSidecarContainers: "),
         (HEAD + "batchScheduler: [volcano]\n", "batchScheduler"),
         (HEAD + "a: [\n", "is not YAML"),
         (HEAD + "a: !!int b\n", "is not YAML"),
