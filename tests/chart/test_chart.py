@@ -321,8 +321,7 @@ def test_a_value_that_does_not_exist_or_makes_no_sense_is_named(value: str, said
 def test_the_operator_may_write_the_groups_of_the_batch_scheduler_that_is_chosen(
     values: tuple[str, ...], group: str
 ):
-    settings = [part for value in values for part in ("--set", value)]
-    role = only("ClusterRole", rendered(CHART, *settings))
+    role = only("ClusterRole", rendered(CHART, *values))
     scheduling = {each for rule in role["rules"] for each in rule["apiGroups"] if "sched" in each}
     assert scheduling == ({group} if group else set())
 
