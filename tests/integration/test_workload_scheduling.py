@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ GANGS_GATE = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 
 
 @contextmanager
-def plane_with_gangs(folder: Path) -> Iterator[ControlPlane]:
+def plane_with_gangs(folder: Path) -> Generator[ControlPlane]:
     """A control plane of its own: the shared one is without these alpha features."""
     with (
         control_plane(folder, controllers=False, flags=(SERVED, WORKLOADS_GATE)) as plane,
@@ -110,8 +110,9 @@ async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "gang", off)
 
     async def nothing_is_left() -> bool:
-        found = [await world.user.list(each, world.namespace) for each in (WORKLOADS, POD_GROUPS)]
-        return not any(each.items for each in found)
+        workloads = await world.user.list(WORKLOADS, world.namespace)
+        groups = await world.user.list(POD_GROUPS, world.namespace)
+        return not (workloads.items or groups.items)
 
     await world.eventually(nothing_is_left, pause=0.5)
     assert bound(await pods_of(world, "gang")) == 4

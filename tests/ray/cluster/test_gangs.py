@@ -24,6 +24,7 @@ from controller.ray.api.batch_schedulers import (
     YUNIKORN,
 )
 from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster.observation import DesiredCluster
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import UID, cluster, head, plan, pod, with_meta, workers, writes
@@ -87,7 +88,7 @@ def stored(
     assert seen is not None
     for child in seen.children.absent:
         if child.resource not in scheduler.groups:
-            body = child.body | {"metadata": child.body["metadata"] | {"namespace": "default"}}
+            body = {**child.body, "metadata": child.body["metadata"] | {"namespace": "default"}}
             kept.add(child.resource, msgspec.convert(body, child.resource.view))
     return kept, kind
 
@@ -510,9 +511,9 @@ def test_labels_of_other_schedulers_are_named_as_without_effect(scheduler: Batch
     kept = FakeReads(kind).add(RAYCLUSTERS, with_meta(cluster(), labels=labels))
     seen = kind.observe("default/example", kept)
     assert seen is not None
-    ignored = {
-        label for label in labels if f"metadata.labels[{label}]" in seen.desired.unsupported_fields
-    }  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    assert isinstance(seen.desired, DesiredCluster)
+    told = seen.desired.unsupported_fields
+    ignored = {label for label in labels if f"metadata.labels[{label}]" in told}
     obeyed = scheduler.obeys if scheduler is not None else frozenset[str]()
     assert ignored == set(labels) - obeyed
 
