@@ -117,7 +117,7 @@ GRPC = """
 import asyncio
 
 class Base:
-    async def stop(self, grace): print("stops gRPC", 0 < grace < 20, flush=True)
+    async def stop(self, grace): print("stops gRPC", 0 < grace < 60, flush=True)
     async def wait_for_termination(self): await asyncio.sleep(100)
 """
 
