@@ -158,6 +158,12 @@ class ConditionSet:
                 return
         self._conditions.append(wanted)
 
+    def set_since(self, type: str, since: datetime) -> None:  # noqa: A002
+        """Let a condition that is present have changed at a known time, not when it was set."""
+        for each in self._conditions:
+            if each.get("type") == type:
+                each["lastTransitionTime"] = rfc3339(since)
+
     def remove(self, type: str) -> None:  # noqa: A002
         """Remove one condition, if it is present."""
         self._conditions = [each for each in self._conditions if each.get("type") != type]

@@ -167,6 +167,11 @@ CASES: dict[str, Case] = {
         {series("manta_cluster_not_ready", UID, reason="Suspended"): "1x120"},
         OBJECT,
     ),
+    "RayClusterGPUsUnused": Case(
+        {series("manta_cluster_unused_gpus", UID, owner_kind="None"): "4x120"},
+        {series("manta_cluster_unused_gpus", UID, owner_kind="None"): "0x120"},
+        OBJECT,
+    ),
     "RayClusterUpgradeStuck": Case(
         {
             # another reason does not begin the ten minutes anew

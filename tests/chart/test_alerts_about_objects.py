@@ -142,3 +142,15 @@ async def test_upgrades_that_make_no_progress_fire(tmp_path: Path):
         "RayClusterFleetUpgradeStuck": "fleet",
         "RayServiceUpgradeStuck": "service",
     }
+
+
+async def test_gpus_that_nobody_uses_for_an_hour_fire(tmp_path: Path):
+    cluster = example_cluster("cluster")
+    cluster["spec"]["idleTerminationOptions"] = {"timeoutSeconds": 86400}
+    (container,) = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    async with watched() as seen:
+        await seen.create(RAYCLUSTERS, cluster)
+        await seen.follow(75)
+    (unused,) = firing(tmp_path, seen.scrapes)["RayClusterGPUsUnused"]
+    assert unused["name"] == "cluster"

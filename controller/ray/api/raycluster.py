@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -63,6 +63,7 @@ class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
     metadata: ClusterMeta = ClusterMeta()
     status_fields: ClassVar = {
         "conditions": read_conditions,
+        "desiredGPU": only(str),
         "endpoints": only(dict),
         "head": only(dict),
         "state": only(str),
@@ -148,6 +149,19 @@ class HistoryServerOptions(View, frozen=True):
     """`spec.historyServerOptions`."""
 
     collector_options: CollectorOptions | None = None
+
+
+class IdleTerminationOptions(View, frozen=True):
+    """`spec.idleTerminationOptions`.
+
+    Attributes:
+        timeout_seconds: seconds without use after which the cluster ends.
+        policy: `Suspend` deletes its pods and keeps the object, `Delete` deletes the object,
+            `ScaleToMinimum` sets `replicas` of each group to its `minReplicas`; not KubeRay's.
+    """
+
+    timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+    policy: Literal["Suspend", "Delete", "ScaleToMinimum"] = "Suspend"
 
 
 class TlsOptions(View, frozen=True):
@@ -277,6 +291,8 @@ class ClusterSpec(View, frozen=True):
     worker_group_specs: tuple[WorkerGroup, ...] = ()
     ray_version: str = ""
     suspend: bool | None = None
+    idle_suspend: bool | None = None
+    idle_termination_options: IdleTerminationOptions | None = None
     managed_by: str | None = None
     enable_in_tree_autoscaling: bool | None = None
     autoscaler_options: AutoscalerOptions | None = None

@@ -8,6 +8,7 @@
   `network_policy.py` (theirs, and what hinders them)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
   replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
+- idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`
 - status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`,
   `metrics.py`

@@ -18,6 +18,7 @@ from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.head import live_head
+from controller.ray.cluster.idle import suspension_remedy
 from controller.ray.cluster.observation import PodHistory
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.authors import lost_pod_cause, suspension_of
@@ -246,7 +247,9 @@ def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
 def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:
     if desired.spec.suspend:
         author = suspension_of(seen.cluster)
-        words = "spec.suspend is true, so that there are no pods"
+        remedy = suspension_remedy(seen, desired)
+        idle = f"nobody used it (see the condition Idle), so that there are no pods; {remedy}"
+        words = idle if remedy else "spec.suspend is true, so that there are no pods"
         words = f"{words}; {author}".removesuffix("; ")
     elif desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
         words = "was suspended; set spec.suspend to false to resume it"

@@ -26,7 +26,7 @@ from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.validation.cluster import cluster_warnings, validate_cluster
+from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
@@ -170,7 +170,11 @@ class RayClusterKind(Kind["ClusterObservation"]):
             identity,
             builder,
             unsupported_fields=unsupported_fields(cluster, spec, scheduler),
-            warnings=(*cluster_warnings(spec), *network_policy_warnings(cluster, spec)),
+            warnings=(
+                *cluster_warnings(spec),
+                *idle_warnings(cluster, spec),
+                *network_policy_warnings(cluster, spec),
+            ),
         )
 
 

@@ -8,6 +8,7 @@ from controller.apimachinery.conditions import READY, find_condition, is_true, t
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.ray.api import labels
 from controller.ray.api.names import PROVISIONED, UPGRADING
+from controller.ray.cluster.idle import IDLE, UNUSED
 from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
@@ -65,13 +66,40 @@ def _counts(groups: Any) -> Iterator[tuple[str, str, int]]:
                 yield str(group.get("name")), state, count
 
 
+def idle_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamily]:
+    """Yield since when nobody uses a cluster, and how many GPUs it keeps meanwhile."""
+    since = object_gauge(
+        "manta_cluster_unused_since_seconds",
+        "Since when nobody has used a RayCluster that asks for it, in seconds since 1970",
+    )
+    gpus = object_gauge(
+        "manta_cluster_unused_gpus", "GPUs of a RayCluster that nobody uses", "owner_kind"
+    )
+    for cluster in clusters:
+        condition = find_condition(conditions_of(cluster), IDLE) or {}
+        began = time_of(condition.get("lastTransitionTime"))
+        if condition.get("reason") != UNUSED or began is None:
+            continue
+        own = identity(cluster.metadata)
+        since.add_metric(own, began.timestamp())
+        gpus.add_metric([*own, _owner_kind(cluster)], _gpus(cluster))
+    yield from (since, gpus)
+
+
+def _gpus(cluster: RayCluster) -> float:
+    try:
+        return float(cluster.status.get("desiredGPU") or 0)
+    except (TypeError, ValueError):
+        return 0.0  # a quantity that nobody can have asked for in good faith
+
+
 # KubeRay's metrics of RayClusters, computed from the cache when they are scraped.
 #
 # Nothing is counted while reconciling, so no series outlives its cluster.
 
 
 class ClusterCollector(ObjectCollector["RayCluster"]):
-    """Collects `kuberay_cluster_*`, `manta_cluster_not_ready` and `manta_upgrade_*`."""
+    """Collects `kuberay_cluster_*`, `manta_cluster_*` and `manta_upgrade_*`."""
 
     def metrics(self, current: Iterable[RayCluster], /) -> Iterable[Metric]:
         """Yield one sample for each cluster and family."""
@@ -87,7 +115,7 @@ class ClusterCollector(ObjectCollector["RayCluster"]):
                 duration.add_metric(own, seconds)
             if (reason := _not_ready_reason(cluster)) is not None:
                 not_ready.add_metric([*own, reason], 1)
-        return [*families, *upgrade_metrics(current)]
+        return [*families, *upgrade_metrics(current), *idle_metrics(current)]
 
 
 def _families() -> tuple[GaugeMetricFamily, ...]:

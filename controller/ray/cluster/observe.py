@@ -15,6 +15,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.deletion import observe_cleanup
 from controller.ray.cluster.head import every_pod
+from controller.ray.cluster.idle import resumed
 from controller.ray.cluster.observation import (
     ClusterObservation,
     DesiredCluster,
@@ -73,6 +74,8 @@ def observe_cluster(
     if cluster is None:
         return None
     desired, settings = sources.desired_of(cluster), sources.settings
+    if isinstance(desired, DesiredCluster):
+        desired = resumed(cluster, desired)
     uid = cluster.metadata.uid
     groups = desired.spec.worker_group_specs if isinstance(desired, DesiredCluster) else ()
     pods = sort_by_role(
@@ -136,7 +139,8 @@ def _ray(
 ) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
-    if not is_rolling and draining_since(workers) is None:
+    has_options = desired.spec.idle_termination_options is not None
+    if not is_rolling and not has_options and draining_since(workers) is None:
         return RayView()
     if sources.dashboards is None:
         return ASSUMED

@@ -35,6 +35,7 @@ from controller.ray.cluster.held_deletions import (
     held_deletions,
     is_premature,
 )
+from controller.ray.cluster.idle import with_idle
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.revision_history import history_writes
@@ -79,6 +80,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
+    plan = with_idle(plan, seen, desired, now)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
         waiting = _wait_for_definition(seen, desired, settings, now)
         return replace(waiting, subscriptions=plan.subscriptions)

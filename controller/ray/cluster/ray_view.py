@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import time_of
 from controller.ray.api.pod_state import is_ready
-from controller.ray.dashboard import HealthProbe, NodesProbe, RayNodes, RayVersion
+from controller.ray.dashboard import ActivityProbe, HealthProbe, NodesProbe, RayNodes, RayVersion
 from controller.ray.head.endpoint import find_head
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class RayView:
         head_pod: the pod behind it.
         nodes: observation of the probe of Ray's nodes.
         health: observation of the probe of Ray's version.
+        activity: observation of the probe of what uses the cluster.
         drains: outcomes of commands to drain nodes, by id.
         assumed: whether no dashboard is asked: ready pods count as nodes, and as drained once they
             are told to drain.
@@ -37,6 +38,7 @@ class RayView:
     head_pod: Pod | None = None
     nodes: ProbeObservation | None = None
     health: ProbeObservation | None = None
+    activity: ProbeObservation | None = None
     drains: Mapping[str, CommandOutcome] = field(default_factory=dict[str, "CommandOutcome"])
     assumed: bool = False
 
@@ -119,5 +121,6 @@ def observe_ray(
         found.pod,
         dashboards.observation(head, NodesProbe()),
         dashboards.observation(head, HealthProbe()),
+        dashboards.observation(head, ActivityProbe()),
         {name: outcome for name, outcome in outcomes.items() if outcome is not None},
     )

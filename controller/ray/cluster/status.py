@@ -37,6 +37,7 @@ from controller.ray.cluster.first_cause import (
     seconds_until_slow,
 )
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.idle import idle_events, set_idle
 from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
@@ -125,6 +126,7 @@ def cluster_status(
         *upgrade_events(seen, desired),
         *seen.definition.events(seen.conditions),
         *unknown_field_events(seen.conditions, seen.unknown_fields),
+        *idle_events(seen, desired, now),
     )
     patch = _patch(present, wanted, now, events)
     return replace(
@@ -352,6 +354,7 @@ def _conditions(
         conditions.set_options_in_effect(*pods_with_former_options(seen, desired))
         conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
     set_upgrading(conditions, seen, desired)
+    set_idle(conditions, seen, desired, now)
     return conditions.as_list()
 
 

@@ -4,6 +4,7 @@ A kind reads `Dashboards`; its plans list a `ProbeSubscription` for each probe a
 for each command. No worker waits for Ray.
 """
 
+from controller.ray.dashboard.activity import RayActivity
 from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
 from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
 from controller.ray.dashboard.closing import ConnectionsClosed, JobSubmission, NodesDraining
@@ -28,6 +29,7 @@ from controller.ray.dashboard.metrics import (
 )
 from controller.ray.dashboard.own_job import CloseConnections, DrainNodes
 from controller.ray.dashboard.probes import (
+    ActivityProbe,
     HealthProbe,
     JobProbe,
     NodesProbe,
@@ -58,6 +60,7 @@ from controller.ray.dashboard.values import DashboardSettings, Head, ServeProxy
 __all__ = [
     "CONCURRENCY",
     "NO_DASHBOARDS",
+    "ActivityProbe",
     "CloseConnections",
     "Command",
     "CommandDone",
@@ -93,6 +96,7 @@ __all__ = [
     "ProxyHealth",
     "ProxyProbe",
     "PutServeConfig",
+    "RayActivity",
     "RayNode",
     "RayNodes",
     "RayVersion",

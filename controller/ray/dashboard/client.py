@@ -12,7 +12,7 @@ import msgspec
 
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS, SECRETS, SERVICES
-from controller.ray.dashboard import responses, serve
+from controller.ray.dashboard import activity, responses, serve
 from controller.ray.dashboard.responses import bounded, decoded, moment
 from controller.ray.dashboard.transport import (
     PROXY_TIMEOUT,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.client import Client
+    from controller.ray.dashboard.activity import RayActivity
     from controller.ray.dashboard.closing import JobSubmission
     from controller.ray.dashboard.responses import (
         JobDeleted,
@@ -166,11 +167,20 @@ MAX_RESPONSE: Final = 1 << 20
 MAX_SERVE_STATE: Final = 16 << 20
 """Maximum bytes of Serve's state; every replica takes about 500."""
 
+MAX_JOB_LIST: Final = 16 << 20
+"""Maximum bytes of the list of jobs and of that of actors; Ray keeps the records of ended ones."""
+
 MAX_NODE_LIST: Final = 16 << 20
 """Maximum bytes of the list of nodes; every node takes about 500."""
 
 _JOBS: Final = "/api/jobs/"
 _NODES: Final = "/api/v0/nodes"
+_ACTORS: Final = "/api/v0/actors"
+_SERVE_CONTROLLERS: Final = {
+    "filter_keys": "class_name",
+    "filter_predicates": "=",
+    "filter_values": "ServeController",
+}
 _APPLICATIONS: Final = "/api/serve/applications/"
 _AUTHORIZATION: Final = "x-ray-authorization"
 """KubeRay's header: the API server's proxy would drop `authorization`."""
@@ -232,6 +242,14 @@ class DashboardClient:
         """Return all nodes of the cluster, including dead ones."""
         query = {"detail": "True", "limit": str(MAX_NODES)}
         return nodes(await self._ask("GET", _NODES, query=query, limit=MAX_NODE_LIST))
+
+    async def activity(self) -> RayActivity:
+        """Return what uses the cluster: drivers, jobs that have not ended, Serve applications."""
+        actors = await self._ask("GET", _ACTORS, query=_SERVE_CONTROLLERS, limit=MAX_JOB_LIST)
+        state = await self.serve_state() if activity.has_serve_controller(actors) else None
+        jobs = await self._ask("GET", _JOBS, limit=MAX_JOB_LIST)
+        components = await self._ask("GET", "/api/component_activities")
+        return activity.activity(components, jobs, state)
 
     async def version(self) -> RayVersion:
         """Return the version of Ray."""

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from controller.ray.dashboard.activity import RayActivity
 from controller.ray.dashboard.client import RayNodes
 from controller.ray.dashboard.closing import ConnectionsClosed, NodesDraining
 from controller.ray.dashboard.responses import JobDeleted, JobInfo, NoSuchJob, RayVersion, Submitted
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 # The possible results of probes and commands.
 
-ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes
+ProbeValue: TypeAlias = (
+    JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes | RayActivity
+)
 CommandValue: TypeAlias = (
     Submitted
     | JobInfo
@@ -136,6 +139,21 @@ class NodesProbe(Probe):
     async def send(self, client: DashboardClient) -> ProbeValue:
         """Implement `Probe.send`."""
         return await client.nodes()
+
+
+# The probe of what uses a cluster.
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityProbe(Probe):
+    """Asks what uses the cluster; the value is a `RayActivity`."""
+
+    name: ClassVar[str] = "activity"
+    longest_interval: ClassVar[float] = 30.0
+
+    async def send(self, client: DashboardClient) -> ProbeValue:
+        """Implement `Probe.send`."""
+        return await client.activity()
 
 
 # The probes of Ray Serve: its state, and whether a proxy answers.

@@ -211,7 +211,9 @@ class FleetObservation:
 # Names follow from fleet, index and template. However often a copy is created, after lost answers
 # and restarts, there is one of it.
 
-_CHANGEABLE: Final = frozenset({"managedBy", "suspend"})
+_CHANGEABLE: Final = frozenset({
+    "managedBy", "suspend", "idleSuspend", "idleTerminationOptions"
+})  # fmt: skip
 """Fields of the cluster, besides those about scaling, that replace no copy."""
 
 _NAME: Final = re.compile(

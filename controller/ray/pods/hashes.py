@@ -124,6 +124,8 @@ UNKNOWN: Final = f"{ALGORITHM}-unknown"
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
 """Fields of a group from which its pods are created."""
+_OF_NO_POD: Final = frozenset({"upgradeStrategy", "idleSuspend", "idleTerminationOptions"})
+"""Fields of a cluster that say how and when its pods go, not what they are."""
 SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
 """Fields of a worker group that change the number of its pods, not the pods."""
 
@@ -194,7 +196,7 @@ def recreate_digest(spec: dict[str, Any]) -> Hash:
 
 
 def _without_changeable(spec: dict[str, Any]) -> dict[str, Any]:
-    relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
+    relevant = {key: value for key, value in spec.items() if key not in _OF_NO_POD}
     relevant["headGroupSpec"] = without_scheduling(spec.get("headGroupSpec") or {})
     groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []
     relevant["workerGroupSpecs"] = [

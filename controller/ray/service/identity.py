@@ -135,7 +135,9 @@ def digest(text: bytes) -> str:
 # generation nothing was edited, and a specification that reads differently is one from which a
 # definition drops other fields.
 
-_CHANGEABLE: Final = frozenset({"managedBy", "suspend", "upgradeStrategy"})
+_CHANGEABLE: Final = frozenset({
+    "managedBy", "suspend", "upgradeStrategy", "idleSuspend", "idleTerminationOptions"
+})  # fmt: skip
 """Fields of the cluster that do not affect its pods."""
 
 _DIGITS_OF_IDENTITY: Final = 16

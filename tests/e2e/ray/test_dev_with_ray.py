@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -48,7 +49,7 @@ class Cluster:
                 return {}
             return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
-        return until(found, seconds=STARTS, why=self._story)
+        return until(found, seconds=STARTS, why=self.story)
 
     def addresses(self) -> list[str]:
         """Every address of a dashboard that was printed, the last one last."""
@@ -84,7 +85,17 @@ class Cluster:
             return 0
         return sum(node["raylet"].get("state") == "ALIVE" for node in nodes)
 
-    def _story(self) -> str:
+    def use(self) -> str:
+        """Status of the condition Idle, empty without one."""
+        conditions = self.kubectl.json("get", "raycluster", "example")["status"]["conditions"]
+        return next((each["status"] for each in conditions if each["type"] == "Idle"), "")
+
+    def jobs(self) -> list[str]:
+        """States of all submitted jobs."""
+        with urllib.request.urlopen(f"{self.addresses()[-1]}/api/jobs/", timeout=30) as answer:
+            return [each["status"] for each in msgspec.json.decode(answer.read())]
+
+    def story(self) -> str:
         return self.kubectl("describe", "pods") + self.dev.text()
 
 
@@ -105,6 +116,7 @@ def test_a_cluster_of_real_ray_under_kubectl(tmp_path: Path):
 
         a_worker_that_is_deleted_is_replaced(cluster, gone)
         a_head_that_is_deleted_is_replaced(cluster, head)
+        a_cluster_is_suspended_after_its_last_driver_and_not_before(cluster)
 
         kubectl("delete", "raycluster", "example", "--wait", "--timeout=50s")
         until(lambda: not kubectl("get", "pods", "--no-headers").strip(), seconds=90)
@@ -130,3 +142,20 @@ def a_head_that_is_deleted_is_replaced(cluster: Cluster, name: str) -> None:
     assert before[name] not in after.values()
     until(lambda: cluster.has_nodes(3), seconds=STARTS, why=lambda: cluster.submit(COUNT))
     cluster.ready()
+
+
+def a_cluster_is_suspended_after_its_last_driver_and_not_before(cluster: Cluster) -> None:
+    """A driver that sleeps for longer than the timeout is use; its end begins the timeout."""
+    seconds = 15
+    options = {"spec": {"idleTerminationOptions": {"timeoutSeconds": seconds}}}
+    code = f"import ray, time; ray.init(); time.sleep({3 * seconds}); print('slept')"
+    driver = [RAY, "job", "submit", "--no-wait", "--address", cluster.addresses()[-1]]
+    subprocess.run([*driver, "--", "python", "-c", code], check=True, timeout=STARTS)
+    cluster.kubectl("patch", "raycluster", "example", "--type=merge", "-p", json.dumps(options))
+    until(lambda: cluster.use() == "False", seconds=STARTS, why=cluster.story)
+    until(lambda: cluster.use() == "True", seconds=STARTS, why=cluster.story)
+    assert set(cluster.jobs()) == {"SUCCEEDED"}, "it was in use until its driver had ended"
+    until(lambda: not cluster.kubectl.json("get", "pods")["items"], seconds=STARTS)
+    found = cluster.kubectl.json("get", "raycluster", "example")
+    assert found["spec"]["idleSuspend"] is True
+    assert found["status"]["state"] == "suspended"

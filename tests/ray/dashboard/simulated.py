@@ -173,6 +173,7 @@ class SimulatedRay:
     _faults: dict[str, Fault] = field(default_factory=dict)
     _serves: dict[Incarnation, SimulatedServe] = field(default_factory=dict)
     _nodes: dict[Incarnation, SimulatedNodes] = field(default_factory=dict)
+    _drivers: dict[Incarnation, float | None] = field(default_factory=dict)
 
     # What a test does.
 
@@ -203,6 +204,14 @@ class SimulatedRay:
     def lose_jobs(self, head: Head) -> None:
         """Forget all jobs of this incarnation."""
         self._jobs.pop(incarnation(head), None)
+
+    def connect_driver(self, place: Incarnation) -> None:
+        """Let somebody use this incarnation, until `disconnect_driver`."""
+        self._drivers[place] = None
+
+    def disconnect_driver(self, place: Incarnation) -> None:
+        """Let the driver end now."""
+        self._drivers[place] = self.now()
 
     # What a test looks at.
 
@@ -318,6 +327,8 @@ class SimulatedRay:
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         match [request.method, *request.path.strip("/").split("/")]:
+            case ["GET", "api", *what] if tuple(what) in _USE:
+                return _USE[tuple(what)](self, place)
             case ["GET", "api", "version" | "gcs_healthz" | "v0" as what, *_]:
                 return self._described(place, what)
             case ["POST", "api", "jobs"]:
@@ -327,6 +338,29 @@ class SimulatedRay:
             case [method, "api", "jobs", job_id, *rest]:
                 return self._about(place, method, job_id, rest)
         return DashboardResponse(404, "text/plain", b"404: Not Found")
+
+    def _actors(self, place: Incarnation) -> DashboardResponse:
+        serves = place in self._serves and self._serves[place].puts
+        found = [{"class_name": "ServeController", "state": "ALIVE"}] if serves else []
+        listing = {"total": len(found), "result": found}
+        return recorded("state-actors", data={"result": listing})
+
+    def _listed(self, place: Incarnation) -> DashboardResponse:
+        jobs = self._jobs[place].values()
+        listed = [json.loads(each.answer(self.now(), self.epoch).body) for each in jobs]
+        return replace(recorded("jobs-list-empty"), body=json.dumps(listed).encode())
+
+    def _activities(self, place: Incarnation) -> DashboardResponse:
+        ended = self._drivers.get(place, -1.0)
+        driver = {
+            "is_active": "ACTIVE" if ended is None else "INACTIVE",
+            "reason": "Number of active drivers: 1" if ended is None else None,
+            "timestamp": self.wall().timestamp(),
+            "last_activity_at": None
+            if ended is None or ended < 0
+            else (self.epoch + timedelta(seconds=ended)).timestamp(),
+        }
+        return recorded("component-activities", driver=driver)
 
     def _described(self, place: Incarnation, what: str) -> DashboardResponse:
         """What Ray says of itself."""
@@ -398,6 +432,13 @@ class SimulatedRay:
             raise KeyError(job_id)
         return found
 
+
+_USE: dict[tuple[str, ...], Callable[[SimulatedRay, Incarnation], DashboardResponse]] = {
+    ("v0", "actors"): SimulatedRay._actors,
+    ("jobs",): SimulatedRay._listed,
+    ("component_activities",): SimulatedRay._activities,
+}
+"""What answers the questions who uses a cluster."""
 
 _TEMPLATES = {
     JobStatus.PENDING: "job-get-pending",

@@ -80,8 +80,9 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("head service IP", "string", ".status.head.serviceIP", 1),
     _READY_REASON,
     ("upgrading", "string", _UPGRADING, 1),
+    ("idle", "string", '.status.conditions[?(@.type=="Idle")].status', 1),
 )
-"""KubeRay's columns in its order, then the reason of `Ready` and the state of the update."""
+"""KubeRay's columns in its order, then the reason of `Ready`, the update, and its use."""
 
 
 _RAYJOB_COLUMNS: Final = (

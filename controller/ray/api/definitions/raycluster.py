@@ -53,6 +53,11 @@ def cluster_spec() -> Schema:
             "headGroupSpec": _head_group(),
             "headServiceAnnotations": strings("Annotations of the head service."),
             "historyServerOptions": _history_server_options(),
+            "idleSuspend": boolean(
+                "Whether all pods are deleted because nobody used the cluster; set by us. "
+                "False, or an edit that says `suspend: false`, resumes it."
+            ),
+            "idleTerminationOptions": _idle_termination_options(),
             "managedBy": managed_by(),
             "networkPolicy": _network_policy(),
             "rayVersion": string("Version of Ray in the images; decides on what is supported."),
@@ -69,6 +74,22 @@ def cluster_spec() -> Schema:
             ),
         },
         required=["headGroupSpec"],
+    )
+
+
+def _idle_termination_options() -> Schema:
+    """Return the schema of `spec.idleTerminationOptions`, which KubeRay is about to have."""
+    return struct(
+        "What becomes of a cluster that no driver, job or Serve application uses.",
+        {
+            "policy": string(
+                "Suspend deletes the pods and keeps the object, Delete deletes the object, "
+                "ScaleToMinimum sets replicas to minReplicas; Suspend if not given.",
+                enum=["Suspend", "Delete", "ScaleToMinimum"],
+            ),
+            "timeoutSeconds": int32("Seconds without use.", minimum=1),
+        },
+        required=["timeoutSeconds"],
     )
 
 

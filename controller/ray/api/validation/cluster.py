@@ -22,7 +22,7 @@ from controller.apimachinery.template import (
     read_template,
     service_problem,
 )
-from controller.ray.api import labels
+from controller.ray.api import idle_termination, labels
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
 from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
@@ -67,6 +67,11 @@ def validate_cluster(
         strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
         if not isinstance(strategy, Problem):
             spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
+        idle = idle_termination.idle_options(cluster, spec)
+        if not isinstance(idle, Problem):
+            spec = msgspec.structs.replace(spec, idle_termination_options=idle)
+        if idle_termination.is_idle_suspended(cluster, spec):
+            spec = msgspec.structs.replace(spec, suspend=True)
     problems = partial(_problems, cluster=cluster, gates=gates)
     return valid_or_problem(cluster, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
@@ -94,6 +99,15 @@ def _warnings(spec: ClusterSpec, group: WorkerGroup, path: str) -> Iterator[str]
         )
 
 
+def idle_warnings(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
+    """Return a warning where the owner of a cluster decides when it ends."""
+    owner = cluster.metadata.controller
+    if owner is None or spec.idle_termination_options is None:
+        return ()
+    effect = f"has no effect on a cluster of a {owner.kind}, which decides itself when it ends"
+    return (f"{idle_termination.FIELD}: {effect}",)
+
+
 def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> Iterator[Problem]:
     """Yield all problems, most basic first; a template that cannot be read counts as empty."""
     strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
@@ -112,6 +126,7 @@ def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> It
     yield from option_problems(context)
     yield from _suspended_groups(context)
     yield from _autoscaler(context)
+    yield from _idle(context)
     if not isinstance(strategy, Problem):
         yield from strategy_problems(context)
     yield from _contradicting_status(context)
@@ -224,6 +239,22 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
                 f"spec.autoscalerOptions.env[{position}].name",
                 "is set by the operator; use spec.autoscalerOptions.command to change the command",
             )
+
+
+def _idle(context: ValidationContext) -> Iterator[Problem]:
+    options = idle_termination.idle_options(context.cluster, context.spec)
+    if isinstance(options, Problem):
+        yield options
+    elif (
+        options is not None
+        and options.policy == idle_termination.SCALE_DOWN
+        and context.spec.autoscaling
+    ):
+        yield Problem(
+            f"{idle_termination.FIELD}.policy",
+            f"cannot be {idle_termination.SCALE_DOWN} while the autoscaler decides on replicas; "
+            "set spec.autoscalerOptions.idleTimeoutSeconds instead",
+        )
 
 
 def _restart_policies(context: ValidationContext) -> Iterator[Problem]:

@@ -58,6 +58,7 @@ ADDED_COLUMNS = {
     "RayCluster": [
         '.status.conditions[?(@.type=="Ready")].reason',
         '.status.conditions[?(@.type=="Upgrading")].reason',
+        '.status.conditions[?(@.type=="Idle")].status',
     ],
     "RayCronJob": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayJob": [".status.failed", ".status.reason"],

@@ -106,6 +106,24 @@ def test_a_cluster_that_is_being_upgraded_says_so_with_its_pods_by_group_and_sta
         assert made.get_sample_value("manta_upgrade_pods", labels) == count
 
 
+def test_a_cluster_that_nobody_uses_says_since_when_and_how_many_gpus_it_keeps() -> None:
+    raw = manifest()
+    unused = {
+        "type": "Idle",
+        "status": "True",
+        "reason": "Unused",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+    }
+    raw["status"] = {"conditions": [unused], "desiredGPU": "4"}
+    made = registry(cluster(raw))
+    assert made.get_sample_value("manta_cluster_unused_since_seconds", IDENTITY) == 60
+    labels = IDENTITY | {"owner_kind": "None"}
+    assert made.get_sample_value("manta_cluster_unused_gpus", labels) == 4
+    raw["status"]["conditions"] = [unused | {"reason": "Suspended"}]
+    made = registry(cluster(raw))
+    assert made.get_sample_value("manta_cluster_unused_gpus", labels) is None
+
+
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_a_cluster_that_is_not_being_upgraded_has_no_metric_of_it(status: str) -> None:
     raw = manifest()

@@ -1,0 +1,59 @@
+"""What becomes of a RayCluster that nobody uses: the fields, and the annotations in their place.
+
+`spec.idleTerminationOptions` and `spec.idleSuspend` are those that KubeRay is about to have
+(https://github.com/ray-project/kuberay/pull/5210). Where an installed definition drops them,
+annotations say the same: the options as the JSON of the field, and the word `true`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.ray.api import labels
+from controller.ray.api.raycluster import IdleTerminationOptions
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+
+SUSPEND: Final = "Suspend"
+DELETE: Final = "Delete"
+SCALE_DOWN: Final = "ScaleToMinimum"
+FIELD: Final = "spec.idleTerminationOptions"
+ANNOTATION: Final = f"metadata.annotations[{labels.IDLE_TERMINATION}]"
+_REMEDY: Final = 'write JSON such as {"timeoutSeconds": 3600, "policy": "Suspend"}'
+_LONGEST_ANNOTATION: Final = 1000
+
+
+class _Annotated(IdleTerminationOptions, frozen=True, forbid_unknown_fields=True):
+    """The annotation's JSON, from which no API server drops unknown fields."""
+
+
+def idle_options(cluster: RayCluster, spec: ClusterSpec) -> IdleTerminationOptions | Problem | None:
+    """Return the options of the annotation, else of the specification; None without either."""
+    given = spec.idle_termination_options
+    text = (cluster.metadata.annotations or {}).get(labels.IDLE_TERMINATION, "").strip()
+    if not text:
+        return given
+    if len(text) > _LONGEST_ANNOTATION:
+        return Problem(ANNOTATION, f"has {len(text)} characters; {_REMEDY}")
+    try:
+        read = msgspec.json.decode(text, type=_Annotated)
+    except msgspec.ValidationError as error:
+        problem = malformed(error, ANNOTATION)
+        return Problem(problem.field, f"{problem.message}; {_REMEDY}")
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Problem(ANNOTATION, f"is no JSON ({error}); {_REMEDY}")
+    annotated = IdleTerminationOptions(timeout_seconds=read.timeout_seconds, policy=read.policy)
+    if given is not None and given != annotated:
+        return Problem(ANNOTATION, f"contradicts {FIELD}; remove one of them")
+    return annotated
+
+
+def is_idle_suspended(cluster: RayCluster, spec: ClusterSpec) -> bool:
+    """Return whether the cluster is suspended because nobody used it, by field or annotation."""
+    annotation = (cluster.metadata.annotations or {}).get(labels.IDLE_SUSPEND, "")
+    return bool(spec.idle_suspend) or annotation.strip().lower() == "true"

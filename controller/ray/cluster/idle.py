@@ -1,0 +1,427 @@
+"""Decides when a cluster that nobody uses ends, and reports how long nobody has used it.
+
+Ray's own answers decide: the time of the last use is the head's, so that neither a restart of the
+operator nor the interval of its questions moves it. The condition `Idle` is True since then. Before
+anything ends, Ray must have answered a question that was asked after the time was over; while it
+does not answer, nothing ends. Clusters of a RayJob or RayService are left to those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.conditions import find_condition, is_true, rfc3339, time_of
+from controller.apimachinery.custom_object import conditions_of
+from controller.ray.api import labels
+from controller.ray.api.idle_termination import (
+    DELETE,
+    SCALE_DOWN,
+    SUSPEND,
+    is_idle_suspended,
+)
+from controller.ray.api.names import SUSPENDED, SUSPENDING
+from controller.ray.api.pod_state import ray_status
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
+from controller.runtime.plan import Delete, Event, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.apimachinery.conditions import ConditionStatus
+    from controller.kube.objects import Pod
+    from controller.ray.api.idle_termination import IdleTerminationOptions
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.conditions import ClusterConditions
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.dashboard import ProbeObservation
+    from controller.runtime.plan import Plan
+
+IDLE: Final = "Idle"
+"""Type of the condition about use."""
+
+UNUSED: Final = "Unused"
+"""Its reason while nobody uses the cluster."""
+
+_SUSPENDED: Final = "Suspended"
+"""Its reason while the cluster is suspended because nobody used it."""
+
+DELETION_ANNOUNCED: Final = "IdleDeletionAnnounced"
+"""Type of the condition that announces the deletion of the object."""
+
+_SLOWEST_ANSWER: Final = timedelta(seconds=10)
+"""By so much the time of the last use may be too early: it is counted from the question."""
+
+_LONGEST_NOTICE: Final = timedelta(seconds=60)
+_ASKED_AGAIN: Final = 5.0
+"""Seconds until an answer that is still too old is looked at again."""
+
+
+class _Use(Enum):
+    """What Ray says about the use of a cluster; the values are reasons of the condition."""
+
+    IN_USE = "InUse"
+    UNUSED = UNUSED
+    UNKNOWN = "NoAnswer"
+
+
+@dataclass(frozen=True, slots=True)
+class _Idleness:
+    """The use of a cluster with options.
+
+    Attributes:
+        use: what Ray says.
+        message: in words, without when it ends; empty as long as Ray may still answer.
+        since: the time since which nobody has used it; None unless it is unused.
+        due: the time at which it ends; None unless it is unused.
+        is_confirmed: whether a question that was asked after `due` had this answer too.
+    """
+
+    use: _Use
+    message: str
+    since: datetime | None = None
+    due: datetime | None = None
+    is_confirmed: bool = False
+
+
+def _is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the cluster is suspended, or about to be, for whatever reason."""
+    conditions = seen.conditions
+    return (
+        bool(desired.spec.suspend)
+        or is_true(conditions, SUSPENDING)
+        or is_true(conditions, SUSPENDED)
+    )
+
+
+def with_idle(plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
+    """Return the plan with the question to Ray and, when it is time, the end of the cluster."""
+    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    if idleness is not None and seen.ray.head is not None:
+        probe = ProbeSubscription(seen.ray.head, ActivityProbe())
+        plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
+    if seen.cluster.metadata.terminating or plan.lookups or plan.commit is not None:
+        return plan
+    if _is_wanted_again(seen, desired):
+        return replace(plan, commit=_resume(seen))
+    if options is None or idleness is None or idleness.due is None:
+        return plan
+    wait = _seconds_left(seen, idleness, options, desired, now)
+    if wait == 0:
+        return _end(plan, seen, desired, options, idleness)
+    waits = (each for each in (wait, plan.requeue_after) if each is not None)
+    return replace(plan, requeue_after=min(waits, default=None))
+
+
+def _end(
+    plan: Plan,
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    options: IdleTerminationOptions,
+    idleness: _Idleness,
+) -> Plan:
+    if options.policy == SCALE_DOWN:
+        return replace(plan, commit=_scale_down(seen, desired, idleness.message))
+    if options.policy != DELETE:
+        return replace(plan, commit=_suspend(seen, idleness.message))
+    event = Event("Normal", "DeletedIdleRayCluster", "Delete", idleness.message)
+    deletion = Delete(_target(seen), seen.cluster.metadata.uid, on_success=event)
+    return replace(plan, stages=((deletion,),), independent=())
+
+
+def resumed(cluster: RayCluster, desired: DesiredCluster) -> DesiredCluster:
+    """Return the desired state with `suspend: false` where `idleSuspend` has ended.
+
+    Without `suspend` a suspended cluster stays so, but here nobody had ever written it.
+    """
+    if desired.spec.suspend is not None or _suspended_at(cluster) is None:
+        return desired
+    return replace(desired, spec=msgspec.structs.replace(desired.spec, suspend=False))
+
+
+def suspension_remedy(seen: ClusterObservation, desired: DesiredCluster) -> str:
+    """Return how to resume a cluster that is suspended because nobody used it, else nothing."""
+    if not is_idle_suspended(seen.cluster, desired.spec):
+        return ""
+    annotation = f"metadata.annotations[{labels.IDLE_SUSPEND}]"
+    path = "spec.idleSuspend" if desired.spec.idle_suspend else annotation
+    return f"set {path} to false, or spec.suspend to false, to resume it"
+
+
+def set_idle(
+    conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> None:
+    """Set the two conditions about use."""
+    if _is_suspended_by_us(seen, desired):
+        _keep_suspended(conditions, seen, desired)
+        return
+    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    if idleness is None or options is None:
+        conditions.remove(IDLE)
+        conditions.remove(DELETION_ANNOUNCED)
+        return
+    status: ConditionStatus = "Unknown"
+    message = idleness.message
+    if not message and find_condition(seen.conditions, IDLE) is not None:
+        return  # a new operator goes on with what is known
+    message = message or f"the head has not answered yet; {_rule(options)}"
+    if idleness.due is not None and idleness.since is not None:
+        status, message = "True", f"{message}; {_outlook(desired, options, idleness.due)}"
+    elif idleness.use is _Use.IN_USE:
+        status = "False"
+    conditions.set(IDLE, status, idleness.use.value, message)
+    if idleness.since is not None:
+        conditions.set_since(IDLE, idleness.since)
+    announced = _announcement(seen, idleness, options, now)
+    conditions.set_if(DELETION_ANNOUNCED, "True", _Use.UNUSED.value, announced)
+
+
+def idle_events(
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> Iterator[Event]:
+    """Yield the announcement of a deletion, once."""
+    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    if idleness is None or options is None or is_true(seen.conditions, DELETION_ANNOUNCED):
+        return
+    if note := _announcement(seen, idleness, options, now):
+        yield Event("Warning", DELETION_ANNOUNCED, "Delete", note)
+
+
+def _options(seen: ClusterObservation, desired: DesiredCluster) -> IdleTerminationOptions | None:
+    """Return the options; None for a cluster that another object owns, which ends it itself."""
+    is_owned = seen.cluster.metadata.controller is not None
+    return None if is_owned else desired.spec.idle_termination_options
+
+
+def _idleness(seen: ClusterObservation, desired: DesiredCluster) -> _Idleness | None:
+    """Return what Ray says; None if it is not asked."""
+    options = _options(seen, desired)
+    if options is None or _is_suspended(seen, desired):
+        return None
+    answer = seen.ray.activity
+    value = answer.value if answer is not None else None
+    if answer is None or answer.failing_since is not None or not isinstance(value, RayActivity):
+        why = answer.error if answer is not None and answer.failing_since is not None else ""
+        return _Idleness(_Use.UNKNOWN, why and f"Ray does not say who uses the cluster: {why}")
+    if value.uses:
+        return _Idleness(_Use.IN_USE, "; ".join(value.uses))
+    since = _unused_since(seen, value, answer)
+    due = since + timedelta(seconds=options.timeout_seconds)
+    asked = answer.last_success
+    return _Idleness(
+        _Use.UNUSED,
+        f"nobody has used the cluster since {_text(since)}",
+        since,
+        due,
+        is_confirmed=asked is not None and asked >= due + _SLOWEST_ANSWER,
+    )
+
+
+def _unused_since(
+    seen: ClusterObservation, value: RayActivity, answer: ProbeObservation
+) -> datetime:
+    """Return the time of the last use by our clock, and never one before a use that was seen.
+
+    Ray's clock is the head's; what counts is how long ago Ray says that the last use ended. Ray
+    does not say when an application of Serve was deleted, nor what happened while it was silent:
+    then the first question counts that was answered like this.
+    """
+    started = _started(seen.ray.head_pod)
+    known = [started] if started is not None else []
+    if value.last is not None:
+        known.append(answer.since - max(value.reported - value.last, timedelta()))
+    before = find_condition(seen.conditions, IDLE) or {}
+    changed = time_of(before.get("lastTransitionTime"))
+    match before.get("status"):
+        case "True" if changed is not None:
+            known.append(changed)
+        case "False" if changed is None or max(known, default=changed) <= changed:
+            known.append(answer.since)
+        case "Unknown" if answer.last_success is not None:
+            known.append(answer.last_success)
+        case _:
+            pass
+    return max(known, default=answer.since)
+
+
+def _started(head: Pod | None) -> datetime | None:
+    """Return when the head's Ray was started, of which Ray itself says nothing."""
+    status = ray_status(head) if head is not None else None
+    running = status.state.running if status is not None else None
+    return time_of(running.started_at) if running is not None else None
+
+
+def _seconds_left(
+    seen: ClusterObservation,
+    idleness: _Idleness,
+    options: IdleTerminationOptions,
+    desired: DesiredCluster,
+    now: datetime,
+) -> float | None:
+    """Return the seconds until the cluster may end, or is looked at again; None for never."""
+    assert idleness.due is not None
+    if options.policy == SCALE_DOWN and not _surplus_groups(desired):
+        return None
+    due = idleness.due
+    if options.policy == DELETE:
+        announced = find_condition(seen.conditions, DELETION_ANNOUNCED)
+        notice = _notice(options)
+        since = time_of(announced.get("lastTransitionTime")) if announced is not None else None
+        if since is None:
+            return max((due - notice - now).total_seconds(), 1.0)
+        due = max(due, since + notice)
+    if now < due:
+        return (due - now).total_seconds()
+    return 0.0 if idleness.is_confirmed else _ASKED_AGAIN
+
+
+def _notice(options: IdleTerminationOptions) -> timedelta:
+    return min(_LONGEST_NOTICE, timedelta(seconds=options.timeout_seconds) / 2)
+
+
+def _announcement(
+    seen: ClusterObservation,
+    idleness: _Idleness,
+    options: IdleTerminationOptions,
+    now: datetime,
+) -> str:
+    """Return the announcement of the deletion; empty before its time."""
+    if options.policy != DELETE or idleness.due is None:
+        return ""
+    notice = _notice(options)
+    if now < idleness.due - notice:
+        return ""
+    before = find_condition(seen.conditions, DELETION_ANNOUNCED) or {}
+    since = time_of(before.get("lastTransitionTime")) or now
+    return (
+        f"{idleness.message}: it is deleted at {_text(max(idleness.due, since + notice))} unless a "
+        "driver, a job or an application of Serve uses it before"
+    )
+
+
+_ENDS: Final = {
+    SUSPEND: "it is suspended",
+    DELETE: "it is deleted",
+    SCALE_DOWN: "its groups are scaled to minReplicas",
+}
+
+
+def _rule(options: IdleTerminationOptions) -> str:
+    return f"{_ENDS[options.policy]} when nobody has used it for {options.timeout_seconds} s"
+
+
+def _outlook(desired: DesiredCluster, options: IdleTerminationOptions, due: datetime) -> str:
+    """Return what happens when."""
+    if options.policy == SCALE_DOWN and not _surplus_groups(desired):
+        return "all groups have their minReplicas"
+    return f"{_ENDS[options.policy]} at {_text(due)} unless it is used before"
+
+
+def _suspended_at(cluster: RayCluster) -> int | None:
+    """Return the generation of the suspension that the status reports, None without one."""
+    found = find_condition(conditions_of(cluster), IDLE) or {}
+    if found.get("reason") != _SUSPENDED:
+        return None
+    generation = found.get("observedGeneration")
+    return generation if isinstance(generation, int) else 0
+
+
+def _is_wanted_again(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether an edit after the suspension says `suspend: false`."""
+    generation = _suspended_at(seen.cluster)
+    is_edited = generation is not None and generation < seen.cluster.metadata.generation
+    is_resumed = seen.cluster.spec.get("suspend") is False
+    return is_edited and is_resumed and is_idle_suspended(seen.cluster, desired.spec)
+
+
+def _is_suspended_by_us(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the suspension is that of an idle cluster, until its last trace has gone."""
+    before = find_condition(seen.conditions, IDLE) or {}
+    is_still = is_true(seen.conditions, SUSPENDING) or is_true(seen.conditions, SUSPENDED)
+    was_ours = before.get("reason") == _SUSPENDED
+    return is_idle_suspended(seen.cluster, desired.spec) or (was_ours and is_still)
+
+
+def _keep_suspended(
+    conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster
+) -> None:
+    conditions.remove(DELETION_ANNOUNCED)
+    before = find_condition(seen.conditions, IDLE) or {}
+    since = time_of(before.get("lastTransitionTime"))
+    unused = f"nobody had used the cluster since {_text(since)}" if since else "was suspended"
+    conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen, desired)}")
+    if since is not None:
+        conditions.set_since(IDLE, since)
+
+
+def _suspend(seen: ClusterObservation, note: str) -> MergePatch:
+    event = Event("Normal", "SuspendedIdleRayCluster", "Suspend", note)
+    return _patch(seen, is_suspended=True, event=event)
+
+
+def _resume(seen: ClusterObservation) -> MergePatch:
+    event = Event("Normal", "ResumedIdleRayCluster", "Resume", "spec.suspend was set to false")
+    return _patch(seen, is_suspended=False, event=event)
+
+
+def _patch(seen: ClusterObservation, *, is_suspended: bool, event: Event) -> MergePatch:
+    """Return the patch of the field, or of the annotation where the options are one.
+
+    The revision is a precondition: whoever edits the cluster in the last moment is first.
+    """
+    meta = seen.cluster.metadata
+    given = meta.annotations or {}
+    changes: dict[str, Any] = {}
+    if labels.IDLE_TERMINATION in given or labels.IDLE_SUSPEND in given:
+        value = "true" if is_suspended else None
+        changes["metadata"] = {"annotations": {labels.IDLE_SUSPEND: value}}
+    if labels.IDLE_TERMINATION not in given:
+        changes["spec"] = {"idleSuspend": is_suspended}
+    return MergePatch(
+        _target(seen),
+        meta.uid,
+        changes,
+        resource_version=meta.resource_version,
+        on_success=event,
+    )
+
+
+def _surplus_groups(desired: DesiredCluster) -> list[int]:
+    """Return the positions of the groups with more replicas than their minimum."""
+    return [
+        position
+        for position, group in enumerate(desired.spec.worker_group_specs)
+        if group.desired_replicas > group.least
+    ]
+
+
+def _scale_down(seen: ClusterObservation, desired: DesiredCluster, note: str) -> MergePatch:
+    meta, groups = seen.cluster.metadata, desired.spec.worker_group_specs
+    written: list[dict[str, Any]] = seen.cluster.spec["workerGroupSpecs"]
+    surplus = _surplus_groups(desired)
+    scaled = [
+        {**each, "replicas": groups[position].least} if position in surplus else each
+        for position, each in enumerate(written)
+    ]
+    return MergePatch(
+        _target(seen),
+        meta.uid,
+        {"spec": {"workerGroupSpecs": scaled}},
+        resource_version=meta.resource_version,
+        on_success=Event("Normal", "ScaledDownIdleRayCluster", "Update", note),
+    )
+
+
+def _target(seen: ClusterObservation) -> Target:
+    meta = seen.cluster.metadata
+    return Target(RAYCLUSTERS, meta.namespace, meta.name, "idle")
+
+
+def _text(moment: datetime | None) -> str:
+    return rfc3339(moment) if moment is not None else "an unknown time"
