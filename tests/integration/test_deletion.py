@@ -285,8 +285,8 @@ async def test_a_specification_that_changed_meanwhile_keeps_nothing(
 async def test_a_refused_edit_of_a_group_leaves_no_state_in_redis(world: World):
     world.start_operator()
     await ready_cluster(world)
-    path = "/spec/workerGroupSpecs/0/minReplicas"
-    await patch(world, {"op": "replace", "path": path, "value": 100})
+    path = "/spec/workerGroupSpecs/0/template/spec/containers/0/resources"
+    await patch(world, {"op": "add", "path": path, "value": {"limits": {"cpu": "1 core"}}})
     await delete(world)
     await world.eventually(world.is_gone)
     assert len(cleaners(world)) == 1

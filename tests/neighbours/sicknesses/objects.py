@@ -75,9 +75,13 @@ SICKNESSES = (
         named="must be less than or equal to cpu limit",
     ),
     Sickness(
-        name="more workers at least than at most",
-        course=odd(lambda spec: spec["workerGroupSpecs"][0].update(minReplicas=9, maxReplicas=1)),
-        named="minReplicas",
+        name="a quantity of workers that is none",
+        course=odd(
+            lambda spec: spec["workerGroupSpecs"][0]["template"]["spec"]["containers"][0].update(
+                resources={"limits": {"cpu": "1 core"}}
+            )
+        ),
+        named="'1 core' is not a quantity",
     ),
     Sickness(
         name="mTLS is asked for",
