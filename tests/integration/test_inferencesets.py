@@ -161,9 +161,9 @@ async def test_the_orphans_of_a_set_stay(sets: InferenceSets):
 @embedded_only
 async def test_a_plan_tells_the_workspaces_and_the_nodes_that_they_ask_for(world: World):
     gates = FeatureGates({"Workspace": True})
-    kinds = kinds_to_plan(KindSettings.from_environment(gates, {}))
-    async with empty_cluster("test", has_workspaces=True) as client:
-        planner = Planner(client, kinds, world.wall())
+    settings = KindSettings.from_environment(gates, {})
+    async with empty_cluster("test", settings) as client:
+        planner = Planner(client, kinds_to_plan(settings), world.wall())
         plan = await planner.for_manifest(set_manifest(replicas=70), "default")
     assert (plan.problem, plan.refusals) == ("", ())
     created = Counter(item.kind for item in plan.items if item.action == "create")

@@ -76,7 +76,7 @@ async def test_an_operator_outlives_any_answer_to_discovery(
     await world.settle(120)
     assert operator.running
     assert unready(operator) == []
-    assert len(operator.transport.journal.entries) < 250
+    assert len(operator.transport.journal.entries) < 300
 
 
 CONVERSION = (
@@ -102,7 +102,7 @@ async def test_a_start_that_fails_ends_with_cause_and_remedy(world: World, failu
         await world.settle(120)
     assert await operator.task != 0
     assert remedy in logs[-1]["error"]
-    assert len(operator.transport.journal.entries) < 250
+    assert len(operator.transport.journal.entries) < 300
 
 
 @pytest.mark.parametrize("failure", FAILURES)

@@ -75,7 +75,7 @@ async def test_an_upgrade_that_waits_for_its_gateway_says_so(services: Services)
 
 @pytest.mark.embedded_only
 async def test_what_divides_the_requests_of_a_new_service_is_planned_offline(world: World):
-    async with empty_cluster("test") as client:
+    async with empty_cluster("test", KindSettings()) as client:
         planner = Planner(client, kinds_to_plan(KindSettings()), world.wall())
         plan = await planner.for_manifest(autoscaled(stepwise()), "default")
     created = {(item.kind, item.new) for item in plan.items if item.action == "create"}
