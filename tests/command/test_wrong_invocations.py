@@ -87,14 +87,6 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
     [
         ("", "the following arguments are required: COMMAND\nSee `manta --help`."),
         ("paln", "invalid choice: 'paln' (choose from"),
-        ("paln", "did you mean plan?\nSee `manta --help`."),
-        ("crds -o jsn", "(choose from 'yaml', 'json'); did you mean json?"),
-        (
-            "example rayjbo",
-            "`manta example` lists them; did you mean rayjob?\n",
-        ),
-        ("dev --nodes 8xH10", "--nodes 8xH10: neither a preset (cpu, 8xH100, tpu-v6e-16) nor a "),
-        ("dev --ray --nodes cpu", "--nodes: with --ray or --image the node is this machine"),
         ("--verson", "manta: there is no option --verson; did you mean --version?"),
         ("plan --fil cluster.yaml", "manta plan: there is no option --fil; did you mean --file?"),
         ("plan --offlin=1", "no option --offlin; did you mean --offline?\nSee `manta plan --help`"),

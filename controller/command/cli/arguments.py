@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller.kube.errors import ConfigurationError
 
@@ -42,8 +41,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message and end with exit status 2."""
-        if choice := _CHOICE.search(message):
-            message += suggestion(choice["word"], choice["known"].replace("'", "").split(", "))
         self.exit(2, f"{self.prog}: {message}\nSee `{self.prog} --help`.\n")
 
     def _refuse_unknown_options(self, words: Sequence[str]) -> None:
@@ -53,14 +50,10 @@ class CommandParser(argparse.ArgumentParser):
             if word == "--" or (self._subparsers and not word.startswith("-")):
                 return
             if word.startswith("--") and not {word, name} & known.keys():
-                self.error(f"there is no option {name}{suggestion(name, known)}")
+                self.error(f"there is no option {name}{_suggestion(name, known)}")
 
 
-_CHOICE: Final = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)$")
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a question after the nearest known word; empty if none is near."""
+def _suggestion(word: str, known: Iterable[str]) -> str:
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

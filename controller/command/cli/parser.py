@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller import __version__
-from controller.command.cli import (
-    change_operator,
-    crds,
-    debug,
-    demo,
-    dev,
-    example,
-    plan,
-    rollout,
-    run,
-)
+from controller.command.cli import change_operator, crds, debug, demo, dev, plan, rollout, run
 from controller.command.cli.arguments import CommandParser
 
 if TYPE_CHECKING:
@@ -32,6 +22,6 @@ def parser() -> argparse.ArgumentParser:
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for subcommand in (run, debug, dev, demo, example, plan, rollout, crds, change_operator):
+    for subcommand in (run, debug, dev, demo, plan, rollout, crds, change_operator):
         subcommand.add(commands)
     return manta

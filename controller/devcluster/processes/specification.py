@@ -10,12 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.devcluster.nodes.pods import (
-    KubeletContainer,
-    KubeletPod,
-    KubeletPodSpec,
-    RequestedResources,
-)
+from controller.devcluster.nodes.pods import KubeletContainer, KubeletPod, KubeletPodSpec
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -155,7 +150,7 @@ class Lifecycle(View, frozen=True):
     pre_stop: Action | None = None
 
 
-class Resources(RequestedResources, frozen=True):
+class Resources(View, frozen=True):
     """`resources`."""
 
     requests: dict[str, str | float] = msgspec.field(default_factory=dict[str, str | float])

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.real_time
 
 
 async def test_a_process_waits_for_a_node_with_its_labels_and_outlives_it(world):
-    async with world.node(scheduling=True):
+    async with world.node(node_labels=True):
         await world.create("p", sh("exec sleep 60"), nodeSelector={"gpu": "a100"})
         waiting = await world.until("p", lambda pod: pod.status.condition("PodScheduled"))
         assert waiting.status.condition("PodScheduled").reason == "Unschedulable"
