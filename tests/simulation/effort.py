@@ -18,8 +18,9 @@ WINDOW = 300.0
 MOST_FAILED = 80
 """Writes of one sort that fail, of one object and all that is created for it."""
 
-MOST_REPEATED = 200
-"""Patches of one object that succeed: its user and its pods give reasons for some of them."""
+MOST_REPEATED = 300
+"""Patches of one object that succeed: one a second, as often as a status may be written while an
+autoscaler gives orders, pods come and go, and an update replaces them."""
 
 MINUTE, MOST_A_MINUTE = 60.0, 200
 """Seconds, and requests in them about one object and all that is created for it: a RayService that
