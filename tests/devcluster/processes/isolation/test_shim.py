@@ -26,21 +26,24 @@ from tests.devcluster.processes.machines import (
     started,
     status_of,
 )
+from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time
 
+PORT = free_port()
 _LISTEN = """
 import socket, sys
 family, address = getattr(socket, sys.argv[1]), sys.argv[2]
 with socket.socket(family) as server:
-    server.bind((address, 8080))
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closed connection may linger
+    server.bind((address, PORT))
     server.listen()
     print("listening", flush=True)
     while True:
         connection, peer = server.accept()
         connection.sendall(f"{socket.gethostname()} {peer[0].rpartition(':')[2]}".encode())
         connection.close()
-"""
+""".replace("PORT", str(PORT))
 _STUBBORN = "trap '' TERM; sleep 1000 & setsid sleep 1000 & echo ready; sleep 1000; sleep 1000"
 SHIMS = [pytest.param(way, marks=needs_compiler) for way in ("shim", "shim beside")]
 
@@ -63,7 +66,7 @@ async def listening(sandbox, family="AF_INET", address=""):
 
 
 async def asked(sandbox, host: str) -> str:
-    ask = f"import socket; print(socket.create_connection(({host!r}, 8080)).recv(99).decode())"
+    ask = f"import socket; print(socket.create_connection(({host!r}, {PORT})).recv(99).decode())"
     status, text = await run(sandbox, [PYTHON, "-c", ask])
     assert status == 0, text
     return text.strip()
@@ -81,7 +84,7 @@ async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     assert await asked(one, two.ip) == f"two {one.ip}"
     assert await asked(two, "127.0.0.1") == f"two {two.ip}"
     assert await asked(three, "localhost") == f"three {three.ip}"
-    reader, writer = await asyncio.open_connection(one.ip, 8080)
+    reader, writer = await asyncio.open_connection(one.ip, PORT)
     assert (await reader.read()).startswith(b"one 127.")
     writer.close()
     for main, process in servers:
@@ -94,8 +97,8 @@ async def test_a_second_listener_on_loopback_gets_an_alias(isolation):
     script = (
         "import socket\n"
         "a, b = socket.socket(), socket.socket()\n"
-        "a.bind(('', 8080)); b.bind(('127.0.0.1', 8080))\n"
-        "try: socket.socket().bind(('', 8080))\n"
+        f"a.bind(('', {PORT})); b.bind(('127.0.0.1', {PORT}))\n"
+        f"try: socket.socket().bind(('', {PORT}))\n"
         "except OSError: print('refused')\n"
     )
     assert await run(await pod(isolation), [PYTHON, "-c", script]) == (0, "refused\n")
@@ -131,7 +134,7 @@ async def test_a_service_address_leads_to_where_it_is_held(isolation):
         writer.write(b"forwarded")
         writer.close()
 
-    server = await asyncio.start_server(accept, held["10.96.7.8"], 8080)
+    server = await asyncio.start_server(accept, held["10.96.7.8"], PORT)
     assert await asked(sandbox, "10.96.7.8") == "forwarded"
     server.close()
 
