@@ -13,6 +13,7 @@ import socket
 import time
 from asyncio import sslproto
 from collections.abc import AsyncGenerator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from aiohttp.abc import ResolveResult
+    from aiohttp.connector import Connection
 
     from controller.kube.credentials import Credentials
     from controller.kube.metrics import ClientMetrics
@@ -259,6 +261,21 @@ class _TimedResolver(aiohttp.ThreadedResolver):
             self._metrics.record_resolution(time.monotonic() - started)
 
 
+BEFORE_SENDING: Final[ContextVar[Callable[[], None] | None]] = ContextVar(
+    "before_sending", default=None
+)
+"""Called between the connection and the first byte of a request; may raise `NotSent`."""
+
+
+class _CheckedRequest(aiohttp.ClientRequest):
+    """A request that is checked once it has a connection: to get one may take a second."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        if (check := BEFORE_SENDING.get()) is not None:
+            check()
+        return await super().send(conn)
+
+
 def _session(
     open_socket: Callable[[tuple[Any, ...]], socket.socket], metrics: ClientMetrics
 ) -> aiohttp.ClientSession:
@@ -269,6 +286,7 @@ def _session(
             resolver=_TimedResolver(metrics),
             socket_factory=open_socket,
         ),
+        request_class=_CheckedRequest,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},
         skip_auto_headers=("user-agent", "content-type"),

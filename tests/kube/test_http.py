@@ -38,6 +38,7 @@ from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from controller.runtime.caches.watches import ASK
+from controller.runtime.leaderelection import FencedTransport
 from informers import Disconnected, SourceError
 from informers.decoding import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task
@@ -234,6 +235,37 @@ async def test_an_untrusted_server_means_not_sent(opened):
                 Request("POST", "/x", body=b"{}")
             )
         assert server.requests == []
+
+
+class LeadsUntilConnected:
+    """A fence of a process that loses the lease while it waits for a connection."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def is_leader(self) -> bool:
+        self.asked += 1
+        return self.asked == 1
+
+    def time_left(self) -> float:
+        return 10.0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("reused", [False, True])
+async def test_a_lease_that_ends_while_a_write_waits_for_a_connection_means_not_sent(
+    opened, method: str, reused: bool
+):
+    async with RawServer(answer_pod) as server:
+        transport = opened(server.url)
+        if reused:
+            await all_of(transport, "GET", "/first")
+        fenced = FencedTransport(transport, LeadsUntilConnected())
+        with pytest.raises(errors.NotSent, match="this process does not lead"):
+            await fenced.request(Request(method, "/second", body=b"{}"))
+        await all_of(transport, "GET", "/third")
+        targets = [target for _, target, _ in server.requests]
+        assert targets == [*(["/first"] if reused else []), "/third"]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])

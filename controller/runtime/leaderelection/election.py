@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.http import ends_within
+from controller.kube.http import BEFORE_SENDING, ends_within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -160,9 +160,19 @@ class FencedTransport:
         Raises:
             NotSent: also if it may change something and this process does not lead.
         """
-        if request.method not in _READING and not self._fence.is_leader():
-            raise NotSent(f"{request}: not sent, because this process does not lead")
-        return await self._inner.request(request)
+        if request.method in _READING:
+            return await self._inner.request(request)
+
+        def check() -> None:
+            if not self._fence.is_leader():
+                raise NotSent(f"{request}: not sent, because this process does not lead")
+
+        check()
+        token = BEFORE_SENDING.set(check)  # a process may be frozen while it connects, too
+        try:
+            return await self._inner.request(request)
+        finally:
+            BEFORE_SENDING.reset(token)
 
 
 # An election on a thread with an event loop and connections of its own (LE-14).
