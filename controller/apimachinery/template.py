@@ -7,7 +7,7 @@ server validates them there.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Amount: TypeAlias = str | int | float
+
+T = TypeVar("T")
 
 NO_CONTAINER: Final = "needs at least one container, the Ray container"
 
@@ -170,6 +172,30 @@ def malformed(error: msgspec.ValidationError, path: str) -> Problem:
     """Convert a type error, whose message ends with ` - at `$.the.path``, to a problem."""
     message, _, where = str(error).partition(" - at `$")
     return Problem(f"{path}{where.rstrip('`')}", message)
+
+
+_LONGEST_ANNOTATION: Final = 1000
+
+
+def read_annotation(text: str, type: type[T], field: str, remedy: str) -> T | Problem:  # noqa: A002
+    """Return the value of an annotation that holds a field's JSON, or its problem.
+
+    Args:
+        text: the annotation.
+        type: of the value; it forbids unknown fields, because no API server drops them here.
+        field: path of the annotation.
+        remedy: what to write, such as an example.
+    """
+    if len(text) > _LONGEST_ANNOTATION:
+        count = f"has {len(text)} characters, and more than {_LONGEST_ANNOTATION} are not read"
+        return Problem(field, f"{count}; {remedy}")
+    try:
+        return msgspec.json.decode(text, type=type)
+    except msgspec.ValidationError as error:
+        problem = malformed(error, field)
+        return Problem(problem.field, f"{problem.message}; {remedy}")
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Problem(field, f"is no JSON ({error}); {remedy}")
 
 
 def _wrong_quantities(shape: TemplateShape, path: str) -> Iterator[Problem]:

@@ -15,7 +15,6 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
-from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world, example_cluster
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, incarnation
@@ -137,19 +136,26 @@ async def test_a_suspended_one_is_resumed_by_either_field_and_counts_from_then(w
         await idle.world.eventually(idle.is_suspended, seconds=120)
 
 
-async def test_a_resumption_whose_first_writes_fail_is_not_forgotten():
+async def test_an_edit_that_needs_another_write_first_resumes_the_cluster_too():
     async with idle_world() as idle:
-        operator = idle.start_operator()
-        await idle.create(suspend=False, **options())
+        idle.start_operator()
+        await idle.create(**options())
         await idle.world.eventually(idle.is_suspended, seconds=TIMEOUT + 60)
         await idle.world.settle(10)
-        refusal = ErrorResponse(500, "InternalError", "not now")
-        operator.transport.rules.append(
-            Rule(refusal, "rayclusters.ray.io", frozenset({"patch"}), times=1)
-        )
-        body = {"metadata": {"labels": {"a": "b"}}, "spec": {"rayVersion": "2.52.1"}}
-        await idle.world.user.merge_patch(RAYCLUSTERS, idle.world.namespace, "example", body)
+        redis = {"redisAddress": "redis:6379"}  # the cluster gets a finalizer
+        await idle.patch(suspend=False, gcsFaultToleranceOptions=redis)
         await idle.world.eventually(idle.world.is_ready, seconds=120)
+
+
+async def test_a_resumed_cluster_is_not_called_suspended_while_its_head_starts():
+    async with idle_world() as idle:
+        idle.start_operator()
+        await idle.create(**options())
+        await idle.world.eventually(idle.is_suspended, seconds=TIMEOUT + 60)
+        idle.rays.ray.fault(Fault.REFUSES)
+        await idle.patch(idleSuspend=False)
+        await idle.world.eventually(idle.world.is_ready, seconds=60)
+        assert (await idle.condition())["reason"] == "NoAnswer"
 
 
 async def test_an_edit_of_something_else_resumes_nothing():
@@ -281,7 +287,22 @@ async def test_workers_are_scaled_to_their_minimum_once_and_the_head_stays():
         assert (await idle.spec())["workerGroupSpecs"][0]["replicas"] == 0
         await idle.world.settle(TIMEOUT)
         assert (await idle.events()).count("ScaledDownIdleRayCluster") == 1
-        assert "all groups have their minReplicas" in (await idle.condition())["message"]
+        condition = await idle.condition()
+        assert (condition["reason"], condition["status"]) == ("AtMinimum", "True")
+        assert "all groups have their minReplicas" in condition["message"]
+
+
+async def test_who_scales_an_unused_cluster_up_again_has_the_whole_timeout():
+    async with idle_world() as idle:
+        idle.start_operator()
+        await idle.create(**options("ScaleToMinimum"))
+        workers = idle.world.journal.workers
+        await idle.world.eventually(lambda: not workers(), seconds=TIMEOUT + 90)
+        await idle.world.settle(TIMEOUT)
+        await idle.world.scale(2)
+        await idle.world.settle(TIMEOUT - 10)
+        assert len(workers()) == 2
+        await idle.world.eventually(lambda: not workers(), seconds=120)
 
 
 async def test_annotations_say_the_same_where_a_definition_drops_the_fields():

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import malformed
+from controller.apimachinery.template import read_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import IdleTerminationOptions
 
@@ -25,7 +23,6 @@ SCALE_DOWN: Final = "ScaleToMinimum"
 FIELD: Final = "spec.idleTerminationOptions"
 ANNOTATION: Final = f"metadata.annotations[{labels.IDLE_TERMINATION}]"
 _REMEDY: Final = 'write JSON such as {"timeoutSeconds": 3600, "policy": "Suspend"}'
-_LONGEST_ANNOTATION: Final = 1000
 
 
 class _Annotated(IdleTerminationOptions, frozen=True, forbid_unknown_fields=True):
@@ -38,15 +35,9 @@ def idle_options(cluster: RayCluster, spec: ClusterSpec) -> IdleTerminationOptio
     text = (cluster.metadata.annotations or {}).get(labels.IDLE_TERMINATION, "").strip()
     if not text:
         return given
-    if len(text) > _LONGEST_ANNOTATION:
-        return Problem(ANNOTATION, f"has {len(text)} characters; {_REMEDY}")
-    try:
-        read = msgspec.json.decode(text, type=_Annotated)
-    except msgspec.ValidationError as error:
-        problem = malformed(error, ANNOTATION)
-        return Problem(problem.field, f"{problem.message}; {_REMEDY}")
-    except (msgspec.DecodeError, UnicodeError) as error:
-        return Problem(ANNOTATION, f"is no JSON ({error}); {_REMEDY}")
+    read = read_annotation(text, _Annotated, ANNOTATION, _REMEDY)
+    if isinstance(read, Problem):
+        return read
     annotated = IdleTerminationOptions(timeout_seconds=read.timeout_seconds, policy=read.policy)
     if given is not None and given != annotated:
         return Problem(ANNOTATION, f"contradicts {FIELD}; remove one of them")

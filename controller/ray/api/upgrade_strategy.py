@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import malformed
+from controller.apimachinery.template import read_annotation
 from controller.kube.objects import View
 from controller.ray.api import labels
 
@@ -89,7 +89,6 @@ def _share(amount: int | str, desired: int, *, round_up: bool) -> int:
 ROLLING_UPDATE: Final = "RollingUpdate"
 FIELD: Final = "spec.upgradeStrategy"
 ANNOTATION: Final = f"metadata.annotations[{labels.UPGRADE_STRATEGY}]"
-_LONGEST_ANNOTATION: Final = 1000
 _REMEDY: Final = (
     f"write {ROLLING_UPDATE}, or JSON such as "
     '{"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}'
@@ -167,19 +166,9 @@ def strategy_in_force(
 
 
 def _read(text: str) -> RayClusterUpgradeStrategy | Problem:
-    if len(text) > _LONGEST_ANNOTATION:
-        return Problem(
-            ANNOTATION,
-            f"has {len(text)} characters, and more than {_LONGEST_ANNOTATION} are not read; "
-            f"{_REMEDY}",
-        )
-    try:
-        annotated = msgspec.json.decode(text, type=_AnnotatedStrategy)
-    except msgspec.ValidationError as error:
-        problem = malformed(error, ANNOTATION)
-        return Problem(problem.field, f"{problem.message}; {_REMEDY}")
-    except (msgspec.DecodeError, UnicodeError) as error:
-        return Problem(ANNOTATION, f"is no JSON ({error}); {_REMEDY}")
+    annotated = read_annotation(text, _AnnotatedStrategy, ANNOTATION, _REMEDY)
+    if isinstance(annotated, Problem):
+        return annotated
     if annotated.type != ROLLING_UPDATE:
         return Problem(
             f"{ANNOTATION}.type",

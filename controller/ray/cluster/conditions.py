@@ -30,7 +30,7 @@ from controller.ray.api.names import (
 from controller.ray.api.pod_state import condition, is_ready, ray_status
 from controller.ray.diagnosis.pod import saying
 from controller.ray.diagnosis.writes import failure_message, failure_reason
-from controller.ray.pods.environment import is_gpu, quantities
+from controller.ray.pods.environment import is_gpu, requests_of
 from controller.runtime.plan import PhaseDuration
 
 if TYPE_CHECKING:
@@ -239,10 +239,7 @@ def desired_resources(spec: ClusterSpec) -> dict[str, str]:
 
 
 def _add(total: dict[str, Quantity], template: Mapping[str, Any], *, times: int) -> None:
-    for container in template["spec"]["containers"]:
-        resources = container.get("resources", {})
-        asked = quantities(resources.get("limits", {})) | quantities(resources.get("requests", {}))
-        for name in sorted(asked):
-            key = "gpu" if is_gpu(name) else "tpu" if name == _TPU else name
-            if key in total:
-                total[key] += asked[name] * times
+    for name, amount in requests_of(template["spec"]["containers"]).items():
+        key = "gpu" if is_gpu(name) else "tpu" if name == _TPU else name
+        if key in total:
+            total[key] += amount * times

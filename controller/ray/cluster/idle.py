@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.conditions import find_condition, is_true, rfc3339, time_of
-from controller.apimachinery.custom_object import conditions_of
 from controller.ray.api import labels
 from controller.ray.api.idle_termination import (
     DELETE,
@@ -27,6 +26,7 @@ from controller.ray.api.idle_termination import (
 from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import ray_status
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.cluster.observation import STORED_CONDITIONS
 from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
 from controller.runtime.plan import Delete, Event, MergePatch, Target
 
@@ -48,6 +48,9 @@ IDLE: Final = "Idle"
 
 UNUSED: Final = "Unused"
 """Its reason while nobody uses the cluster."""
+
+AT_MINIMUM: Final = "AtMinimum"
+"""Its reason while nobody uses the cluster, and its groups have no replica left to take."""
 
 _SUSPENDED: Final = "Suspended"
 """Its reason while the cluster is suspended because nobody used it."""
@@ -90,19 +93,9 @@ class _Idleness:
     is_confirmed: bool = False
 
 
-def _is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Return whether the cluster is suspended, or about to be, for whatever reason."""
-    conditions = seen.conditions
-    return (
-        bool(desired.spec.suspend)
-        or is_true(conditions, SUSPENDING)
-        or is_true(conditions, SUSPENDED)
-    )
-
-
 def with_idle(plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
     """Return the plan with the question to Ray and, when it is time, the end of the cluster."""
-    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
     if idleness is not None and seen.ray.head is not None:
         probe = ProbeSubscription(seen.ray.head, ActivityProbe())
         plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
@@ -161,21 +154,25 @@ def set_idle(
     if _is_suspended_by_us(seen, desired):
         _keep_suspended(conditions, seen, desired)
         return
-    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
     if idleness is None or options is None:
         conditions.remove(IDLE)
         conditions.remove(DELETION_ANNOUNCED)
         return
     status: ConditionStatus = "Unknown"
+    reason = idleness.use.value
     message = idleness.message
-    if not message and find_condition(seen.conditions, IDLE) is not None:
+    before = find_condition(seen.conditions, IDLE)
+    if not message and before is not None and before.get("reason") != _SUSPENDED:
         return  # a new operator goes on with what is known
     message = message or f"the head has not answered yet; {_rule(options)}"
     if idleness.due is not None and idleness.since is not None:
         status, message = "True", f"{message}; {_outlook(desired, options, idleness.due)}"
+        if options.policy == SCALE_DOWN and not _surplus_groups(desired):
+            reason = AT_MINIMUM
     elif idleness.use is _Use.IN_USE:
         status = "False"
-    conditions.set(IDLE, status, idleness.use.value, message)
+    conditions.set(IDLE, status, reason, message)
     if idleness.since is not None:
         conditions.set_since(IDLE, idleness.since)
     announced = _announcement(seen, idleness, options, now)
@@ -186,7 +183,7 @@ def idle_events(
     seen: ClusterObservation, desired: DesiredCluster, now: datetime
 ) -> Iterator[Event]:
     """Yield the announcement of a deletion, once."""
-    idleness, options = _idleness(seen, desired), _options(seen, desired)
+    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
     if idleness is None or options is None or is_true(seen.conditions, DELETION_ANNOUNCED):
         return
     if note := _announcement(seen, idleness, options, now):
@@ -199,7 +196,17 @@ def _options(seen: ClusterObservation, desired: DesiredCluster) -> IdleTerminati
     return None if is_owned else desired.spec.idle_termination_options
 
 
-def _idleness(seen: ClusterObservation, desired: DesiredCluster) -> _Idleness | None:
+def _is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the cluster is suspended, or about to be, for whatever reason."""
+    conditions = seen.conditions
+    return (
+        bool(desired.spec.suspend)
+        or is_true(conditions, SUSPENDING)
+        or is_true(conditions, SUSPENDED)
+    )
+
+
+def _idleness(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> _Idleness | None:
     """Return what Ray says; None if it is not asked."""
     options = _options(seen, desired)
     if options is None or _is_suspended(seen, desired):
@@ -212,15 +219,23 @@ def _idleness(seen: ClusterObservation, desired: DesiredCluster) -> _Idleness | 
     if value.uses:
         return _Idleness(_Use.IN_USE, "; ".join(value.uses))
     since = _unused_since(seen, value, answer)
+    if _is_scaled_up(seen, desired):
+        since = max(since, now)
     due = since + timedelta(seconds=options.timeout_seconds)
     asked = answer.last_success
     return _Idleness(
         _Use.UNUSED,
-        f"nobody has used the cluster since {_text(since)}",
+        f"nobody has used the cluster since {rfc3339(since)}",
         since,
         due,
         is_confirmed=asked is not None and asked >= due + _SLOWEST_ANSWER,
     )
+
+
+def _is_scaled_up(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether somebody has scaled an unused cluster up again: who does so will use it."""
+    before = find_condition(seen.conditions, IDLE) or {}
+    return before.get("reason") == AT_MINIMUM and bool(_surplus_groups(desired))
 
 
 def _unused_since(
@@ -299,9 +314,10 @@ def _announcement(
         return ""
     before = find_condition(seen.conditions, DELETION_ANNOUNCED) or {}
     since = time_of(before.get("lastTransitionTime")) or now
+    end = rfc3339(max(idleness.due, since + notice))
     return (
-        f"{idleness.message}: it is deleted at {_text(max(idleness.due, since + notice))} unless a "
-        "driver, a job or an application of Serve uses it before"
+        f"{idleness.message}: it is deleted at {end} unless a driver, a job or an application of "
+        "Serve uses it before"
     )
 
 
@@ -320,12 +336,12 @@ def _outlook(desired: DesiredCluster, options: IdleTerminationOptions, due: date
     """Return what happens when."""
     if options.policy == SCALE_DOWN and not _surplus_groups(desired):
         return "all groups have their minReplicas"
-    return f"{_ENDS[options.policy]} at {_text(due)} unless it is used before"
+    return f"{_ENDS[options.policy]} at {rfc3339(due)} unless it is used before"
 
 
 def _suspended_at(cluster: RayCluster) -> int | None:
     """Return the generation of the suspension that the status reports, None without one."""
-    found = find_condition(conditions_of(cluster), IDLE) or {}
+    found = find_condition(STORED_CONDITIONS(cluster), IDLE) or {}
     if found.get("reason") != _SUSPENDED:
         return None
     generation = found.get("observedGeneration")
@@ -352,9 +368,11 @@ def _keep_suspended(
     conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster
 ) -> None:
     conditions.remove(DELETION_ANNOUNCED)
+    if _is_wanted_again(seen, desired):
+        return  # with its generation, by which the edit is known until it is obeyed
     before = find_condition(seen.conditions, IDLE) or {}
     since = time_of(before.get("lastTransitionTime"))
-    unused = f"nobody had used the cluster since {_text(since)}" if since else "was suspended"
+    unused = f"nobody had used the cluster since {rfc3339(since)}" if since else "was suspended"
     conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen, desired)}")
     if since is not None:
         conditions.set_since(IDLE, since)
@@ -421,7 +439,3 @@ def _scale_down(seen: ClusterObservation, desired: DesiredCluster, note: str) ->
 def _target(seen: ClusterObservation) -> Target:
     meta = seen.cluster.metadata
     return Target(RAYCLUSTERS, meta.namespace, meta.name, "idle")
-
-
-def _text(moment: datetime | None) -> str:
-    return rfc3339(moment) if moment is not None else "an unknown time"

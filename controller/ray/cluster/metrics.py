@@ -8,7 +8,7 @@ from controller.apimachinery.conditions import READY, find_condition, is_true, t
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.ray.api import labels
 from controller.ray.api.names import PROVISIONED, UPGRADING
-from controller.ray.cluster.idle import IDLE, UNUSED
+from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
 from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def idle_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamily]:
     for cluster in clusters:
         condition = find_condition(conditions_of(cluster), IDLE) or {}
         began = time_of(condition.get("lastTransitionTime"))
-        if condition.get("reason") != UNUSED or began is None:
+        if condition.get("reason") not in {UNUSED, AT_MINIMUM} or began is None:
             continue
         own = identity(cluster.metadata)
         since.add_metric(own, began.timestamp())

@@ -78,7 +78,7 @@ class Cleanup:
         return job_end(self.job, self.pods) if self.job is not None else None
 
 
-_CONDITIONS: Final = IdentityMemo(conditions_of)
+STORED_CONDITIONS: Final = IdentityMemo(conditions_of)
 """The conditions of an object; a plan reads them forty times."""
 
 
@@ -169,7 +169,7 @@ class ClusterObservation:
     @property
     def conditions(self) -> list[dict[str, Any]]:
         """The present conditions."""
-        return _CONDITIONS(self.cluster)
+        return STORED_CONDITIONS(self.cluster)
 
     @property
     def all_pods(self) -> list[Pod]:

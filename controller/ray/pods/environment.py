@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from controller.apimachinery.quantity import InvalidQuantity, Quantity, parse_quantity
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api import labels
 from controller.ray.api.names import AGENT_PORT, METRICS_PORT
 from controller.ray.api.pod_state import START_COMMAND
@@ -195,6 +196,17 @@ def _quoted(resources: Mapping[str, float]) -> str:
 def quantities(resources: Mapping[str, Any]) -> dict[str, Quantity]:
     """Return a container's `limits` or `requests` as numbers."""
     return {key: parse_quantity(value) for key, value in resources.items()}
+
+
+def requests_of(containers: Iterable[Mapping[str, Any]]) -> dict[str, Quantity]:
+    """Return what containers request together; a limit without a request is one."""
+    total: dict[str, Quantity] = {}
+    for container in containers:
+        given = mapping(container.get("resources"))
+        asked = quantities(given.get("limits") or {}) | quantities(given.get("requests") or {})
+        for name in sorted(asked):
+            total[name] = total.get(name, ZERO) + asked[name]
+    return total
 
 
 # Environment variables of Ray containers, in KubeRay's order.

@@ -10,7 +10,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.quantity import ZERO, Quantity
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import (
@@ -20,7 +19,7 @@ from controller.ray.api.batch_schedulers import (
     WORKLOAD_API,
     YUNIKORN,
 )
-from controller.ray.pods.environment import quantities
+from controller.ray.pods.environment import requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -117,17 +116,6 @@ def gang_size(
 def least_pods(group: WorkerGroup) -> int:
     """Return the least number of pods of a group; none while it is suspended."""
     return 0 if group.suspend else group.least * group.hosts
-
-
-def requests_of(containers: Iterable[Mapping[str, Any]]) -> dict[str, Quantity]:
-    """Return what containers request together; a limit without a request is one."""
-    total: dict[str, Quantity] = {}
-    for container in containers:
-        given = mapping(container.get("resources"))
-        asked = quantities(given.get("limits") or {}) | quantities(given.get("requests") or {})
-        for name in sorted(asked):
-            total[name] = total.get(name, ZERO) + asked[name]
-    return total
 
 
 def _containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
