@@ -28,7 +28,7 @@ from controller.kube.metrics import NO_METRICS
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from aiohttp.abc import ResolveResult
+    from aiohttp.abc import AbstractStreamWriter, ResolveResult
     from aiohttp.connector import Connection
 
     from controller.kube.credentials import Credentials
@@ -267,13 +267,33 @@ BEFORE_SENDING: Final[ContextVar[Callable[[], None] | None]] = ContextVar(
 """Called between the connection and the first byte of a request; may raise `NotSent`."""
 
 
+def _check() -> None:
+    if (check := BEFORE_SENDING.get()) is not None:
+        check()
+
+
 class _CheckedRequest(aiohttp.ClientRequest):
     """A request that is checked once it has a connection: to get one may take a second."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        if (check := BEFORE_SENDING.get()) is not None:
-            check()
+        _check()
         return await super().send(conn)
+
+    async def write_bytes(
+        self,
+        writer: AbstractStreamWriter,
+        conn: Connection,
+        content_length: int | None = None,
+    ) -> None:
+        # In Python 3.11 this is a task that begins a turn of the loop after `send`. Nothing has
+        # been written yet: aiohttp writes the headers with the body.
+        try:
+            _check()
+        except NotSent as error:
+            assert conn.protocol is not None
+            conn.protocol.set_exception(error)  # `request` waits there, and raises it
+            return
+        await super().write_bytes(writer, conn, content_length)
 
 
 def _session(

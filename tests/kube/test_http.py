@@ -237,15 +237,15 @@ async def test_an_untrusted_server_means_not_sent(opened):
         assert server.requests == []
 
 
-class LeadsUntilConnected:
-    """A fence of a process that loses the lease while it waits for a connection."""
+class LosesTheLease:
+    """A fence of a process that leads so often as it is asked, and then no more."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, leads: int) -> None:
+        self.leads = leads
 
     def is_leader(self) -> bool:
-        self.asked += 1
-        return self.asked == 1
+        self.leads -= 1
+        return self.leads >= 0
 
     def time_left(self) -> float:
         return 10.0
@@ -253,14 +253,15 @@ class LeadsUntilConnected:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("reused", [False, True])
-async def test_a_lease_that_ends_while_a_write_waits_for_a_connection_means_not_sent(
-    opened, method: str, reused: bool
+@pytest.mark.parametrize("leads", [1, 2])
+async def test_a_lease_that_ends_before_the_first_byte_of_a_write_means_not_sent(
+    opened, method: str, reused: bool, leads: int
 ):
     async with RawServer(answer_pod) as server:
         transport = opened(server.url)
         if reused:
             await all_of(transport, "GET", "/first")
-        fenced = FencedTransport(transport, LeadsUntilConnected())
+        fenced = FencedTransport(transport, LosesTheLease(leads))
         with pytest.raises(errors.NotSent, match="this process does not lead"):
             await fenced.request(Request(method, "/second", body=b"{}"))
         await all_of(transport, "GET", "/third")
