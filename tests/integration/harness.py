@@ -201,15 +201,25 @@ class World(worlds.World):
             return not self.journal.present
         return False
 
-    async def events_about(self, kind: str, name: str) -> list[tuple[str, str]]:
-        """Reasons and notes of the events about an object."""
+    async def events_about(self, kind: str, name: str, *awaited: str) -> list[tuple[str, str]]:
+        """Reasons and notes of the events about an object, once all `awaited` reasons are there.
+
+        An event is sent after the write that it tells of: who has seen the write waits for it.
+        """
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
-        found = json.loads(await self.user.read_page(path, {}))
-        return [
-            (event["reason"], event.get("note", ""))
-            for event in found["items"]
-            if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
-        ]
+        events: list[tuple[str, str]] = []
+
+        async def all_are_told() -> bool:
+            found = json.loads(await self.user.read_page(path, {}))
+            events[:] = [
+                (event["reason"], event.get("note", ""))
+                for event in found["items"]
+                if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
+            ]
+            return {*awaited} <= {reason for reason, _ in events}
+
+        await self.eventually(all_are_told)
+        return events
 
     async def scale(self, replicas: int, name: str = "example") -> None:
         path = "/spec/workerGroupSpecs/0/replicas"

@@ -157,9 +157,9 @@ class Rays:
             return True
         return False
 
-    async def events(self, name: str = "job") -> list[tuple[str, str]]:
-        """Reasons and notes of the events about a RayJob."""
-        return await self.world.events_about("RayJob", name)
+    async def events(self, *awaited: str, name: str = "job") -> list[tuple[str, str]]:
+        """Reasons and notes of the events about a RayJob, once all `awaited` are among them."""
+        return await self.world.events_about("RayJob", name, *awaited)
 
     def heads(self) -> list[Pod]:
         return [pod for pod in self.world.journal.present.values() if _role(pod) == "head"]

@@ -241,9 +241,10 @@ class RollingWorld:
         """The workers that are not being deleted."""
         return self.world.journal.workers()
 
-    async def events(self) -> list[str]:
-        """Reasons of the events about the cluster."""
-        return [reason for reason, _ in await self.world.events_about("RayCluster", "example")]
+    async def events(self, *awaited: str) -> list[str]:
+        """Reasons of the events about the cluster, once all `awaited` are among them."""
+        events = await self.world.events_about("RayCluster", "example", *awaited)
+        return [reason for reason, _ in events]
 
 
 def _condition(cluster: RayCluster, kind: str) -> Json:

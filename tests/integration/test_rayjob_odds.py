@@ -240,7 +240,9 @@ async def test_only_the_last_ten_attempts_are_kept(rays: Rays):
     status = await rays.reaches("Failed", seconds=600)
     assert status["failed"] == 12
     assert [each["number"] for each in status["attempts"]] == list(range(3, 13))
-    retried = [note for reason, note in await rays.events() if reason == "RetryingRayJob"]
+    retried = [
+        note for reason, note in await rays.events("RetryingRayJob") if reason == "RetryingRayJob"
+    ]
     assert len(retried) == len(set(retried)) == 11
 
 

@@ -40,7 +40,9 @@ async def test_a_failed_job_is_retried_on_a_fresh_cluster(rays: Rays):
     assert first["jobId"] != second["jobId"]
     assert await rays.clusters() == [second["rayClusterName"]]
     assert rays.ray.submissions() == 2
-    retried = [note for reason, note in await rays.events() if reason == "RetryingRayJob"]
+    retried = [
+        note for reason, note in await rays.events("RetryingRayJob") if reason == "RetryingRayJob"
+    ]
     assert len(retried) == 1
     assert "attempt 1 of 3" in retried[0]
 

@@ -25,7 +25,7 @@ async def test_workers_and_head_are_replaced_once_though_the_operator_is_killed(
     assert world.journal.workers_created() == 6
     assert world.journal.most_live_heads == 1
     assert "upgrade" not in (await world.cluster()).status
-    assert (await rolling.events()).count("UpgradeComplete") == 1
+    assert (await rolling.events("UpgradeComplete")).count("UpgradeComplete") == 1
 
 
 @pytest.mark.vital
