@@ -33,7 +33,7 @@ AUDIT  ?= .audit
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real lab simulate mutate lint bench sbom audit lock clean
+.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -62,6 +62,15 @@ test-all: $(VENV)/.dev
 
 test-real: $(VENV)/.dev
 	$(REAL) $(ARGS)
+
+# What failed last, one test at a time; fails too where nothing did.
+AGAIN = -n 0 --last-failed --last-failed-no-failures none -rA
+
+test-again: $(VENV)/.dev
+	$(PYTEST) $(AGAIN) -m '' $(LAYERS)
+
+test-real-again: $(VENV)/.dev
+	$(REAL) $(AGAIN)
 
 lab: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.lab.build $(if $(CORES),--cores $(CORES)) $(ONLY)
