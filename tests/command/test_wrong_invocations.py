@@ -86,7 +86,12 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
     ("line", "words"),
     [
         ("", "the following arguments are required: COMMAND\nSee `manta --help`."),
-        ("paln", "invalid choice: 'paln' (choose from"),
+        ("paln", "manta: there is no command paln; did you mean plan?\nSee `manta --help`."),
+        ("xyzzy", "there is no command xyzzy; there are run, status, "),
+        (
+            "rollout unod raycluster/a",
+            "manta rollout: there is no command unod; did you mean undo?",
+        ),
         ("--verson", "manta: there is no option --verson; did you mean --version?"),
         ("plan --fil cluster.yaml", "manta plan: there is no option --fil; did you mean --file?"),
         ("plan --offlin=1", "no option --offlin; did you mean --offline?\nSee `manta plan --help`"),
@@ -134,6 +139,11 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
         ("rollout status", "the following arguments are required: TYPE/NAME"),
         ("rollout status a --kubeconfig dead.config", "write raycluster/NAME, for example"),
         ("rollout undo job/a --kubeconfig dead.config", "'job' cannot be rolled out; raycluster "),
+        ("status raycluser/a --kubeconfig dead.config", "; did you mean raycluster?"),
+        ("status jobs --kubeconfig dead.config", "'jobs' cannot be shown; raycluster, rayjob, ray"),
+        ("status jobs --kubeconfig dead.config", "; did you mean rayjob?"),
+        ("status rayjob/a -A --kubeconfig dead.config", "name one without it, with -n"),
+        ("status a b c --kubeconfig dead.config", "write raycluster/NAME, for example"),
         ("rollout status raycluster/a --timeout 5", "'5' is not a duration such as 90m or 1h30m"),
         (
             "dev --crds cluster.yaml",
@@ -170,6 +180,7 @@ def test_a_wrong_invocation_says_what_to_do(
     [
         ("run --check --kubeconfig dead.config", "could not start here: GET /version: Cannot con"),
         ("rollout status raycluster/a --kubeconfig dead.config", "manta rollout: GET /apis/ray.io"),
+        ("status --kubeconfig dead.config", "manta status: GET /apis/ray.io"),
         ("take-over --no-install --kubeconfig dead.config", "check that the cluster runs, and tha"),
     ],
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from controller.command.targets import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     from controller.command.kinds import KindSettings
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 class CommandParser(argparse.ArgumentParser):
     """A parser that accepts no abbreviations: a later option could change their meaning."""
+
+    _commands: Commands | None = None
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  one of its overloads
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -43,19 +45,26 @@ class CommandParser(argparse.ArgumentParser):
         """Print the message and end with exit status 2."""
         self.exit(2, f"{self.prog}: {message}\nSee `{self.prog} --help`.\n")
 
+    def add_subparsers(self, **options: Any) -> Commands:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Add subcommands; a wrong one is refused with the nearest."""
+        commands: Any = super().add_subparsers(**options)
+        self._commands = commands
+        return commands
+
     def _refuse_unknown_options(self, words: Sequence[str]) -> None:
         known = self._option_string_actions
         for word in words:
             name = word.partition("=")[0]
-            if word == "--" or (self._subparsers and not word.startswith("-")):
+            if word == "--":
+                return
+            if self._commands is not None and not word.startswith("-"):
+                commands = self._commands.choices
+                if word not in commands:
+                    near = suggestion(word, commands) or f"; there are {', '.join(commands)}"
+                    self.error(f"there is no command {word}{near}")
                 return
             if word.startswith("--") and not {word, name} & known.keys():
-                self.error(f"there is no option {name}{_suggestion(name, known)}")
-
-
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+                self.error(f"there is no option {name}{suggestion(name, known)}")
 
 
 def add_kubeconfig(command: argparse.ArgumentParser) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller import __version__
-from controller.command.cli import change_operator, crds, debug, demo, dev, plan, rollout, run
+from controller.command.cli import (
+    change_operator,
+    crds,
+    debug,
+    demo,
+    dev,
+    plan,
+    rollout,
+    run,
+    status,
+)
 from controller.command.cli.arguments import CommandParser
 
 if TYPE_CHECKING:
@@ -22,6 +32,6 @@ def parser() -> argparse.ArgumentParser:
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for subcommand in (run, debug, dev, demo, plan, rollout, crds, change_operator):
+    for subcommand in (run, status, debug, dev, demo, plan, rollout, crds, change_operator):
         subcommand.add(commands)
     return manta

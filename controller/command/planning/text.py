@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.command.output import duration
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
@@ -87,16 +89,6 @@ def _time(rolling: Rolling) -> str:
         f"new pods need about {duration(rolling.seconds)} in all to be ready, if they take as long "
         f"as the present ones did{drains}"
     )
-
-
-def duration(seconds: float) -> str:
-    """Return `45 s`, `12 min`, `1 h 20 min`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 Line = tuple[str, str]  # a style of `rich`, and the text

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
+from controller.command.output import CommandOutput
 from controller.command.rollout.kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
-from controller.kube.errors import ConfigurationError, Conflict, Forbidden, NotFound
+from controller.command.targets import parse_target
+from controller.kube.errors import Conflict, Forbidden, NotFound
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.pods.hashes import digest
 
@@ -82,10 +82,6 @@ KINDS: Final[Mapping[str, RolloutKind]] = {
 """Kinds by their names on the command line."""
 
 
-_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
-"""A type or a name: no part of a path or of a query, which would lead to another object."""
-
-
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One object on the command line.
@@ -117,26 +113,8 @@ def parse_workload(words: Sequence[str], namespace: str) -> Workload:
     Raises:
         ConfigurationError: it is something else, or there is no such type.
     """
-    parts = words[0].split("/") if len(words) == 1 else list(words)
-    if len(parts) != 2 or not all(map(_PART.fullmatch, parts)):
-        raise ConfigurationError(
-            f"{' '.join(words)!r} names no object; write raycluster/NAME, for example "
-            "raycluster/example"
-        )
-    type_, name = parts
-    kind = _kind(type_)
-    if kind is None:
-        raise ConfigurationError(f"{type_!r} cannot be rolled out; {' and '.join(KINDS)} can")
-    return Workload(kind, namespace, name)
-
-
-def _kind(type_: str) -> RolloutKind | None:
-    """Return the kind of `RayCluster`, `rayclusters`, `rayclusters.ray.io` and the like."""
-    word, _, group = type_.lower().partition(".")
-    kind = KINDS.get(word) or KINDS.get(word.removesuffix("s"))
-    if kind is None or group.removeprefix(f"{kind.resource.version}.") in {"", kind.resource.group}:
-        return kind
-    return None
+    resource, name = parse_target(words, [kind.resource for kind in KINDS.values()], "rolled out")
+    return Workload(KINDS[resource.kind.lower()], namespace, name)
 
 
 # The kept revisions of an object, with their data.
@@ -231,13 +209,8 @@ def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
     )
 
 
-# Reports of a command: lines for people, or one JSON document for programs.
-
-_STYLES: Final = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
-
-
-class Report:
-    """Writes to a stream: in colour on a terminal that wants it.
+class Report(CommandOutput):
+    """What a subcommand prints: lines about one object, or one JSON document that names it.
 
     Args:
         workload: what the report is about.
@@ -246,48 +219,23 @@ class Report:
     """
 
     def __init__(self, workload: Workload, stream: TextIO, *, as_json: bool) -> None:
+        super().__init__(stream, as_json=as_json)
         self._workload = workload
-        self._stream = stream
-        self._as_json = as_json
-        self._coloured = stream.isatty() and "NO_COLOR" not in os.environ
-
-    def line(self, text: str, style: str = "") -> None:
-        """Print one line of text; `style` is a colour or `bold`."""
-        if self._as_json:
-            return
-        if style and self._coloured:
-            text = f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
-        self._write(text)
-
-    def table(self, rows: Sequence[Sequence[str]], *, highlighted: int | None = None) -> None:
-        """Print columns as kubectl aligns them; the first row is the heading."""
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for number, row in enumerate(rows):
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            style = "green" if number == highlighted else "bold" if number == 0 else ""
-            self.line("   ".join(cells).rstrip(), style)
 
     def value(self, fields: dict[str, Any]) -> None:
         """Print the JSON document: these fields after those that identify the object."""
-        if not self._as_json:
-            return
         workload = self._workload
         identity = {
             "kind": workload.kind.resource.kind,
             "namespace": workload.namespace,
             "object": workload.name,
         }
-        encoded = msgspec.json.encode({**identity, **fields})
-        self._write(msgspec.json.format(encoded, indent=2).decode())
+        self.document({**identity, **fields})
 
     def result(self, text: str, **fields: Any) -> None:
         """Report what was done, a predicate of the object."""
         self.value({"result": text, **fields})
         self.line(f"{self._workload} {text}")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
 
 
 # Changes an object under its resource version, and retries after a conflict.

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.planning.text import duration, rolling_lines
+from controller.command.output import duration
+from controller.command.planning.text import rolling_lines
 from controller.command.planning.upgrades import Rolling, RollingRecorder, rolling_update
 from controller.kube.resources import PODS
 from controller.ray.api import labels
@@ -103,7 +104,14 @@ def test_steps_that_differ_in_names_only_are_one_line():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (119, "119 s"), (120, "2 min"), (3600, "1 h"), (4800, "1 h 20 min")],
+    [
+        (0, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (3600, "1 h"),
+        (4800, "1 h 20 min"),
+        (273600, "3 d 4 h"),
+    ],
 )
 def test_times_are_as_exact_as_they_can_be(seconds: float, text: str):
     assert duration(seconds) == text

@@ -1,0 +1,79 @@
+"""The arguments of `manta status` and `manta why`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.command.cli.arguments import add_kubeconfig, add_output
+
+if TYPE_CHECKING:
+    from controller.command.cli.arguments import Commands
+
+_STATUS: Final = """\
+Examples:
+
+  manta status                      all clusters, jobs and services of the namespace
+  manta status rayjobs -A           all jobs of all namespaces
+  manta status rayservice/example   one, with its clusters, pods and last events
+  manta status rayjob/example -w    until the job is deleted or you press ^C
+
+Nothing is changed and no operator is asked: the cause is the one that the operator has stored in
+the condition Ready. With KubeRay's operator, which stores none, it is found from the pods.
+
+Needs the rights to list rayclusters, rayjobs, rayservices, pods and events.events.k8s.io, and for
+-w to watch them. What may not be read is named, and the rest is shown.
+
+Exit status: 0 shown (with -w: the object is gone), 1 a right is missing, the object does not exist
+or the API server does not answer, 2 unusable input, 130 interrupted.
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `manta status`."""
+    status = commands.add_parser(
+        "status",
+        help="show clusters, jobs and services: state, first cause, CPUs and GPUs",
+        description="Show the objects of Ray in a table, or one of them as a tree: its clusters, "
+        "groups and pods,\neach with its state and the first cause why it is not ready, and the "
+        "last events.",
+        epilog=_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    status.add_argument(
+        "target",
+        nargs="*",
+        metavar="KIND/NAME",
+        help="raycluster, rayjob, rayservice, raycronjob or rayclusterfleet, and its name; a kind "
+        "alone for all of it",
+    )
+    where = status.add_mutually_exclusive_group()
+    where.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the objects (default: that of the context)",
+    )
+    where.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="show those of all namespaces"
+    )
+    status.add_argument(
+        "-w", "--watch", action="store_true", help="show every change, until interrupted"
+    )
+    add_kubeconfig(status)
+    add_output(
+        status, "text", "json", text="json prints one document; with -w one line for each change"
+    )
+    status.set_defaults(start=_start_status)
+
+
+def _start_status(options: argparse.Namespace) -> int:
+    from controller.command.process import interruptible  # noqa: PLC0415
+    from controller.command.status.run import StatusOptions, status  # noqa: PLC0415
+
+    return asyncio.run(interruptible(status(StatusOptions(**_given(options)))))
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(options).items() if name != "start"}

@@ -1,0 +1,260 @@
+"""What `manta status` and `manta why` read: objects of Ray, their pods, and events."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import time_of
+from controller.kube.errors import Forbidden, KubeError, PathNotFound
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import PODS, Resource
+from controller.kube.source import ResourceSource
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.head.endpoint import RAY_PODS
+from informers import Codec, Failed, SharedInformer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from controller.kube.client import Client
+    from controller.kube.objects import Pod
+    from controller.ray.api.names import RayObject
+    from informers import SourceError
+
+
+class Regarding(View, frozen=True):
+    """`regarding` of an event."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Series(View, frozen=True):
+    """`series` of an event that has happened again."""
+
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class SeenEvent(KubeObject, frozen=True):
+    """An event, of the present API or of the one before it, which kubelets and schedulers use."""
+
+    type: str = ""
+    reason: str = ""
+    note: str = ""
+    event_time: str | None = None
+    reporting_controller: str = ""
+    regarding: Regarding = Regarding()
+    series: Series | None = None
+    deprecated_count: int | None = None
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+
+    @property
+    def first(self) -> datetime:
+        """When it happened first."""
+        given = (self.event_time, self.deprecated_first_timestamp)
+        return _first_of(*given, self.metadata.creation_timestamp)
+
+    @property
+    def last(self) -> datetime:
+        """When it happened last."""
+        observed = self.series.last_observed_time if self.series else None
+        given = (observed, self.deprecated_last_timestamp, self.event_time)
+        return _first_of(*given, self.metadata.creation_timestamp)
+
+    @property
+    def count(self) -> int:
+        """How often it has happened."""
+        return self.series.count if self.series else self.deprecated_count or 1
+
+
+def _first_of(*times: str | None) -> datetime:
+    found = (time_of(each) for each in times)
+    return next((each for each in found if each is not None), datetime.min.replace(tzinfo=UTC))
+
+
+EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", SeenEvent)
+KINDS: Final[tuple[Resource[Any], ...]] = (
+    RAYCLUSTERS,
+    RAYJOBS,
+    RAYSERVICES,
+    RAYCRONJOBS,
+    RAYCLUSTERFLEETS,
+)
+"""Kinds of which clusters are made; those that the API server does not serve are left out."""
+
+_SETTLES: Final = 0.2
+"""Seconds after a change in which more of them are awaited, since changes come together."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was read.
+
+    Attributes:
+        objects: objects of Ray by their resource.
+        pods: pods of Ray.
+        events: events of the namespace.
+        missing: sentences about what could not be read, and what to do.
+        readable: resources that could be read.
+    """
+
+    objects: dict[Resource[Any], list[RayObject]] = field(
+        default_factory=dict["Resource[Any]", "list[RayObject]"]
+    )
+    pods: list[Pod] = field(default_factory=list["Pod"])
+    events: list[SeenEvent] = field(default_factory=list["SeenEvent"])
+    missing: list[str] = field(default_factory=list[str])
+    readable: list[Resource[Any]] = field(default_factory=list["Resource[Any]"])
+
+    def put(self, resource: Resource[Any], items: list[Any]) -> None:
+        """Keep the objects of this resource."""
+        self.readable.append(resource)
+        if resource is PODS:
+            self.pods = items
+        elif resource is EVENTS:
+            self.events = items
+        else:
+            self.objects[resource] = items
+
+
+async def read(client: Client, resources: Sequence[Resource[Any]], namespace: str) -> Seen:
+    """List these resources; what may not be read is missing from the answer, and named.
+
+    Raises:
+        KubeError: the API server could not be reached, or does not serve Ray's kinds.
+    """
+    seen = Seen()
+    answers = await asyncio.gather(*(_list(client, each, namespace) for each in resources))
+    for resource, answer in zip(resources, answers, strict=True):
+        if isinstance(answer, Forbidden):
+            seen.missing.append(_missing_right(resource, namespace, answer))
+        elif answer is not None:
+            seen.put(resource, answer)
+    return seen
+
+
+async def _list(
+    client: Client, resource: Resource[Any], namespace: str
+) -> list[Any] | Forbidden | None:
+    """Return the objects, the refusal, or None if this kind is not served."""
+    try:
+        listed = await client.list(resource, namespace, label_selector=_selector(resource))
+    except Forbidden as error:
+        return error
+    except PathNotFound:
+        if resource is RAYCLUSTERS:
+            raise
+        return None
+    return listed.items
+
+
+def _selector(resource: Resource[Any]) -> str:
+    return RAY_PODS.label_selector if resource is PODS else ""
+
+
+def _missing_right(resource: Resource[Any], namespace: str, error: Exception) -> str:
+    where = f"in namespace {namespace}" if namespace else "in all namespaces (-n chooses one)"
+    return (
+        f"{resource} are not shown: the right to list and watch them {where} is missing, ask for "
+        f"it or choose another account with --context ({error})"
+    )
+
+
+class Watch:
+    """Objects that are kept up to date by watches.
+
+    Args:
+        missing: sentences about what cannot be read at all.
+    """
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        self._missing = missing
+        self._informers: dict[Resource[Any], SharedInformer[Any]] = {}
+        self._problems: dict[Resource[Any], str] = {}
+        self._changed = asyncio.Event()
+        self._refusal = ""
+
+    def informer(
+        self, client: Client, resource: Resource[Any], namespace: str
+    ) -> SharedInformer[Any]:
+        """Return a new informer of this resource, whose objects `change` returns."""
+        informer = SharedInformer(
+            str(resource),
+            ResourceSource(client, resource, namespace, _selector(resource)),
+            Codec(resource.view),
+            clock=asyncio.get_running_loop(),
+            rng=random.Random(),
+        )
+
+        def on_error(error: SourceError) -> None:
+            if isinstance(error, Failed) and error.status == 403:
+                self._refusal = _missing_right(resource, namespace, error)
+            self._problems[resource] = f"{resource} may be old, and are asked for again: {error}"
+            self._changed.set()
+
+        def on_advance(_: str) -> None:
+            if self._problems.pop(resource, ""):
+                self._changed.set()
+
+        informer.on_change(lambda _: self._changed.set())
+        informer.on_advance(on_advance)
+        informer.on_error(on_error)
+        self._informers[resource] = informer
+        return informer
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """Take note of a watch that has ended by itself."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._refusal = f"the watch has ended: {error}"
+            self._changed.set()
+
+    async def change(self, patience: float) -> Seen | None:
+        """Wait for changes, `patience` seconds at most; return what there is then.
+
+        None means that not everything has been listed yet.
+
+        Raises:
+            KubeError: a watch was refused, or has ended.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._changed.wait()
+            await asyncio.sleep(_SETTLES)
+        self._changed.clear()
+        if self._refusal:
+            raise KubeError(self._refusal)
+        complete = all(each.has_synced for each in self._informers.values())
+        return self._seen() if complete else None
+
+    def _seen(self) -> Seen:
+        seen = Seen(missing=[*self._missing, *self._problems.values()])
+        for resource, informer in self._informers.items():
+            seen.put(resource, informer.lister.list())
+        return seen
+
+
+@asynccontextmanager
+async def watching(client: Client, seen: Seen, namespace: str) -> AsyncGenerator[Watch]:
+    """Keep what was read up to date by watches, until the block ends."""
+    watch = Watch(seen.missing)
+    informers = [watch.informer(client, each, namespace) for each in seen.readable]
+    tasks = [asyncio.create_task(each.run()) for each in informers]
+    for each in tasks:
+        each.add_done_callback(watch.ended)
+    try:
+        yield watch
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
