@@ -25,7 +25,8 @@ _UNORDERED: Final = frozenset({
 """Lists whose order has no meaning.
 
 In others it has one: init containers run in turn, a later source of `envFrom`, or of a projected
-volume, hides an earlier one, and arguments, name servers and host aliases are read in turn.
+volume, hides an earlier one, and arguments and name servers are read in turn, as are host aliases
+that have a name in common.
 """
 
 _REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")

@@ -366,6 +366,26 @@ async def test_a_specification_that_becomes_invalid_before_the_submission_waits_
     assert rays.ray.submissions() == 1
 
 
+async def test_an_edit_that_is_refused_just_before_the_submission_is_the_cause_until_corrected(
+    rays: Rays,
+):
+    rays.ray.fault(Fault.REFUSES)
+    rays.start_operator()
+    await rays.create()
+    await rays.reaches("Running")
+    await rays.patch(runtimeEnvYAML="[")
+    await rays.world.settle(5)
+    rays.ray.fault(None)
+    await rays.world.settle(60)
+    assert rays.ray.submissions() == 0
+    told = ready(await rays.status())
+    assert told["reason"] == "ValidationFailed"
+    assert "spec.runtimeEnvYAML: is not YAML" in told["message"]
+    await rays.patch(runtimeEnvYAML="")
+    await rays.reaches("Complete", seconds=120)
+    assert rays.ray.submissions() == 1
+
+
 async def test_the_log_of_a_lost_submitter_is_kept_without_its_secrets(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.start_operator()

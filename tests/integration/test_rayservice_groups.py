@@ -107,8 +107,8 @@ async def test_what_an_earlier_version_has_recorded_is_rewritten_and_no_cluster_
     world = services.world
     cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
     recorded = (cluster.metadata.annotations or {})["manta.dev/made-from"]
-    assert recorded.startswith("2.")
-    former = SpecIdentity.of(manifest["spec"]["rayClusterConfig"]).former
+    assert recorded.startswith("3.")
+    former = SpecIdentity.of(manifest["spec"]["rayClusterConfig"]).earlier[-1]
     service = await services.service()
     earlier = str(Origin(former, service.metadata.generation))
     patch = {"metadata": {"annotations": {"manta.dev/made-from": earlier}}}

@@ -233,7 +233,7 @@ async def test_under_recreate_a_head_of_kuberay_is_stamped_anew_and_nothing_else
     await take_over(world)
     assert touched(world, legacy) == ([], [])
     annotations = (await world.user.get(PODS, world.namespace, head)).metadata.annotations or {}
-    assert annotations[HASH].startswith("2-")
+    assert annotations[HASH].startswith("3-")
     assert annotations["ray.io/kuberay-version"].startswith("manta-")
 
 

@@ -30,7 +30,13 @@ from controller.ray.job.submitter import (
     with_sidecar,
 )
 from controller.ray.job.submitter_state import submitting_container
-from controller.ray.pods.hashes import changed_fields, digest, field_digests
+from controller.ray.pods.hashes import (
+    Hash,
+    changed_fields,
+    digest,
+    field_digests,
+    is_former,
+)
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -95,13 +101,14 @@ def is_outdated(seen: JobObservation) -> bool:
     if seen.cluster is None or not seen.owns_cluster:
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
-    if created_from is None or created_from == digest_of(seen.spec):
+    wanted = Hash(lambda _: seen.spec.ray_cluster_spec)
+    if created_from in {None, str(wanted)} or is_former(created_from, wanted):
         return False
-    return created_from != _former_digest(seen.spec)
+    return created_from != _first_digest(seen.spec)
 
 
-def _former_digest(spec: JobSpec) -> str:
-    """Return what earlier versions of the operator stored; every list counted as written."""
+def _first_digest(spec: JobSpec) -> str:
+    """Return what the first versions of the operator stored; every list counted as written."""
     text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 

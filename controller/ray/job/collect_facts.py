@@ -342,7 +342,7 @@ def _result_time(seen: JobObservation) -> datetime | None:
 def _waits_to_run(seen: JobObservation) -> bool:
     """Return whether the attempt is still being prepared."""
     absent = seen.submitter.fact is SubmitterFact.ABSENT or seen.submitter.unstarted
-    return seen.state in _BEFORE_RUNNING or absent
+    return seen.state in _BEFORE_RUNNING or absent or is_unsubmitted(seen)
 
 
 def _passed(seen: JobObservation, seconds: int | None, deadlines: Deadlines) -> bool:

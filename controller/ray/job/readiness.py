@@ -12,7 +12,7 @@ from controller.apimachinery.redaction import redact
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.authors import suspended_by_others
 from controller.ray.diagnosis.pod import diagnose_pod
@@ -117,6 +117,9 @@ class JobReadiness:
     message: str
     status: Literal["True", "False"] = "False"
     event: str = ""
+
+
+_UNTIL_CORRECTED: Final = "the job is submitted when the specification is corrected"
 
 
 def job_readiness(  # noqa: PLR0911  one for each state
@@ -274,6 +277,9 @@ def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlin
 
 def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     meta = seen.job.metadata
+    absent = seen.mode is SubmissionMode.K8S_JOB and seen.submitter.fact is SubmitterFact.ABSENT
+    if seen.problem is not None and (absent or seen.mode is SubmissionMode.HTTP):
+        return JobReadiness("ValidationFailed", f"{_UNTIL_CORRECTED}: {seen.problem}")
     if seen.foreign_submitter:
         name = seen.job.metadata.name
         message = f"Job {name} exists and {ownership_text(None)}; delete it"

@@ -63,9 +63,10 @@ def pre_running_deadline_has_passed(facts: JobFacts) -> bool:
 
 
 def pre_running_deadline_has_passed_without_submitter(facts: JobFacts) -> bool:
-    """`preRunningDeadlineSeconds` have passed, and no pod of a submitter could be created."""
+    """`preRunningDeadlineSeconds` have passed, and neither a pod nor the operator submits."""
     absent = facts.submitter is SubmitterFact.ABSENT or facts.without_pod
-    waiting = facts.head is HeadFact.SAME and absent
+    unsubmitted = facts.records_late and facts.head is HeadFact.UNRECORDED
+    waiting = unsubmitted or (facts.head is HeadFact.SAME and absent)
     unknown = not facts.was_known and facts.ray in {RayFact.NO_ANSWER, RayFact.NOT_FOUND}
     return waiting and unknown and facts.pre_running_deadline_passed
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,6 +12,7 @@ import msgspec
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.list_order import in_canonical_order
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.apimachinery.template import plain_path
 from controller.ray.api.labels import MANAGED_BY_US
 
 if TYPE_CHECKING:
@@ -67,21 +67,51 @@ _MAPS: Final = frozenset({
 
 _AMOUNTS: Final = frozenset({"limits", "requests"})
 _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
+_PATHS: Final = frozenset({"devicePath", "mountPath", "subPath", "workingDir"})
 
 
-def canonical(value: Any, around: str = "") -> Any:
-    """Return data without meaningless values; `around` is the name of the enclosing field."""
+def canonical(value: Any, around: str = "", *, as_written: bool = False) -> Any:
+    """Return data without meaningless values.
+
+    Args:
+        value: plain data.
+        around: name of the field that encloses it.
+        as_written: whether paths, Ray's resources and host aliases stay as they are, which they
+            did in hashes of earlier versions of the operator.
+    """
     if isinstance(value, list):
-        return [canonical(item, around) for item in cast("list[Any]", value)]
+        items = [
+            canonical(item, around, as_written=as_written) for item in cast("list[Any]", value)
+        ]
+        return items if as_written or around != "hostAliases" else _host_aliases(items)
     if not isinstance(value, dict):
         return value
     result: dict[str, Any] = {}
     for name, item in cast("dict[str, Any]", value).items():
-        is_amount = around in _AMOUNTS or name in _AMOUNT
-        normal = _amount(item) if is_amount else canonical(item, name)
+        if around in _AMOUNTS or name in _AMOUNT:
+            normal = _amount(item)
+        elif isinstance(item, dict | list):
+            normal = canonical(item, name, as_written=as_written)
+        else:
+            normal = item if as_written else _in_plain_notation(around, name, item)
         if not _is_meaningless(around, name, normal):
             result[name] = normal
     return result
+
+
+def _in_plain_notation(around: str, name: str, value: Any) -> Any:
+    """Return a path without needless slashes, and an amount of a resource of Ray in nano-units."""
+    if around == "resources":
+        return _amount(value)
+    is_path = name in _PATHS or (around, name) == ("hostPath", "path")
+    return plain_path(value) if is_path and isinstance(value, str) and value else value
+
+
+def _host_aliases(aliases: list[Any]) -> list[Any]:
+    """Return them sorted, unless two have a name in common, of which the first one counts."""
+    names = [name for alias in aliases for name in mapping(alias).get("hostnames") or ()]
+    is_clear = len({*map(str, names)}) == len(names)
+    return sorted(aliases, key=msgspec.json.encode) if is_clear else aliases
 
 
 def _is_meaningless(around: str, name: str, value: Any) -> bool:
@@ -108,14 +138,17 @@ def _amount(value: Any) -> Any:
 #
 # The hash is that of the canonical form, so only a change of meaning changes it.
 
-ALGORITHM: Final = "2"
+ALGORITHM: Final = "3"
 """Version of the canonical form; a pod with a hash of an unknown version is not outdated."""
 
 FORMER: Final = "1"
-"""The version before, in which the order of every list counted.
+"""The first version, in which the order of every list counted."""
 
-Its hashes can still be compared, so that an upgrade of the operator neither replaces a pod nor ends
-a rolling update that is under way.
+EARLIER: Final = ("2", FORMER)
+"""The versions before; in both, paths and Ray's resources counted as they were written.
+
+Their hashes can still be compared, so that an upgrade of the operator neither replaces a pod nor
+ends a rolling update that is under way.
 """
 
 UNKNOWN: Final = f"{ALGORITHM}-unknown"
@@ -140,6 +173,7 @@ class Hash:
     def __init__(self, source: Callable[[str], Any]) -> None:
         self._source = source
         self._text = digest(source(ALGORITHM))
+        self._earlier: dict[str, str] = {}
 
     def __eq__(self, other: object) -> bool:
         """Compare by the present algorithm."""
@@ -153,26 +187,31 @@ class Hash:
         """Return `<algorithm>-<32 characters>`."""
         return self._text
 
-    @cached_property
+    @property
     def former(self) -> str:
-        """The hash of the same source by the algorithm before."""
-        return digest(self._source(FORMER), FORMER)
+        """The hash of the same source by the first algorithm."""
+        return self.by(FORMER)
 
     def by(self, algorithm: str) -> str:
-        """Return the hash by either algorithm."""
-        return str(self) if algorithm == ALGORITHM else self.former
+        """Return the hash of the same source by one of the algorithms."""
+        if algorithm == ALGORITHM:
+            return self._text
+        if algorithm not in self._earlier:
+            self._earlier[algorithm] = digest(self._source(algorithm), algorithm)
+        return self._earlier[algorithm]
 
 
 def digest(value: Any, algorithm: str = ALGORITHM) -> str:
     """Return a hash of plain data: `<algorithm>-<32 characters>`."""
-    form = canonical(value) if algorithm == FORMER else in_canonical_order(canonical(value))
+    form = canonical(value, as_written=algorithm != ALGORITHM)
+    form = form if algorithm == FORMER else in_canonical_order(form)
     raw = hashlib.blake2b(msgspec.json.encode(form, order="sorted"), digest_size=20).digest()
     return f"{algorithm}-{base64.b32hexencode(raw).decode()}"
 
 
 def is_comparable(stamped: str | None) -> bool:
     """Return whether a pod's hash can be compared with ours."""
-    return str(stamped).startswith((f"{ALGORITHM}-", f"{FORMER}-"))
+    return _algorithm_of(stamped) in {ALGORITHM, *EARLIER}
 
 
 def is_outdated(stamped: str | None, wanted: Hash) -> bool:
@@ -181,8 +220,13 @@ def is_outdated(stamped: str | None, wanted: Hash) -> bool:
 
 
 def is_former(stamped: str | None, wanted: Hash) -> bool:
-    """Return whether this is the hash of the same source by the algorithm before."""
-    return str(stamped).startswith(f"{FORMER}-") and stamped == wanted.former
+    """Return whether this is the hash of the same source by an algorithm before."""
+    algorithm = _algorithm_of(stamped)
+    return algorithm in EARLIER and stamped == wanted.by(algorithm)
+
+
+def _algorithm_of(stamped: str | None) -> str:
+    return str(stamped).partition("-")[0]
 
 
 def template_digest(group: dict[str, Any]) -> Hash:
@@ -231,7 +275,7 @@ def field_digests(fields: Mapping[str, Any]) -> str:
 def changed_fields(recorded: str | None, present: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the fields that were added, removed or changed.
 
-    Digests have no version: one by the algorithm before counts as well.
+    Digests have no version: one by an algorithm before counts as well.
 
     Args:
         recorded: what `field_digests` gave earlier; None if that is not known.
@@ -246,7 +290,7 @@ def changed_fields(recorded: str | None, present: Mapping[str, Any]) -> frozense
 
 
 def _is_of(recorded: str | None, value: Any) -> bool:
-    return recorded == _short(value) or recorded == _short(value, FORMER)
+    return any(recorded == _short(value, each) for each in (ALGORITHM, *EARLIER))
 
 
 def _short(value: Any, algorithm: str = ALGORITHM) -> str:
@@ -274,7 +318,7 @@ def templates_of(spec: Mapping[str, Any]) -> Spec:
 def template_set_digest(ray_version: str, hashes: Mapping[str, Hash]) -> str:
     """Hash all templates, given the hashes of the groups; the head's name is empty.
 
-    Revisions are named after it, so that it stays that of the algorithm before: an upgrade of the
+    Revisions are named after it, so that it stays that of the first algorithm: an upgrade of the
     operator stores no second revision of the same templates.
     """
     return digest([ray_version, {name: each.former for name, each in hashes.items()}], FORMER)

@@ -141,7 +141,9 @@ _CHANGEABLE: Final = frozenset({
 """Fields of the cluster that do not affect its pods."""
 
 _DIGITS_OF_IDENTITY: Final = 16
-_VERSION: Final = "2."
+_VERSION: Final = "3."
+_EARLIER: Final = ("2.", "")
+"""What the identities of earlier versions of the operator begin with."""
 """Begins the digests of the present canonical form; those of the form before begin with nothing."""
 
 
@@ -160,51 +162,49 @@ class SpecIdentity:
     Attributes:
         cluster: digest of everything but the worker groups.
         groups: digest of each worker group.
-        former: the digests of the same specification as earlier versions of the operator stored
-            them, which the order of each list changed; None for those read from a cluster.
-        is_former: whether these are such digests.
+        version: what the text of it begins with.
+        earlier: the identities of the same specification as earlier versions of the operator stored
+            them: in the first, the order of each list counted, in both, the spelling of paths.
+            Empty for those read from a cluster.
     """
 
     cluster: str
     groups: tuple[str, ...] = ()
-    former: SpecIdentity | None = field(default=None, compare=False, repr=False)
-    is_former: bool = False
+    version: str = _VERSION
+    earlier: tuple[SpecIdentity, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
         """Return the identity of a cluster's specification, plain data."""
-        return replace(cls._by(spec), former=cls._by(spec, as_written=True))
+        earlier = tuple(cls._by(spec, version) for version in _EARLIER)
+        return replace(cls._by(spec, _VERSION), earlier=earlier)
 
     @classmethod
-    def _by(cls, spec: Mapping[str, Any], *, as_written: bool = False) -> SpecIdentity:
+    def _by(cls, spec: Mapping[str, Any], version: str) -> SpecIdentity:
         rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
         found: Any = rest.pop("workerGroupSpecs", None)
         groups = cast("list[Any]", found) if isinstance(found, list) else []
         rest["headGroupSpec"] = without_scheduling(mapping(rest.get("headGroupSpec")))
-        digests = (
-            _digest(_group(each), "workerGroupSpecs", as_written=as_written) for each in groups
-        )
-        cluster = _digest(rest, "", as_written=as_written)
-        return cls(cluster, tuple(digests), is_former=as_written)
+        digests = (_digest(_group(each), "workerGroupSpecs", version) for each in groups)
+        return cls(_digest(rest, "", version), tuple(digests), version)
 
     @classmethod
     def parse(cls, text: str) -> SpecIdentity | None:
         """Parse the text of `str`; return None for anything else."""
-        is_present = text.startswith(_VERSION)
-        cluster, *groups = text.removeprefix(_VERSION).split(".")
+        version = next(each for each in (_VERSION, *_EARLIER) if text.startswith(each))
+        cluster, *groups = text.removeprefix(version).split(".")
         digests = (cluster, *groups)
         if all(len(each) == _DIGITS_OF_IDENTITY and each.isalnum() for each in digests):
-            return cls(cluster, tuple(groups), is_former=not is_present)
+            return cls(cluster, tuple(groups), version)
         return None
 
     def __str__(self) -> str:
         """Return the value of the annotation."""
-        return ("" if self.is_former else _VERSION) + ".".join((self.cluster, *self.groups))
+        return self.version + ".".join((self.cluster, *self.groups))
 
     def change_to(self, wanted: SpecIdentity) -> SpecChange:
         """Return the difference between this identity and `wanted`, which `of` has returned."""
-        if self.is_former and wanted.former is not None:
-            wanted = wanted.former
+        wanted = next((each for each in wanted.earlier if each.version == self.version), wanted)
         present, goal = set(self.groups), set(wanted.groups)
         if wanted.cluster != self.cluster or not present <= goal:
             return SpecChange.NEW_CLUSTER
@@ -216,9 +216,9 @@ def _group(group: Any) -> dict[str, Any]:
     return without_scheduling(kept)
 
 
-def _digest(value: Any, around: str, *, as_written: bool) -> str:
-    form = canonical(value, around)
-    form = form if as_written else in_canonical_order(form, around)
+def _digest(value: Any, around: str, version: str) -> str:
+    form = canonical(value, around, as_written=version != _VERSION)
+    form = in_canonical_order(form, around) if version else form
     text = msgspec.json.encode(form, order="sorted")
     return hashlib.sha256(text).hexdigest()[:_DIGITS_OF_IDENTITY]
 

@@ -81,6 +81,34 @@ def test_nothing_new_begins(edit: dict[str, Any]):
     assert Scene("Waiting", **given).with_cluster().with_head().plan().commit is None
 
 
+@EDITS
+def test_a_job_that_is_not_submitted_says_that_it_waits_for_the_correction(edit: dict[str, Any]):
+    for spec, head in (
+        ({"submissionMode": "HTTPMode"} | edit, ""),
+        ({"submissionMode": "K8sJobMode"} | edit, "uid-of-example-head-aaaaaaaa/0"),
+    ):
+        if spec["submissionMode"] == "Telepathy":
+            continue
+        scene = Scene(runs_on=head, **spec).with_cluster().with_head().knows_nothing()
+        told = ready(reported(scene.plan()))
+        assert told["reason"] == "ValidationFailed"
+        assert told["message"].startswith("the job is submitted when the specification is correct")
+
+
+def test_a_job_that_waits_for_the_correction_is_given_up_before_it_runs_in_time():
+    late: dict[str, Any] = {
+        "preRunningDeadlineSeconds": 30,
+        "submitterConfig": {"backoffLimit": -1},
+    }
+    waiting = Scene(runs_on="", **late).with_cluster().with_head().knows_nothing()
+    assert status_of(waiting.plan())["reason"] == "PreRunningDeadlineExceeded"
+    soon = {"startTime": rfc3339(NOW - timedelta(seconds=29))}
+    scene = Scene(status=soon, runs_on="", **late).with_cluster().with_head().knows_nothing()
+    assert scene.plan().requeue_after == 1
+    submitted = running(**late).says(JobStatus.RUNNING).plan()
+    assert reported(submitted).get("reason") is None
+
+
 def test_a_refused_suspension_suspends_nothing():
     assert running(suspend=True).says(JobStatus.RUNNING).plan().commit is None
 

@@ -148,7 +148,20 @@ def test_what_an_earlier_version_has_recorded_of_lists_as_written_is_compared_as
     env = [{"name": "B", "value": "1"}, {"name": "A", "value": "2"}]
     spec["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = env
     identity = SpecIdentity.of(spec)
-    recorded = SpecIdentity.parse(str(identity.former))
+    recorded = SpecIdentity.parse(str(identity.earlier[-1]))
+    assert recorded is not None
+    assert recorded.cluster != identity.cluster
+    assert recorded.change_to(identity) is SpecChange.NONE
+
+
+def test_a_path_in_another_spelling_asks_for_no_other_cluster_whoever_has_recorded_it():
+    spec, edited = copy.deepcopy(SPEC), copy.deepcopy(SPEC)
+    for each, path in ((spec, "/data/"), (edited, "/data")):
+        mount = [{"name": "v", "mountPath": path}]
+        each["headGroupSpec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mount
+    identity = SpecIdentity.of(spec)
+    assert identity.change_to(SpecIdentity.of(edited)) is SpecChange.NONE
+    recorded = SpecIdentity.parse(str(identity.earlier[0]))
     assert recorded is not None
     assert recorded.cluster != identity.cluster
     assert recorded.change_to(identity) is SpecChange.NONE
@@ -156,10 +169,8 @@ def test_what_an_earlier_version_has_recorded_of_lists_as_written_is_compared_as
 
 def test_an_identity_is_read_as_it_was_written():
     identity = SpecIdentity.of(SPEC)
-    assert SpecIdentity.parse(str(identity)) == identity
-    former = identity.former
-    assert former is not None
-    assert SpecIdentity.parse(str(former)) == former
+    for each in (identity, *identity.earlier):
+        assert SpecIdentity.parse(str(each)) == each
 
 
 @pytest.mark.parametrize("generation", [7, None])

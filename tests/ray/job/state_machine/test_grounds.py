@@ -36,9 +36,14 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
         or (late and submitter is SubmitterFact.SUCCEEDED and not_found),
         FailureReason.DEADLINE_EXCEEDED: bool(known.get("deadline_passed")),
         FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
-        and (submitter is SubmitterFact.ABSENT or bool(known.get("without_pod")))
-        and known.get("head") is HeadFact.SAME
-        and not known.get("was_known"),
+        and not known.get("was_known")
+        and (
+            (known.get("head") is HeadFact.UNRECORDED and bool(known.get("records_late")))
+            or (
+                (submitter is SubmitterFact.ABSENT or bool(known.get("without_pod")))
+                and known.get("head") is HeadFact.SAME
+            )
+        ),
         FailureReason.SUBMISSION_FAILED: (bool(known.get("submission_refused")) and not_found)
         or (late and submitter is SubmitterFact.FAILED and not_found),
         FailureReason.HEAD_LOST: known.get("cluster")

@@ -287,6 +287,9 @@ def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
     assert running(**absent, pre_running_deadline_passed=True, head=HeadFact.UNRECORDED) is None
     active = absent | {"ray": RayFact.ACTIVE}
     assert running(**active, pre_running_deadline_passed=True) is None
+    by_operator = absent | {"submitter": SubmitterFact.NONE, "head": HeadFact.UNRECORDED}
+    late = running(**by_operator, records_late=True, pre_running_deadline_passed=True)
+    assert late == step, "the operator has not submitted it either"
 
 
 @pytest.mark.parametrize("valid", [False, True])

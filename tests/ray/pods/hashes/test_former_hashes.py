@@ -13,6 +13,7 @@ from controller.ray.pods.hashes import (
     digest,
     field_digests,
     is_comparable,
+    is_former,
     is_outdated,
     recreate_digest,
     template_digest,
@@ -37,7 +38,9 @@ GROUP: Json = {
 SPEC: Json = {"headGroupSpec": GROUP, "workerGroupSpecs": [GROUP]}
 OF_GROUP = "1-H5H6Q0M46SH1FF8G7OOSGKQJIK8NC04K"
 OF_SPEC = "1-I9O4J8A686MS682GDVSRGNCROB8EOJU4"
-"""What the version before wrote for them."""
+"""What the first version wrote for them."""
+OF_PATHS = "2-QPJBRJ0O0LKGHP7T7801MN80BD5COODS"
+"""What the second version wrote for the group with a mount at `/data/`."""
 
 
 def edited(**changes: Any) -> Json:
@@ -58,6 +61,43 @@ def test_a_hash_of_the_version_before_is_compared_with_the_same_of_the_present_t
     assert is_outdated("1-unknown", template_digest(GROUP)), "an update that goes on"
 
 
+def mounted(path: str) -> Json:
+    return edited(volumeMounts=[{"name": "v", "mountPath": path}])
+
+
+def test_a_hash_of_the_version_before_in_which_paths_counted_as_written_is_compared():
+    assert template_digest(mounted("/data/")).by("2") == OF_PATHS
+    assert not is_outdated(OF_PATHS, template_digest(mounted("/data/")))
+    assert is_former(OF_PATHS, template_digest(mounted("/data/"))), "it gets a new one"
+    assert is_outdated(OF_PATHS, template_digest(mounted("/data/other")))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (mounted("/data"), mounted("/data/"), True),
+        (mounted("/data"), mounted("//data/./"), True),
+        (mounted("/data"), mounted("/data/sub"), False),
+        (edited(workingDir="/app"), edited(workingDir="/app/"), True),
+        (GROUP | {"resources": {"CPU": "1"}}, GROUP | {"resources": {"CPU": "1000m"}}, True),
+        (GROUP | {"resources": {"CPU": "1"}}, GROUP | {"resources": {"CPU": "2"}}, False),
+    ],
+)
+def test_paths_and_amounts_are_compared_by_meaning(one: Json, other: Json, same: bool):
+    assert (template_digest(one) == template_digest(other)) is same
+
+
+@pytest.mark.parametrize(("second", "same"), [("b", True), ("a", False)])
+def test_the_order_of_host_aliases_counts_only_if_they_have_a_name_in_common(
+    second: str, same: bool
+):
+    aliases = [{"ip": "10.0.0.2", "hostnames": ["a"]}, {"ip": "10.0.0.1", "hostnames": [second]}]
+    group, turned = copy.deepcopy(GROUP), copy.deepcopy(GROUP)
+    group["template"]["spec"]["hostAliases"] = aliases
+    turned["template"]["spec"]["hostAliases"] = aliases[::-1]
+    assert (template_digest(group) == template_digest(turned)) is same
+
+
 def test_a_list_in_another_order_is_no_other_template():
     assert not is_outdated(str(template_digest(GROUP)), template_digest(reordered()))
     former = recreate_digest({"headGroupSpec": reordered(), "workerGroupSpecs": [reordered()]})
@@ -65,7 +105,7 @@ def test_a_list_in_another_order_is_no_other_template():
     assert is_outdated(str(template_digest(GROUP)), template_digest(edited(ports=[])))
 
 
-@pytest.mark.parametrize("stamped", [None, "", "0-OLD", "abc", "3-LATER"])
+@pytest.mark.parametrize("stamped", [None, "", "0-OLD", "abc", "4-LATER"])
 def test_a_hash_of_any_other_version_proves_nothing(stamped: str | None):
     assert not is_comparable(stamped)
     assert not is_outdated(stamped, template_digest(GROUP))
