@@ -381,6 +381,25 @@ async def test_what_leads_in_from_outside_goes_when_it_is_turned_off(world: Worl
             assert await exists(world, resource, name), f"{resource} {name}"
 
 
+async def test_a_renamed_service_of_the_head_goes_with_the_last_worker_that_knows_its_name(
+    world: World,
+):
+    world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    renamed = {"spec": {"headGroupSpec": {"headService": {"metadata": {"name": "ours"}}}}}
+    await patch_cluster(world, renamed)
+    await world.eventually(lambda: exists(world, SERVICES, "ours"))
+    first, second = sorted(world.journal.workers(), key=lambda pod: pod.metadata.name)
+    for worker, is_left in ((first, True), (second, False)):
+        await world.settle(5)
+        assert await exists(world, SERVICES, "example-head-svc"), "a worker finds the head by it"
+        await world.user.delete(PODS, world.namespace, worker.metadata.name)
+        await world.settle(20)
+        assert await exists(world, SERVICES, "example-head-svc") is is_left
+    assert await exists(world, SERVICES, "ours")
+
+
 async def test_a_claim_follows_the_deletion_policy(world: World):
     await everything(world)
     policy = on("spec/gcsFaultToleranceOptions/storage", {"deletionPolicy": "Retain"})

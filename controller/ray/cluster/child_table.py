@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from controller.kube.objects import KubeObject, Service
+    from controller.kube.objects import KubeObject, ObjectMeta, Service
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.children.child import ObservedChild
@@ -349,7 +349,7 @@ def _surplus(
     reads: CacheReader,
     pods: PodsByRole,
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Yield services of Serve, ingresses, routes and policies that are no longer specified."""
+    """Yield services, ingresses, routes and policies that are no longer specified."""
     identity = desired.identity
     specified = {(child.resource, child.name) for child in children}
     optional = (each for each in (ROUTES, NETWORK_POLICIES) if reads.serves(each))
@@ -359,11 +359,30 @@ def _surplus(
             meta = obj.metadata
             if meta.terminating or (resource, meta.name) in specified:
                 continue
-            if resource is SERVICES and not is_serve_service(identity, meta):
+            if resource is SERVICES and not (
+                is_serve_service(identity, meta) or _is_left_behind(meta, identity, reads, pods)
+            ):
                 continue
             if resource is NETWORK_POLICIES and is_still_needed(obj, desired.spec, pods.workers):
                 continue
             yield resource, obj
+
+
+def _is_left_behind(
+    meta: ObjectMeta, identity: Identity, reads: CacheReader, pods: PodsByRole
+) -> bool:
+    """Return whether it is the head service under its name before, and no worker knows that name.
+
+    A worker finds the head by the name that the service had when it was created.
+    """
+    if (meta.labels or {}).get(labels.NODE_TYPE) != labels.HEAD:
+        return False
+    present = reads.get(SERVICES, f"{identity.namespace}/{identity.head_service}")
+    since = present.metadata.creation_timestamp if present is not None else None
+    if since is None or not (meta.creation_timestamp or since) < since:
+        return False
+    workers = (pod for group in pods.workers.values() for pod in group)
+    return all((pod.metadata.creation_timestamp or "") > since for pod in workers)
 
 
 def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
