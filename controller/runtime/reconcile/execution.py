@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.runtime.plan import Event, subresource_of, verb_of
 from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult
+from controller.runtime.reconcile.repairs import Repairs
+from controller.runtime.reconcile.status import StatusHistory
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -159,14 +161,36 @@ def _group_of(write: Write) -> SlowStartGroup:
 # The results so far of one execution: writes, failures, and what follows for the key.
 
 
+@dataclass(slots=True)
+class Record:
+    """What one object's executions leave for the next one; it is dropped with the object.
+
+    Attributes:
+        status: the writes of the status.
+        widths: of the slow start, between two batches of one plan.
+        failed_groups: writes that keep failing, None if none do.
+        repairs: fields that other writers change back.
+        refusals: the last refusal of each part of the object itself, without what varies.
+        held: what was last reported of children that others hold, empty if none are.
+    """
+
+    status: StatusHistory = field(default_factory=StatusHistory)
+    widths: Mapping[SlowStartGroup, int] = field(default_factory=dict["SlowStartGroup", int])
+    failed_groups: FailedGroups | None = None
+    repairs: Repairs = field(default_factory=Repairs)
+    refusals: dict[str, str] = field(default_factory=dict[str, str])
+    held: str = ""
+
+
 class ExecutionState:
     """The results so far of one execution."""
 
     def __init__(
-        self, execution: PlanExecution, slow_start: SlowStart, failed_groups: FailedGroups
+        self, execution: PlanExecution, record: Record, failed_groups: FailedGroups
     ) -> None:
         self.execution = execution
-        self.slow_start = slow_start
+        self.record = record
+        self.slow_start, record.widths = SlowStart(record.widths), {}
         self.failed_groups = failed_groups
         self.primary = execution.primary
         self.ended = False

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.patches import holds_list
+from controller.apimachinery.redaction import fold
 from controller.runtime.events.series import aggregate_events
 from controller.runtime.plan import (
     Create,
@@ -27,8 +28,8 @@ from controller.runtime.reconcile.execution import (
     ExecutionState,
     PlanExecution,
     PlanOutcome,
+    Record,
     Result,
-    SlowStart,
 )
 from controller.runtime.reconcile.failed_groups import (
     FailedGroups,
@@ -42,12 +43,10 @@ from controller.runtime.reconcile.repairs import (
     CONTESTED_REASON,
     FORGOTTEN_AFTER,
     Repair,
-    Repairs,
     sentences_of,
     with_contested,
 )
 from controller.runtime.reconcile.status import (
-    StatusDecisions,
     conditions_in,
     event_of_held_children,
     named_children,
@@ -55,7 +54,6 @@ from controller.runtime.reconcile.status import (
     with_held_children,
 )
 from controller.runtime.reconcile.unknown import UnknownWrites
-from controller.runtime.reconcile.writer import UnwritableObjects
 
 if TYPE_CHECKING:
     import random
@@ -64,11 +62,13 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.plan import Failure, Write
-    from controller.runtime.reconcile.execution import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer
 
 BATCH = 64
 """Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""
+
+FAILED_UPDATE = "FailedUpdate"
+"""Reason of the event that the object itself cannot be written."""
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
@@ -77,9 +77,7 @@ FAILED_READ = "FailedRead"
 class Executor:
     """Carries out plans.
 
-    Its only state is what `StatusDecisions` remembers, which writes keep failing, which objects
-    cannot be written, which held children were reported, and, between two batches of one plan, the
-    width of the slow start.
+    Its only state is a `Record` of each object.
 
     Args:
         writer: sends the writes.
@@ -100,26 +98,22 @@ class Executor:
         self._lookups = lookups
         self._now = now
         self._rng = rng
-        self._statuses = StatusDecisions(now)
-        self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
-        self._failed_groups: dict[str, FailedGroups] = {}
-        self._repairs: dict[str, Repairs] = {}
-        self._unwritable = UnwritableObjects()
+        self._records: dict[str, Record] = {}
         self._unknown = UnknownWrites(writer, lookups, now=now, on_silence=self._on_silence)
-        self._held: dict[str, str] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
         if execution.plan.lookups:
             return await self._look_up(execution)
-        uid, generation = execution.owner.uid, execution.primary.metadata.generation
-        failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation, self._rng)
+        generation = execution.primary.metadata.generation
+        record = self._records.setdefault(execution.owner.uid, Record())
+        failed_groups = record.failed_groups or FailedGroups(generation, self._rng)
         questions = self._lookups.questions(execution.owner)
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
         unknown = {group_of(write) for write in questions.repeats}
         failed_groups.begin(execution.plan, generation, {status, reads}, unknown, self._now())
-        run = ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
+        run = ExecutionState(execution, record, failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
@@ -140,29 +134,24 @@ class Executor:
         if not run.ended:
             requeue_after = await self._status(run)
         failed_groups.end()
-        if failed_groups.failures:
-            self._failed_groups[uid] = failed_groups
+        record.failed_groups = failed_groups if failed_groups.failures else None
         questions = self._lookups.questions(execution.owner)
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
         outcome = replace(run.outcome(requeue_after, self._now()), ask_after=ask_after)
         if outcome.result is Result.MORE:
-            self._widths[uid] = run.slow_start.widths
+            record.widths = run.slow_start.widths
         return outcome
 
     def forget(self, uid: str) -> None:
         """Forget an object that no longer exists."""
-        self._statuses.forget(uid)
-        self._widths.pop(uid, None)
-        self._failed_groups.pop(uid, None)
-        self._repairs.pop(uid, None)
-        self._unwritable.forget(uid)
-        self._held.pop(uid, None)
+        self._records.pop(uid, None)
 
     def forget_pruned_fields(self) -> None:
         """Forget pruned fields: a changed definition may store them."""
-        self._statuses.forget_pruned_fields()
+        for record in self._records.values():
+            record.status.pruned = {}
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
@@ -197,7 +186,7 @@ class Executor:
         if of_status or result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = result.outcome is not WriteOutcome.DONE
         if result.outcome is WriteOutcome.DONE and of_status:
-            self._statuses.committed(run.primary.metadata.uid)
+            run.record.status.written_at = self._now()
             run.has_committed_status = True
         return result.outcome is WriteOutcome.DONE
 
@@ -227,11 +216,9 @@ class Executor:
 
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
-        repairs = self._repairs.get(run.execution.owner.uid)
-        if repairs is not None:
-            for write in writes:
-                disowned = self._writer.is_disowned(run.execution.owner, write)
-                repairs.plan(write, self._now(), disowned=disowned)
+        for write in writes:
+            disowned = self._writer.is_disowned(run.execution.owner, write)
+            run.record.repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
     async def _probe(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
@@ -259,7 +246,7 @@ class Executor:
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result, self._now())
             return result
-        repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
+        repairs = run.record.repairs
         if unnamed := repairs.unnamed(write, self._now()):  # before they are made once more
             await self._name_other_writers(run, write, unnamed)
         run.write_started(write)
@@ -298,24 +285,19 @@ class Executor:
 
     def _must_wait(self, run: ExecutionState, write: Write) -> bool:
         """Return whether the write repeats an undone repair and must not be sent yet."""
-        repairs = self._repairs.get(run.execution.owner.uid)
-        if repairs is None or (wait := repairs.wait(write, self._now())) <= 0:
+        repairs = run.record.repairs
+        if (wait := repairs.wait(write, self._now())) <= 0:
             return False
         run.repairs_wait = _sooner(run.repairs_wait, wait)
         run.lacks_object |= isinstance(write, Create)
         run.write_undone(repairs.undone(write))
         return True
 
-    def _contested(self, execution: PlanExecution) -> list[Repair]:
-        """Return the repairs of fields that another writer keeps changing back."""
-        repairs = self._repairs.get(execution.owner.uid)
-        return repairs.contested(self._now()) if repairs is not None else []
-
     async def _write_primary(self, run: ExecutionState, write: Write) -> WriteResult:
         """Write the object itself; report a refusal with an event."""
-        result, uid = await self._perform(run, write), run.primary.metadata.uid
+        result = await self._perform(run, write)
         if result.outcome is WriteOutcome.DONE:
-            self._unwritable.written(uid, write)
+            run.record.refusals.pop(_part_of(write), None)
             return result
         for failure in run.failures_to_report:
             if failure.write.target == write.target and not failure.may_resolve:
@@ -323,9 +305,16 @@ class Executor:
         return result
 
     def _report_unwritable(self, run: ExecutionState, failure: Failure) -> None:
-        event = self._unwritable.refused(run.primary.metadata.uid, failure)
-        if event is not None:
-            run.execution.emit(event)
+        """Report a refusal by an event, once: the status cannot report it."""
+        part, text = _part_of(failure.write), fold(failure.message)
+        if run.record.refusals.get(part) == text:
+            return
+        run.record.refusals[part] = text
+        note = (
+            f"cannot write the {part} of this object, so what it shows is out of date: "
+            f"{failure.reason}: {failure.message}; the operator tries again"
+        )
+        run.execution.emit(Event("Warning", FAILED_UPDATE, "Update", note))
 
     async def _status(self, run: ExecutionState) -> float | None:
         """Write the status if it differs; return the seconds until the next reconcile is due.
@@ -338,7 +327,7 @@ class Executor:
         failures = () if run.has_committed_status else run.failures_to_report
         status = execution.status_after(failures) if failures else execution.plan.status
         requeue_after = _sooner(requeue_after, run.repairs_wait)
-        contested = self._contested(execution)
+        contested = run.record.repairs.contested(self._now())
         if contested:
             requeue_after = _sooner(requeue_after, FORGOTTEN_AFTER)
         now = execution.wall()
@@ -355,7 +344,9 @@ class Executor:
         generation = run.primary.metadata.generation
         wanted = with_contested(status.wanted, contested, generation, now)
         wanted = with_held_children(wanted, held, generation, now)
-        due = self._statuses.decide(run.primary, status, wanted, failing=run.failing)
+        due = run.record.status.decide(
+            run.primary, status, wanted, self._now(), failing=run.failing
+        )
         if due.patch is None:
             return _sooner(requeue_after, due.wait)
         write = _status_write(execution.resource, run.primary, {**due.patch, **status.stamps})
@@ -367,14 +358,10 @@ class Executor:
 
     def _report_held(self, run: ExecutionState, held: str) -> None:
         """Report children that others hold, once: some definitions have no place for conditions."""
-        uid = run.primary.metadata.uid
-        if held and self._held.get(uid) != held:
+        if run.record.held != held:
             for event in event_of_held_children(stored_status(run.primary), held):
                 run.execution.emit(event)
-        if held:
-            self._held[uid] = held
-        else:
-            self._held.pop(uid, None)
+        run.record.held = held
 
     async def _store_status(
         self,
@@ -385,7 +372,9 @@ class Executor:
     ) -> None:
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
-            self._statuses.written(run.primary, wanted, names_failure=run.names_failure)
+            run.record.status.written(
+                run.primary, wanted, self._now(), names_failure=run.names_failure
+            )
             for phase in status.phases:
                 run.execution.measure(phase)
         if result.outcome is not WriteOutcome.CONFLICT:
@@ -413,6 +402,10 @@ def _may_be_written(run: ExecutionState) -> bool:
 def _is_primary(run: ExecutionState, write: Write) -> bool:
     target, meta = write.target, run.primary.metadata
     return target.resource is run.execution.resource and target.key == meta.key
+
+
+def _part_of(write: Write) -> str:
+    return subresource_of(write) or "metadata"
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -27,7 +27,7 @@ from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event, MergePatch, StatusPatch, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from controller.kube.objects import KubeObject, ObjectMeta
@@ -174,8 +174,8 @@ class StatusDecision:
 
 
 @dataclass(slots=True)
-class _StatusHistory:
-    """The writes of one object's status.
+class StatusHistory:
+    """The writes of one object's status, which decide when the next one is due.
 
     Attributes:
         written_at: monotonic seconds of the last one.
@@ -189,54 +189,45 @@ class _StatusHistory:
     changed_at: float = math.inf
     pruned: dict[str, Any] = field(default_factory=dict[str, Any])
 
-
-class StatusDecisions:
-    """Decides about statuses from earlier writes, which it remembers by uid.
-
-    Args:
-        now: monotonic seconds.
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._histories: dict[str, _StatusHistory] = {}
-
     def decide(
-        self, obj: KubeObject, status: StatusPatch, wanted: Mapping[str, Any], *, failing: bool
+        self,
+        obj: KubeObject,
+        status: StatusPatch,
+        wanted: Mapping[str, Any],
+        now: float,
+        *,
+        failing: bool,
     ) -> StatusDecision:
-        """Decide about the status of an object.
+        """Decide about the status of the object.
 
         Args:
             obj: the object with its present status.
             status: the plan's patch; `interval`, `urgent`, `settles` and `records` count.
             wanted: what is to be written, with the conditions that the runtime adds.
+            now: monotonic seconds.
             failing: whether the status reports a failure; then new messages alone are written
                 only after `MESSAGE_INTERVAL`.
         """
-        history, present = self._history(obj.metadata.uid), stored_status(obj)
+        present = stored_status(obj)
         wanted = keep_messages(present, wanted, status.records) if failing else wanted
         patch = difference(present, wanted)
-        if not patch or (history.pruned and without_times(patch) == history.pruned):
-            history.changed_at = math.inf
+        if not patch or (self.pruned and without_times(patch) == self.pruned):
+            self.changed_at = math.inf
             return StatusDecision()
-        history.changed_at = min(history.changed_at, self._now())
+        self.changed_at = min(self.changed_at, now)
         if failing and changes_only_messages(present, patch, status.records):
-            if history.named_failure_at + MESSAGE_INTERVAL > self._now():
+            if self.named_failure_at + MESSAGE_INTERVAL > now:
                 return StatusDecision()
         else:
-            due = -math.inf if status.urgent else history.written_at + status.interval
+            due = -math.inf if status.urgent else self.written_at + status.interval
             settles = 0.0 if changes_a_record(present, patch, status.records) else status.settles
-            rest = max(due, history.changed_at + settles) - self._now()
+            rest = max(due, self.changed_at + settles) - now
             if rest > 0:
                 return StatusDecision(wait=rest)
         return StatusDecision(patch, wanted=wanted)
 
-    def committed(self, uid: str) -> None:
-        """Record that a commit has changed the status."""
-        self._history(uid).written_at = self._now()
-
     def written(
-        self, stored: KubeObject, wanted: Mapping[str, Any], *, names_failure: bool
+        self, stored: KubeObject, wanted: Mapping[str, Any], now: float, *, names_failure: bool
     ) -> None:
         """Record a written status and the fields that the server pruned.
 
@@ -246,25 +237,13 @@ class StatusDecisions:
         Args:
             stored: the object that the server returned.
             wanted: the status that was sent.
+            now: monotonic seconds.
             names_failure: whether the status names a failure that will not resolve in a moment.
         """
-        history = self._history(stored.metadata.uid)
-        history.written_at, history.changed_at = self._now(), math.inf
+        self.written_at, self.changed_at = now, math.inf
         if names_failure:
-            history.named_failure_at = self._now()
-        history.pruned = without_times(difference(stored_status(stored), wanted))
-
-    def forget(self, uid: str) -> None:
-        """Forget an object that no longer exists."""
-        self._histories.pop(uid, None)
-
-    def forget_pruned_fields(self) -> None:
-        """Forget pruned fields: a changed definition may store them."""
-        for history in self._histories.values():
-            history.pruned = {}
-
-    def _history(self, uid: str) -> _StatusHistory:
-        return self._histories.setdefault(uid, _StatusHistory())
+            self.named_failure_at = now
+        self.pruned = without_times(difference(stored_status(stored), wanted))
 
 
 # The patch that stores a step of a state machine in the status before its effects.

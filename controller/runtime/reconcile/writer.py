@@ -1,13 +1,16 @@
-"""Reports by an event that an object cannot be written, because its status cannot report it."""
+"""Single writes, each recorded as an expectation before and after its request.
+
+Nothing else in the runtime sends a mutating request for a plan, so that no write is forgotten.
+Only this module decides what each response means.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
 from controller.apimachinery.patches import apply_merge_patch
-from controller.apimachinery.redaction import fold
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -25,7 +28,6 @@ from controller.runtime.leaderelection.election import AlwaysLeader, while_leadi
 from controller.runtime.plan import (
     Create,
     Delete,
-    Event,
     Failure,
     JsonPatch,
     MergePatch,
@@ -46,51 +48,6 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.leaderelection.election import Fence
     from controller.runtime.plan import Write
-
-
-FAILED_UPDATE: Final = "FailedUpdate"
-"""Reason of the event."""
-
-
-class UnwritableObjects:
-    """The objects that the server refused to change, with the last refusal of each part."""
-
-    def __init__(self) -> None:
-        self._refusals: dict[str, dict[str, str]] = {}  # folded, by uid and part
-
-    def refused(self, uid: str, failure: Failure) -> Event | None:
-        """Return the event about a refused write; None if the same was reported before."""
-        part, text = _part_of(failure.write), fold(failure.message)
-        refusals = self._refusals.setdefault(uid, {})
-        if refusals.get(part) == text:
-            return None
-        refusals[part] = text
-        note = (
-            f"cannot write the {part} of this object, so what it shows is out of date: "
-            f"{failure.reason}: {failure.message}; the operator tries again"
-        )
-        return Event("Warning", FAILED_UPDATE, "Update", note)
-
-    def written(self, uid: str, write: Write) -> None:
-        """Forget the refusal of a part that was written."""
-        refusals = self._refusals.get(uid, {})
-        refusals.pop(_part_of(write), None)
-        if not refusals:
-            self.forget(uid)
-
-    def forget(self, uid: str) -> None:
-        """Forget all refusals of an object that no longer exists."""
-        self._refusals.pop(uid, None)
-
-
-def _part_of(write: Write) -> str:
-    return subresource_of(write) or "metadata"
-
-
-# Single writes, each recorded as an expectation before and after its request.
-#
-# Nothing else in the runtime sends a mutating request for a plan, so that no write is forgotten.
-# Only this module decides what each response means.
 
 
 class Writer:

@@ -31,12 +31,11 @@ from controller.runtime.plan import (
     Write,
     subresource_of,
 )
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.executor import BATCH, Executor
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Record, Result
+from controller.runtime.reconcile.executor import BATCH, FAILED_UPDATE, Executor
 from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
-from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
 from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
-from controller.runtime.reconcile.writer import FAILED_UPDATE
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
@@ -285,7 +284,7 @@ async def test_of_several_repairs_that_wait_the_first_that_is_due_wakes_the_key(
     bench = Bench()
     once, often = patch("once", colour="red"), patch("often", colour="red")
     for _ in range(2):
-        bench.executor._repairs.setdefault(OWNER.uid, Repairs()).record(often, 0.0)
+        bench.executor._records.setdefault(OWNER.uid, Record()).repairs.record(often, 0.0)
     plan = Plan(stages=((once, often),))
     await bench.execute(plan)
     assert bench.sent == [once]
@@ -770,7 +769,8 @@ async def test_sixty_lost_answers_cost_one_request_an_attempt_until_one_arrives(
     lost = OutcomeUnknown("reset")
     writes = tuple(create(f"w{number}") for number in range(60))
     bench = Bench({write.target.name: lost for write in writes}, left=Questions(repeats=writes))
-    bench.executor._failed_groups[OWNER.uid] = failed = FailedGroups(7, random.Random(0))
+    failed = FailedGroups(7, random.Random(0))
+    bench.executor._records[OWNER.uid] = Record(failed_groups=failed)
     failed.ended(WriteResult(writes[0], WriteOutcome.UNKNOWN, error=lost), 0.0)
     for _ in range(5):
         outcome = await bench.execute(NOTHING)
