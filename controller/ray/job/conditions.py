@@ -10,7 +10,7 @@ from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import JobStatus, unconfirmed
 from controller.ray.diagnosis.authors import deleted_by_others
-from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod, ending
+from controller.ray.diagnosis.pod import ending
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,
@@ -19,7 +19,12 @@ from controller.ray.job.collect_facts import (
 )
 from controller.ray.job.dashboard import JOB_STOPPED, STOP_NOT_CONFIRMED
 from controller.ray.job.facts import FailureReason
-from controller.ray.job.readiness import child_suspension, cluster_cause, job_readiness
+from controller.ray.job.readiness import (
+    child_suspension,
+    cluster_cause,
+    end_of_head,
+    job_readiness,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,10 +174,8 @@ def _head_lost(seen: JobObservation, deadlines: Deadlines) -> str:
     if suspended := child_suspension(seen):
         return f"{lost}: {suspended}"
     pod = seen.recorded_head.partition("/")[0]
-    if seen.ended_head is not None:
-        found = diagnose_pod(seen.ended_head, deadlines.now, head_ready=True)
-        if found is not None:
-            return f"{lost}: {found.detail.removesuffix(ITS_REPLACEMENT)}"
+    if end := end_of_head(seen, deadlines):
+        return f"{lost}: {end}"
     if seen.head is None:
         which = f" (pod uid {pod})" if pod else ""
         cause = cluster_cause(seen.cluster)

@@ -15,7 +15,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.authors import suspended_by_others
-from controller.ray.diagnosis.pod import diagnose_pod
+from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.collect_facts import (
@@ -261,9 +261,19 @@ def _lost(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> 
         return JobReadiness("RayClusterSuspended", suspended)
     since = dashboard_outage(seen, settings, deadlines).since
     at = f" since {rfc3339(since)}" if since is not None else ""
-    what = "is gone" if seen.head is None else "was replaced or restarted"
+    end = end_of_head(seen, deadlines)
+    gone = "has ended" if end else "is gone"
+    what = gone if seen.head is None else "was replaced or restarted"
     message = f"the head of cluster {seen.cluster_name} {what}{at}; the job on it may be lost"
-    return JobReadiness("HeadLost", message, event="HeadLost")
+    return JobReadiness("HeadLost", f"{message}: {end}" if end else message, event="HeadLost")
+
+
+def end_of_head(seen: JobObservation, deadlines: Deadlines) -> str:
+    """Return how the head has ended whose pod is still there; empty if there is none."""
+    if seen.ended_head is None:
+        return ""
+    found = diagnose_pod(seen.ended_head, deadlines.now, head_ready=True)
+    return found.detail.removesuffix(ITS_REPLACEMENT) if found is not None else ""
 
 
 def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:

@@ -17,6 +17,7 @@ from controller.runtime.kind import LogText
 from controller.runtime.plan import LogTail, MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster, head_pod, running, submitter_pod
+from tests.ray.job.test_job_plan import ready as ready_of
 from tests.ray.job.test_job_plan import reported, status_of
 
 K8S_JOB: dict[str, Any] = {"submissionMode": "K8sJobMode"}
@@ -115,9 +116,15 @@ def test_a_head_that_crashes_again_and_again_is_not_said_to_be_gone():
     scene.reads.add(RAYCLUSTERS, msgspec.structs.replace(seen, status={"conditions": [ready]}))
     status = status_of(scene.plan())
     assert status["message"].startswith("HeadLost: ")
-    assert "is gone" not in status["message"]
-    assert "pod example-head-aaaaaaaa ran out of memory: " in status["message"]
-    assert "exit code 137 (OOMKilled)" in status["message"]
+    scene = Scene().started(90)
+    scene.reads.add(PODS, head_pod(containers=[container], ready=False))
+    scene.reads.add(RAYCLUSTERS, seen)
+    undecided = ready_of(reported(scene.fails(10).plan()))
+    assert undecided["reason"] == "HeadLost"
+    for message in (status["message"], undecided["message"]):
+        assert "is gone" not in message
+        assert "pod example-head-aaaaaaaa ran out of memory: " in message
+        assert "exit code 137 (OOMKilled)" in message
 
 
 def test_a_head_that_is_gone_has_the_cause_that_its_cluster_names():
