@@ -84,8 +84,8 @@ FOUND_AT_ONCE = [
     Find(
         "MantaFeatureGateWithoutEffect",
         WORKS,
-        ("feature_gate.without_effect", "RayClusterHistoryServer", "reason"),
-        named("RayClusterHistoryServer"),
+        ("feature_gate.without_effect", "RayClusterMTLS", "reason"),
+        named("RayClusterMTLS"),
     ),
     Find("MantaRequestsForbidden", WORKS, ("exceeded quota: none",), {"method": "POST"}),
     Find(
@@ -237,7 +237,7 @@ def test_faults_fire_their_alerts_and_the_runbooks_show_the_faults(site: Site):
     site.start(
         WORKS,
         f"--namespace={SERVED},{FULL}",
-        "--feature-gates=RayClusterHistoryServer=true,RayClusterFleet=true",
+        "--feature-gates=RayClusterMTLS=true,RayClusterFleet=true",
     )
     site.start(
         STANDS_BY,

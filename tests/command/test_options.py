@@ -76,7 +76,7 @@ def test_the_help_says_which_gates_have_no_effect(capsys: pytest.CaptureFixture[
         parser().parse_args(["run", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "RayCronJob (on)" in text
-    assert "does not exist yet: RayClusterHistoryServer, RayClusterMTLS" in text
+    assert "does not exist yet: RayClusterMTLS" in text
 
 
 def test_the_help_shows_a_default_only_where_it_is_one(capsys: pytest.CaptureFixture[str]):

@@ -32,6 +32,7 @@ _FEATURES: Final = {
     "GCSFaultToleranceEmbeddedStorage": "a GCS that survives its head by a claim, without Redis",
     "RayClusterFleet": "copies of a cluster ([fleet.md](fleet.md))",
     "RayCronJob": "jobs by the clock ([raycronjob.md](raycronjob.md))",
+    "RayClusterHistoryServer": "`historyServerOptions` of RayClusters ([history.md](history.md))",
     "RayClusterNetworkPolicy": "`networkPolicy` of RayClusters "
     "([security.md](security.md#network-policies-of-ray-clusters))",
     "RayJobDeletionPolicy": "`deletionStrategy` of RayJobs",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CRON_JOB: Final = "RayCronJob"
 CLUSTER_FLEET: Final = "RayClusterFleet"
 EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
+HISTORY_SERVER: Final = "RayClusterHistoryServer"
 INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
@@ -50,7 +51,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         EMBEDDED_STORAGE: Gate("Alpha", default=True),
         WORKLOAD_SCHEDULING: Gate("Alpha", default=False, is_alone=True),
         CLUSTER_FLEET: Gate("Alpha", default=False),
-        "RayClusterHistoryServer": Gate("Alpha", default=False, fixed=False),
+        HISTORY_SERVER: Gate("Alpha", default=True),
         "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),
         NETWORK_POLICY: Gate("Alpha", default=True),
         "RayClusterStatusConditions": Gate("Beta", default=True, fixed=True),

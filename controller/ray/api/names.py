@@ -80,6 +80,9 @@ DASHBOARD_PORT: Final = 8265
 METRICS_PORT: Final = 8080
 AGENT_PORT: Final = 52365
 
+COLLECTOR: Final = "ray-history-collector"
+"""Name of the container that sends logs and events to the storage of the history server."""
+
 
 # The nouns in the reasons of events, as in `CreatedHeadPod` and `FailedToCreatePVC`.
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.runtime.external import ExternalSource
@@ -52,24 +52,20 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
-# Names the features of a RayCluster that this version of Manta does not implement yet.
-#
-# Such fields are accepted and named in a condition, so that users learn of them. Fields that
-# protect the cluster are refused instead (`validation/options.py`). Labels for batch schedulers
-# other than the chosen one have no effect either. Those of pod templates are copied to the pods,
-# where the schedulers themselves read them.
-
-
 def unsupported_fields(
-    cluster: RayCluster, spec: ClusterSpec, scheduler: BatchScheduler | None = None
+    cluster: RayCluster, scheduler: BatchScheduler | None = None
 ) -> tuple[str, ...]:
-    """Return the paths of the fields without effect, those of the specification first."""
+    """Return the labels for batch schedulers other than the chosen one, which have no effect.
+
+    Those of pod templates are copied to the pods, where the schedulers themselves read them.
+    """
     given = cluster.metadata.labels or {}
-    asked = {"spec.historyServerOptions": spec.history_server_options is not None}
     obeyed = scheduler.obeys if scheduler is not None else frozenset[str]()
-    ignored = (label for label in scheduler_labels() if label not in obeyed)
-    asked |= {f"metadata.labels[{label}]": label in given for label in ignored}
-    return tuple(path for path, is_asked in asked.items() if is_asked)
+    return tuple(
+        f"metadata.labels[{label}]"
+        for label in scheduler_labels()
+        if label in given and label not in obeyed
+    )
 
 
 class RayClusterKind(Kind["ClusterObservation"]):
@@ -169,7 +165,7 @@ class RayClusterKind(Kind["ClusterObservation"]):
             spec,
             identity,
             builder,
-            unsupported_fields=unsupported_fields(cluster, spec, scheduler),
+            unsupported_fields=unsupported_fields(cluster, scheduler),
             warnings=(
                 *cluster_warnings(spec),
                 *idle_warnings(cluster, spec),

@@ -90,7 +90,7 @@ class DesiredCluster:
         spec: the parsed specification.
         identity: names and addresses of its children.
         builder: builds the pods.
-        unsupported_fields: fields that are accepted and have no effect yet.
+        unsupported_fields: what is accepted and has no effect.
         warnings: sentences about questionable settings that do not stop the cluster.
     """
 

@@ -16,6 +16,7 @@ from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.names import METRICS_PORT, users_metadata
 from controller.ray.api.raycluster import token_secret_name
 from controller.ray.pods import features, hashes
+from controller.ray.pods.collector import add_collector, add_event_export
 from controller.ray.pods.environment import (
     Environment,
     PodDraft,
@@ -30,10 +31,10 @@ from controller.ray.pods.environment import (
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, add_state_storage, state_storage
 from controller.ray.pods.features import (
     add_probes,
-    add_scratch_volume,
     add_shared_memory,
     add_token,
     add_wait_gcs_ready,
+    share_scratch_volume,
 )
 from controller.ray.pods.gang import marks_of
 from controller.ray.pods.hashes import field_digests
@@ -107,6 +108,8 @@ def options_of(
         options["authOptions"] = auth.by_kubernetes or token_secret_name(cluster_name, auth)
     if storage is not None:
         options["gcsFaultToleranceOptions"] = role == "head" and _kept_in(storage, raw_spec)
+    if spec.history_server_options is not None:
+        options["historyServerOptions"] = raw_spec.get("historyServerOptions")
     if spec.autoscaling and role == "head":
         given = mapping(raw_spec.get("autoscalerOptions"))
         options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
@@ -296,7 +299,8 @@ class PodBuilder:
         add_token(draft, self._identity.name, self._spec.auth_options)
         add_shared_memory(draft)
         if draft.role == "head" and self._spec.autoscaling:
-            add_scratch_volume(draft.spec, (draft.ray, draft.spec["containers"][-1]))
+            share_scratch_volume(draft, draft.spec["containers"][-1])
+        add_collector(draft, self._identity, self._spec, self._cluster.labels or {})
         start = render_start_command(draft.role, draft.parameters)
         if not self._own_command_only(draft.body["metadata"]):
             command = container_command(draft.ray, start, login_shell=self._settings.login_shell)
@@ -327,6 +331,8 @@ class PodBuilder:
             version=self._settings.version,
         )
         add_fleet_environment(draft.env, self._annotations)
+        if self._spec.history_server_options is not None:
+            add_event_export(draft.env)
         draft.ray["env"] = draft.env.as_list()
 
     def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:

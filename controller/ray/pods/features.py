@@ -58,14 +58,15 @@ def add_volume(pod_spec: Body, volume: Body, path: str) -> str:
 
 def add_mount(container: Body, mount: Body) -> None:
     """Mount a volume in a container unless something is mounted there."""
-    if not has_mount_at(container, mount["mountPath"]):
+    if mount_at(container, mount["mountPath"]) is None:
         container.setdefault("volumeMounts", []).append(mount)
 
 
-def has_mount_at(container: Body, path: str) -> bool:
-    """Return whether a container mounts something at exactly this path, in whatever notation."""
-    paths = (str(mount.get("mountPath", "")) for mount in container.get("volumeMounts", ()))
-    return any(plain_path(each) == plain_path(path) for each in paths)
+def mount_at(container: Body, path: str) -> Body | None:
+    """Return what a container mounts at exactly this path, in whatever notation."""
+    mounts: Iterable[Body] = container.get("volumeMounts", ())
+    found = (each for each in mounts if plain_path(each.get("mountPath", "")) == plain_path(path))
+    return next(found, None)
 
 
 def add_shared_memory(draft: PodDraft) -> None:
@@ -75,7 +76,7 @@ def add_shared_memory(draft: PodDraft) -> None:
     """
     ray = draft.ray
     directory = draft.parameters.get("plasma-directory", _SHARED_MEMORY)
-    if plain_path(directory) != _SHARED_MEMORY or has_mount_at(ray, _SHARED_MEMORY):
+    if plain_path(directory) != _SHARED_MEMORY or mount_at(ray, _SHARED_MEMORY):
         return
     source: Body = {"medium": "Memory"}
     resources = ray.get("resources", {})
@@ -88,12 +89,17 @@ def add_shared_memory(draft: PodDraft) -> None:
     add_mount(ray, {"name": name, "mountPath": _SHARED_MEMORY})
 
 
-def add_scratch_volume(pod_spec: Body, containers: Iterable[Body]) -> None:
-    """Share `/tmp/ray` with the autoscaler, which writes Ray's event logs there."""
-    for container in containers:
-        if not has_mount_at(container, _SCRATCH):
-            name = add_volume(pod_spec, {"name": "ray-logs", "emptyDir": {}}, _SCRATCH)
-            add_mount(container, {"name": name, "mountPath": _SCRATCH})
+def share_scratch_volume(draft: PodDraft, sidecar: Body) -> None:
+    """Share `/tmp/ray`, where Ray's logs are, with a sidecar that reads or writes them.
+
+    What the user mounts there is shared: in a volume of its own the sidecar would be alone.
+    """
+    mount = mount_at(draft.ray, _SCRATCH)
+    if mount is None:
+        name = add_volume(draft.spec, {"name": "ray-logs", "emptyDir": {}}, _SCRATCH)
+        mount = {"name": name, "mountPath": _SCRATCH}
+        add_mount(draft.ray, mount)
+    add_mount(sidecar, dict(mount))
 
 
 def _serves(pod_spec: Body, present: Body, volume: Body, path: str) -> bool:

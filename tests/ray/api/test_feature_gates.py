@@ -85,6 +85,11 @@ def with_network_policy(raw: dict[str, Any]) -> None:
     raw["spec"]["networkPolicy"] = {}
 
 
+def with_history(raw: dict[str, Any]) -> None:
+    env = [{"name": "STORAGE_BACKEND", "value": "local"}]
+    raw["spec"]["historyServerOptions"] = {"collectorOptions": {"image": "i", "env": env}}
+
+
 def with_suspended_group(raw: dict[str, Any]) -> None:
     raw["spec"]["workerGroupSpecs"][0]["suspend"] = True
 
@@ -95,6 +100,7 @@ def with_suspended_group(raw: dict[str, Any]) -> None:
         (with_rocksdb, "GCSFaultToleranceEmbeddedStorage"),
         (with_suspended_group, "RayJobDeletionPolicy"),
         (with_network_policy, "RayClusterNetworkPolicy"),
+        (with_history, "RayClusterHistoryServer"),
     ],
 )
 def test_what_is_switched_off_is_refused_with_the_name_of_its_gate(change: Any, gate: str):

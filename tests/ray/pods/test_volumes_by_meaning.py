@@ -108,7 +108,7 @@ def autoscaling(raw: Body) -> tuple[Body, Body, Body]:
 @pytest.mark.parametrize(
     ("name", "source", "path", "ours"),
     [
-        ("mine", DISK, "/tmp/ray/", ("mine", "ray-logs")),
+        ("mine", DISK, "/tmp/ray/", ("mine", "mine")),
         ("ray-logs", CLAIM, "/tmp/ray/", ("ray-logs", "ray-logs")),
         ("ray-logs", CLAIM, "/data", ("ray-logs-1", "ray-logs-1")),
         ("ray-logs", DISK, "", ("ray-logs", "ray-logs")),

@@ -9,7 +9,8 @@ from controller.apimachinery.names import is_dns_label
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
-from controller.ray.api.feature_gates import EMBEDDED_STORAGE, NETWORK_POLICY
+from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, NETWORK_POLICY
+from controller.ray.api.names import COLLECTOR
 from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
 
@@ -212,8 +213,8 @@ def _without_effect(field: str, mode: str) -> Problem:
 
 # Checks of a RayCluster's optional features: protection, auth, history server.
 
-_HISTORY: Final = "spec.historyServerOptions.collectorOptions"
-_COLLECTOR: Final = "ray-history-collector"
+_HISTORY_SERVER: Final = "spec.historyServerOptions"
+_HISTORY: Final = f"{_HISTORY_SERVER}.collectorOptions"
 _COLLECTOR_OWN_ENV: Final = frozenset({
     "POD_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_ROLE",
     "OWNER_KIND", "OWNER_NAME", "EVENTS_PORT",
@@ -238,6 +239,8 @@ def _history_server(context: ValidationContext) -> Iterator[Problem]:
     options = context.spec.history_server_options
     if options is None:
         return
+    if not context.gates.enabled(HISTORY_SERVER):
+        yield Problem(_HISTORY_SERVER, f"needs the feature gate {HISTORY_SERVER}")
     collector = options.collector_options
     if collector is None:
         yield Problem(_HISTORY, "must be set")
@@ -250,8 +253,8 @@ def _history_server(context: ValidationContext) -> Iterator[Problem]:
             yield Problem(f"{_HISTORY}.env[{name}]", "is set by the operator; remove it")
     yield from _storage_backend(env)
     for path, container in _all_containers(context):
-        if container.name == _COLLECTOR:
-            yield Problem(path, f"{_COLLECTOR!r} is the name of the operator's own container")
+        if container.name == COLLECTOR:
+            yield Problem(path, f"{COLLECTOR!r} is the name of the operator's own container")
 
 
 def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
