@@ -143,6 +143,9 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
         ("status jobs --kubeconfig dead.config", "'jobs' cannot be shown; raycluster, rayjob, ray"),
         ("status jobs --kubeconfig dead.config", "; did you mean rayjob?"),
         ("status rayjob/a -A --kubeconfig dead.config", "name one without it, with -n"),
+        ("why pd/a --kubeconfig dead.config", "'pd' cannot be explained; pod, raycluster, "),
+        ("why pd/a --kubeconfig dead.config", "; did you mean pod?"),
+        ("why a --kubeconfig dead.config", "write pod/NAME, for example pod/example"),
         ("status a b c --kubeconfig dead.config", "write raycluster/NAME, for example"),
         ("rollout status raycluster/a --timeout 5", "'5' is not a duration such as 90m or 1h30m"),
         (
@@ -180,6 +183,7 @@ def test_a_wrong_invocation_says_what_to_do(
     [
         ("run --check --kubeconfig dead.config", "could not start here: GET /version: Cannot con"),
         ("rollout status raycluster/a --kubeconfig dead.config", "manta rollout: GET /apis/ray.io"),
+        ("why pod/a --kubeconfig dead.config", "manta why: GET /api/v1/"),
         ("status --kubeconfig dead.config", "manta status: GET /apis/ray.io"),
         ("take-over --no-install --kubeconfig dead.config", "check that the cluster runs, and tha"),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.docs.tree import PAGES, commands_of
 from tests.e2e.processes import KUBECTL, MANTA, ROOT, Kubectl, until
 
-ON_CLUSTER = ("kubectl", "manta rollout ", "manta crds ", "manta status")
+ON_CLUSTER = ("kubectl", "manta rollout ", "manta crds ", "manta status", "manta why ")
 OWN_POD = " POD "
 WITH_RAY = ("docs/rayjob-on-a-laptop.md", "docs/rayservice.md")
 

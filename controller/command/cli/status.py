@@ -30,8 +30,65 @@ or the API server does not answer, 2 unusable input, 130 interrupted.
 """
 
 
+_WHY: Final = """\
+Examples:
+
+  manta why pod/example-head-x7k2p      a pod, even one that is gone
+  manta why raycluster/train-b8x2c      a cluster of a job: which attempt made or deleted it
+
+What tells so are events about the object and those of its owner that name it; managedFields, the
+last writer of each field; conditions; and what a RayJob has recorded of its attempts. The API
+server keeps events for an hour by default, and nothing of a deleted object but its events: what is
+not known is said, with the place where it may be found.
+
+Needs the rights to get the object and its owners, and to list events.events.k8s.io.
+
+Exit status: 0 explained, 1 nothing is known of the object, a right is missing or the API server
+does not answer, 2 unusable input, 130 interrupted.
+"""
+
+
 def add(commands: Commands) -> None:
-    """Add `manta status`."""
+    """Add `manta status` and `manta why`."""
+    _add_status(commands)
+    _add_why(commands)
+
+
+def _add_why(commands: Commands) -> None:
+    why = commands.add_parser(
+        "why",
+        help="tell which decision made, changed or deleted a pod, a cluster or a job",
+        description="Tell when an object was made, changed and deleted, by which program and why, "
+        "and from what\nthat is known.",
+        epilog=_WHY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    why.add_argument(
+        "target",
+        nargs="+",
+        metavar="KIND/NAME",
+        help="pod, raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, job or service, "
+        "and its name",
+    )
+    why.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the object (default: that of the context)",
+    )
+    add_kubeconfig(why)
+    add_output(why, "text", "json")
+    why.set_defaults(start=_start_why)
+
+
+def _start_why(options: argparse.Namespace) -> int:
+    from controller.command.process import interruptible  # noqa: PLC0415
+    from controller.command.status.why import WhyOptions, why  # noqa: PLC0415
+
+    return asyncio.run(interruptible(why(WhyOptions(**_given(options)))))
+
+
+def _add_status(commands: Commands) -> None:
     status = commands.add_parser(
         "status",
         help="show clusters, jobs and services: state, first cause, CPUs and GPUs",

@@ -1,0 +1,381 @@
+"""The command `manta why`: which decision made, changed or deleted an object, and what tells so.
+
+The API server keeps no history. What is left of a decision are events, for an hour by default; the
+last writer of each field; conditions with the times of their last change; and what an owner has
+recorded. What none of these tells is said to be unknown.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+import controller
+from controller.apimachinery.conditions import rfc3339, time_of
+from controller.apimachinery.custom_object import dig, mapping, mappings
+from controller.command.connection import connected, with_remedy
+from controller.command.output import CommandOutput, aligned
+from controller.command.status.reading import EVENTS, KINDS, read
+from controller.command.targets import parse_target
+from controller.kube.errors import ConfigurationError, Forbidden, KubeError, NotFound, PathNotFound
+from controller.kube.resources import JOBS, PODS, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+    from controller.command.status.reading import Seen, SeenEvent
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+
+Json = dict[str, Any]
+USER_AGENT: Final = f"manta-why/{controller.__version__}"
+
+EXPLAINED: Final[tuple[Resource[Any], ...]] = (PODS, *KINDS, JOBS, SERVICES)
+_NEAR: Final = timedelta(seconds=30)
+"""Time within which an event about several objects at once may be about this one."""
+_SEVERAL: Final = re.compile(r"\b\d+ (pods|RayClusters|RayJobs)\b")
+_MOST_FIELDS: Final = 6
+_UNTRACKED: Final = "before-first-apply"
+"""Manager of fields that were written before the API server tracked managers."""
+_LOST: Final = frozenset({"Evicted", "Preempted", "TaintManagerEviction"})
+"""Reasons of events of schedulers, nodes and controllers that end a pod."""
+
+
+class Fact(msgspec.Struct, frozen=True, rename="camel"):
+    """One thing that is known: when, from what (`event`, `writer`, `condition`), and what."""
+
+    time: str
+    source: str
+    what: str
+
+
+class Account(msgspec.Struct, frozen=True, rename="camel"):
+    """What is known of an object.
+
+    Attributes:
+        object: `pod/NAME`.
+        owners: its owner, the owner of that and so on, each with its state.
+        made: when it was made, by whom and why.
+        changed: who wrote its specification last.
+        deleted: when it was deleted, by whom and why.
+        facts: all that is known, in order of time.
+        unknown: what cannot be known, and where else to look.
+    """
+
+    object: str
+    owners: tuple[str, ...]
+    made: str
+    changed: str
+    deleted: str
+    facts: tuple[Fact, ...]
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyOptions:
+    """The arguments of `manta why`: see `StatusOptions`."""
+
+    target: Sequence[str]
+    namespace: str = ""
+    output: Literal["text", "json"] = "text"
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+async def why(options: WhyOptions) -> int:
+    """Print what is known of an object; returns the exit status.
+
+    Raises:
+        ConfigurationError: no usable credentials, or the arguments name no object.
+    """
+    opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
+    async with opened as (client, namespace):
+        try:
+            return await why_with(client, options, namespace, sys.stdout)
+        except ConfigurationError:
+            raise
+        except KubeError as error:
+            sys.stderr.write(f"manta why: {with_remedy(error)}\n")
+            return 1
+
+
+async def why_with(client: Client, options: WhyOptions, namespace: str, stream: TextIO) -> int:
+    """Print what is known with a client; `namespace` is that of objects without one.
+
+    Raises:
+        ConfigurationError: the arguments name no object.
+        KubeError: the API server could not be reached, or refused to show the object.
+    """
+    resource, name = parse_target(options.target, EXPLAINED, "explained")
+    namespace = options.namespace or namespace or "default"
+    found = await _get(client, resource, namespace, name)
+    seen = await read(client, [EVENTS], namespace)
+    story = _Story(resource, namespace, name, found, seen)
+    await story.find_owners(client)
+    account = story.account()
+    if found is None and not account.facts:
+        sys.stderr.write(
+            f"manta why: {account.object} does not exist in namespace {namespace}, and no event "
+            "tells of it; events are kept for an hour by default. -n chooses another namespace\n"
+        )
+        return 1
+    _write(account, CommandOutput(stream, as_json=options.output == "json"))
+    return 1 if seen.missing else 0
+
+
+def _write(account: Account, output: CommandOutput) -> None:
+    output.document(account)
+    output.line(account.object, "bold")
+    for title in ("made", "changed", "deleted"):
+        output.line(f"  {title}: {getattr(account, title)}")
+    for owner in account.owners:
+        output.line(f"  owner: {owner}")
+    output.line("")
+    output.line("what tells so, in order of time", "bold")
+    for line in aligned([(each.time, each.source, each.what) for each in account.facts] or [()]):
+        output.line(f"  {line}")
+    for each in account.unknown:
+        output.line(f"not known: {each}", "yellow")
+
+
+async def _get(client: Client, resource: Resource[Any], namespace: str, name: str) -> Json | None:
+    try:
+        return await client.get_raw(resource, namespace, name)
+    except (NotFound, PathNotFound):
+        return None
+
+
+class _Story:
+    """Gathers what is known of one object, which may be gone."""
+
+    def __init__(
+        self, resource: Resource[Any], namespace: str, name: str, found: Json | None, seen: Seen
+    ) -> None:
+        self._resource, self._namespace, self._name = resource, namespace, name
+        self._found = found
+        self._meta = mapping(mapping(found).get("metadata"))
+        self._all_events = sorted(seen.events, key=lambda each: each.first)
+        self._missing = seen.missing
+        self._owners: list[tuple[str, str, Json | None]] = []  # its text, uid, and the object
+
+    async def find_owners(self, client: Client) -> None:
+        """Read the owner, the owner of that and so on; of a gone object, who told of it."""
+        reference = _controller(self._meta)
+        if self._found is None and (told := self._decisions()):
+            reference = msgspec.to_builtins(told[0].regarding)
+        while reference and len(self._owners) < len(KINDS):
+            kind, name = str(reference.get("kind")), str(reference.get("name"))
+            uid, text = str(reference.get("uid")), f"{kind.lower()}/{name}"
+            resource = next((each for each in EXPLAINED if each.kind == kind), None)
+            owner = None
+            if resource is not None:
+                try:
+                    owner = await _get(client, resource, self._namespace, name)
+                except Forbidden as error:
+                    text = f"{text}, which may not be read ({error})"
+                if owner is not None and dig(owner, "metadata", "uid") != uid:
+                    owner = None
+                    text = f"{text}, replaced by another one of that name"
+                elif owner is None and "," not in text:
+                    text = f"{text}, which is gone"
+            self._owners.append((text, uid, owner))
+            reference = _controller(mapping(mapping(owner).get("metadata")))
+
+    def account(self) -> Account:
+        """Return all that is known."""
+        own = [*self._events(), *self._written(), *self._conditions(), *self._records()]
+        return Account(
+            f"{self._resource.kind.lower()}/{self._name}",
+            tuple(_described(text, owner) for text, _, owner in self._owners),
+            self._made(),
+            self._changed(),
+            self._deleted(),
+            tuple(sorted(own, key=lambda fact: fact.time)),
+            tuple(self._unknown()),
+        )
+
+    def _decisions(self) -> list[SeenEvent]:
+        """Return the events of owners that tell of this object by its name."""
+        name = re.compile(rf"(?<![\w.-]){re.escape(self._name)}(?![\w-])")
+        own = (self._resource.kind, self._name)
+        return [
+            each
+            for each in self._all_events
+            if (each.regarding.kind, each.regarding.name) != own and name.search(each.note)
+        ]
+
+    def _of_several(self, verb: str, moment: datetime | None) -> list[SeenEvent]:
+        """Return the events of owners that tell of several objects at about that time."""
+        owners = {uid for _, uid, _ in self._owners}
+        return [
+            each
+            for each in self._all_events
+            if moment is not None
+            and each.regarding.uid in owners
+            and each.reason.startswith(verb)
+            and _SEVERAL.search(each.note)
+            and min(abs(each.first - moment), abs(each.last - moment)) <= _NEAR
+        ]
+
+    def _told(self, verb: str, moment: datetime | None) -> str:
+        """Return the event about its creation or deletion; empty if none is left."""
+        named = [each for each in self._decisions() if each.reason.startswith(verb)]
+        if named:
+            return _sentence(named[-1])
+        several = self._of_several(verb, moment)
+        if moment is None or not several:
+            return ""
+        said = _sentence(several[-1], timed=False)
+        return f"{rfc3339(moment)}, {said} (this one was probably among them)"
+
+    def _made(self) -> str:
+        created = time_of(self._meta.get("creationTimestamp"))
+        if told := self._told("Created", created):
+            return told
+        if created is None:
+            return "no event is left that tells of it"
+        if self._owners:
+            return f"{rfc3339(created)}, for {self._owners[0][0]}"
+        writers = [each for each in self._writers() if each.get("subresource") != "status"]
+        if not writers:
+            return f"{rfc3339(created)}, nothing tells by whom"
+        return f"{rfc3339(created)}, by {writers[0].get('manager')} as far as its writers tell"
+
+    def _changed(self) -> str:
+        writers = [each for each in self._writers() if "f:spec" in mapping(each.get("fieldsV1"))]
+        if not writers:
+            return "nothing tells who wrote its specification"
+        return f"{writers[-1].get('time')}, {_written_by(writers[-1])}"
+
+    def _deleted(self) -> str:
+        asked = time_of(self._meta.get("deletionTimestamp"))
+        if asked is None and self._found is not None:
+            return "no"
+        if asked is not None:
+            asked -= timedelta(seconds=self._meta.get("deletionGracePeriodSeconds") or 0)
+        when = f"{rfc3339(asked)}, " if asked is not None else ""
+        if told := self._told("Deleted", asked):
+            return told
+        for each in mappings(dig(self._found, "status", "conditions")):
+            if each.get("type") == "DisruptionTarget":
+                return f"{when}{each.get('reason')}: {each.get('message')}"
+        lost = [each for each in self._own_events() if each.reason in _LOST]
+        if lost:
+            return _sentence(lost[-1])
+        owner = next(iter(self._owners), None)
+        if owner is not None and (
+            owner[2] is None or dig(owner[2], "metadata", "deletionTimestamp")
+        ):
+            return f"{when}by the garbage collector, because its owner is deleted: {owner[0]}"
+        return f"{when}nothing tells by whom; the audit log of the API server names the client"
+
+    def _own_events(self) -> list[SeenEvent]:
+        uid, own = self._meta.get("uid"), (self._resource.kind, self._name)
+        return [
+            each
+            for each in self._all_events
+            if (each.regarding.kind, each.regarding.name) == own
+            and uid in {None, each.regarding.uid}
+        ]
+
+    def _events(self) -> Iterator[Fact]:
+        moments = ("Created", self._meta.get("creationTimestamp")), (
+            "Deleted", self._meta.get("deletionTimestamp"),
+        )  # fmt: skip
+        several = [e for verb, moment in moments for e in self._of_several(verb, time_of(moment))]
+        for each in (*self._own_events(), *self._decisions(), *several):
+            yield Fact(rfc3339(each.last), "event", _sentence(each, timed=False))
+
+    def _writers(self) -> list[Json]:
+        """Return the entries of `managedFields`, in order of time."""
+        entries = mappings(self._meta.get("managedFields"))
+        named = [each for each in entries if each.get("manager") != _UNTRACKED]
+        return sorted(named, key=lambda each: str(each.get("time")))
+
+    def _written(self) -> Iterator[Fact]:
+        for each in self._writers():
+            yield Fact(str(each.get("time")), "writer", _written_by(each))
+
+    def _conditions(self) -> Iterator[Fact]:
+        for each in mappings(dig(self._found, "status", "conditions")):
+            text = f"{each.get('type')} {each.get('status')}"
+            said = ": ".join(str(each[key]) for key in ("reason", "message") if each.get(key))
+            time = str(each.get("lastTransitionTime", ""))
+            yield Fact(time, "condition", f"{text} since then; now {said}" if said else text)
+
+    def _records(self) -> Iterator[Fact]:
+        """Yield what a RayJob has recorded of the attempt that ran on this cluster."""
+        for text, _, owner in self._owners:
+            for each in mappings(dig(owner, "status", "attempts")):
+                if each.get("rayClusterName") in {self._name, *self._cluster_names()}:
+                    names = ("number", "result", "reason", "message")
+                    said = ", ".join(f"{name} {each[name]}" for name in names if each.get(name))
+                    yield Fact(
+                        str(each.get("startTime", "")), "record", f"attempt of {text}: {said}"
+                    )
+
+    def _cluster_names(self) -> set[str]:
+        found = (text.partition(",")[0].partition("/") for text, _, _ in self._owners)
+        return {name for kind, _, name in found if kind == "raycluster"}
+
+    def _unknown(self) -> Iterator[str]:
+        yield from self._missing
+        if self._found is None:
+            yield "conditions and writers, which are gone with the object"
+        elif not self._writers():
+            yield "its writers: the API server has kept no managedFields of it"
+        created = time_of(self._meta.get("creationTimestamp"))
+        made_by_us = self._owners or self._found is None
+        if made_by_us and not self._told("Created", created):
+            yield (
+                "the decision that made it: events are kept for an "
+                "hour by default (--event-ttl of the API server); the log of the operator has a "
+                "line `reconcile` with the writes of each moment"
+            )
+        yield "people: a writer is the name of a program; the audit log of the API server has both"
+
+
+def _controller(meta: Json) -> Json:
+    references = mappings(meta.get("ownerReferences"))
+    return next((each for each in references if each.get("controller")), dict[str, Any]())
+
+
+def _described(text: str, owner: Json | None) -> str:
+    """Return an owner with the first cause that it has stored."""
+    for each in mappings(dig(owner, "status", "conditions")):
+        if each.get("type") == "Ready":
+            state = "ready" if each.get("status") == "True" else "not ready"
+            return f"{text}, {state}: {each.get('message')}"
+    return text
+
+
+def _sentence(event: SeenEvent, *, timed: bool = True) -> str:
+    about = f"{event.regarding.kind.lower()}/{event.regarding.name}"
+    who = f" by {event.reporting_controller}" if event.reporting_controller else ""
+    times = f" (x{event.count})" if event.count > 1 else ""
+    when = f"{rfc3339(event.first)}, " if timed else ""
+    return f"{when}{event.reason}{times} of {about}{who}: {event.note}"
+
+
+def _written_by(entry: Json) -> str:
+    paths = list(_paths(mapping(entry.get("fieldsV1"))))
+    more = f" and {len(paths) - _MOST_FIELDS} more" if len(paths) > _MOST_FIELDS else ""
+    return (
+        f"{entry.get('manager')} wrote {', '.join(paths[:_MOST_FIELDS])}{more} "
+        f"({entry.get('operation')})"
+    )
+
+
+def _paths(fields: Json, depth: int = 2) -> Iterator[str]:
+    """Yield the fields of an entry of managedFields, as `spec.replicas`, two levels deep."""
+    for key, below in fields.items():
+        if not key.startswith("f:"):
+            continue
+        deeper = list(_paths(mapping(below), depth - 1)) if depth > 1 else []
+        yield from (f"{key[2:]}.{each}" for each in deeper) if deeper else (key[2:],)
