@@ -282,6 +282,26 @@ async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(
     assert site.helm.done == ["install"]
 
 
+async def test_kuberay_runs_when_a_hand_back_without_the_chart_is_done(site: Site):
+    await site.take_over()
+    options = replace(site.options, chart=False)
+    await hand_back_with(options, site.tools())
+    found = await site.world.user.get(DEPLOYMENTS, site.world.namespace, "kuberay-operator")
+    assert (found.spec.replicas, found.status.available_replicas) == (2, 2)
+
+
+async def test_a_kuberay_that_does_not_start_without_the_chart_is_told_with_what_to_do(site: Site):
+    await site.take_over()
+    site.available = False
+    options = replace(site.options, chart=False, timeout=5.0)
+    told = (
+        r"after 5 s; see kubectl .*\. No operator serves the clusters until it runs; it keeps its 2"
+    )
+    with pytest.raises(ChangeFailed, match=told):
+        await hand_back_with(options, site.tools())
+    assert await site.replicas() == 2
+
+
 async def test_manta_that_is_not_installed_cannot_be_removed(site: Site):
     with pytest.raises(ChangeFailed, match="not installed in namespace"):
         await hand_back_with(site.options, site.tools())

@@ -70,14 +70,16 @@ def _add_hand_back(commands: Commands) -> None:
         description="Stop Manta, start KubeRay's operator again with as many replicas as it had, "
         "and remove Manta's release once KubeRay runs. If KubeRay does not start, or you press ^C, "
         "Manta is started again.",
-        epilog="Exit status: 0 KubeRay is in charge, 1 Manta stays in charge, 2 unusable input, "
+        epilog="Exit status: 0 KubeRay is in charge, 1 it is not (Manta is started again, unless "
+        "--no-uninstall is given), 2 unusable input, "
         "130 interrupted. Needs helm, unless --no-uninstall is given.",
     )
     command.add_argument(
         "--no-uninstall",
         action="store_false",
         dest="chart",
-        help="uninstall nothing: Manta was not installed from the chart, and you have stopped it",
+        help="uninstall nothing: Manta was not installed from the chart, and you have stopped it; "
+        "waits until KubeRay runs",
     )
     _add_operators(command)
     command.set_defaults(start=_hand_back, image="", pull_secrets=[], chart_path=None)

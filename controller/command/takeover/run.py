@@ -100,7 +100,8 @@ async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
     """Perform the steps of a hand-back.
 
     Raises:
-        ChangeFailed: Manta is in charge as before.
+        ChangeFailed: Manta is in charge as before; if it was not installed from the chart, no
+            operator is, and the message says what to do.
     """
     theirs = await kuberay(tools.client, options.namespace, options.deployment)
     before = (theirs.metadata.annotations or {}).get(BEFORE, "")
@@ -108,6 +109,14 @@ async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
     if not options.chart:
         _say("1. Start KubeRay's operator")
         await scale(tools.client, theirs, wanted)
+        try:
+            await wait_until_available(tools.client, theirs, options.timeout)
+        except ChangeFailed as error:
+            undo = f"kubectl -n {options.namespace} scale deployment {options.deployment}"
+            raise ChangeFailed(
+                f"{error}. No operator serves the clusters until it runs; it keeps its {wanted} "
+                f"replicas. To go back to Manta, run {undo} --replicas=0 and start Manta again"
+            ) from error
         return
     ours = await _manta(tools.client, options.namespace)
     _say("1. Stop Manta")
