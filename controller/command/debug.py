@@ -27,33 +27,39 @@ _GAP: Final = "   "
 _UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
-def page_text(page: PageContent, stream: TextIO) -> str:
-    """Return the page for this stream; lines are cut at the width of a terminal only."""
+def page_text(page: PageContent, stream: TextIO, *, tasks: bool = False) -> str:
+    """Return the page for this stream; lines are cut at the width of a terminal only.
+
+    Args:
+        page: the page.
+        stream: where it is printed.
+        tasks: whether to show the tasks of asyncio.
+    """
     bold = stream.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     lines: list[str] = []
-    for line in _lines(page):
+    for line in _lines(page, tasks=tasks):
         heading = line.startswith("#")
         text = _UNPRINTABLE.sub(" ", line.removeprefix("#"))[:width].rstrip()
         lines.append(f"\x1b[1m{text}\x1b[0m" if heading and bold else text)
     return "\n".join([*lines, ""])
 
 
-def _lines(page: PageContent) -> Iterator[str]:
-    """Yield all lines; headings begin with `#`."""
+def _lines(page: PageContent, *, tasks: bool) -> Iterator[str]:
+    """Yield all lines, trouble first; headings begin with `#`."""
     yield f"manta {page.version} at {page.time}, log level {page.log_level}"
     if page.leader is not None:
         yield _leader(page)
     if page.event_loop is not None:
         lag, longest = page.event_loop.lag, page.event_loop.max_lag
         yield f"event loop: timers are {_seconds(lag)} late, {_seconds(longest)} in the last minute"
+    yield from _trouble(page)
     yield from _controllers(page)
     yield from _expectations(page)
     yield from _informers(page)
     yield from _probes(page)
-    yield from _tasks(page)
-    for name, error in page.unreadable.items():
-        yield f"section {name} could not be read: {error}"
+    if tasks:
+        yield from _tasks(page)
 
 
 def _leader(page: PageContent) -> str:
@@ -65,6 +71,39 @@ def _leader(page: PageContent) -> str:
     holder = f"; the lease is held by {leader.holder}" if leader.holder else ""
     problem = f"; last attempt: {leader.problem}" if leader.problem else ""
     return f"{state}{holder}{problem}"
+
+
+def _trouble(page: PageContent) -> Iterator[str]:
+    """Yield what is amiss: objects in back-off, watches that do not run, dashboards that fail."""
+    for name, error in page.unreadable.items():
+        yield f"section {name} could not be read: {error}"
+    for controller in page.controllers.items if page.controllers else ():
+        yield from _table(
+            "IN BACK-OFF|FAILURES|FOR|NEXT|CAUSE",
+            controller.backing_off,
+            lambda each: (
+                each.key,
+                each.failures,
+                _seconds(each.failing),
+                "runs" if each.next_run is None else _seconds(each.next_run),
+                each.cause,
+            ),
+        )
+    silent = [each for each in _items(page.informers) if each.state != "Watching"]
+    failing = [each for each in _items(page.probes) if each.failures]
+    if silent:
+        yield ""
+        yield from (f"not watched: {e.resource} ({e.state}): {e.cause or '-'}" for e in silent)
+    if failing:
+        yield ""
+        yield from (
+            f"fails: {e.probe} of {e.dashboard}, {e.failures} times: {e.cause or '-'}"
+            for e in failing
+        )
+
+
+def _items(shown: BoundedList[Any] | None) -> Sequence[Any]:
+    return shown.items if shown is not None else ()
 
 
 def _controllers(page: PageContent) -> Iterator[str]:
@@ -88,17 +127,6 @@ def _controllers(page: PageContent) -> Iterator[str]:
         ),
     )
     for controller in shown.items:
-        yield from _table(
-            "IN BACK-OFF|FAILURES|FOR|NEXT|CAUSE",
-            controller.backing_off,
-            lambda each: (
-                each.key,
-                each.failures,
-                _seconds(each.failing),
-                "runs" if each.next_run is None else _seconds(each.next_run),
-                each.cause,
-            ),
-        )
         yield from _table(
             "PROCESSING|FOR",
             controller.processing,
@@ -222,12 +250,13 @@ class _NoPageError(Exception):
     """There is no page to print; the message says what to do."""
 
 
-def debug(port: int, output: str) -> int:
+def debug(port: int, output: str, *, tasks: bool = False) -> int:
     """Print the page; returns the exit status.
 
     Args:
         port: port of the page, on this machine.
         output: `text` or `json`.
+        tasks: whether the text shows the tasks of asyncio.
     """
     try:
         body = _fetch(port)
@@ -238,7 +267,7 @@ def debug(port: int, output: str) -> int:
     if output == "json":
         sys.stdout.write(f"{msgspec.json.format(body, indent=2).decode()}\n")
     else:
-        sys.stdout.write(page_text(page, sys.stdout))
+        sys.stdout.write(page_text(page, sys.stdout, tasks=tasks))
     return 0
 
 

@@ -37,9 +37,9 @@ def add(commands: Commands) -> None:
     debug = commands.add_parser(
         "debug",
         help="show what a running operator is doing",
-        description="Show what a running operator is doing: objects in back-off and why, own "
-        "writes that its caches do\nnot show yet, watches, Ray's dashboards, the event loop and "
-        "tasks.",
+        description="Show what a running operator is doing. Trouble comes first: objects in "
+        "back-off and why, watches\nthat do not run, dashboards that do not answer. Then queues, "
+        "own writes that its caches do not\nshow yet, watches and dashboards.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -49,6 +49,9 @@ def add(commands: Commands) -> None:
         default=DEFAULT_PORT,
         help=f"port of the page on this machine (default: {DEFAULT_PORT})",
     )
+    debug.add_argument(
+        "--tasks", action="store_true", help="show the tasks of asyncio too, with their places"
+    )
     add_output(debug, "text", "json", text="json is the page as it is served (default: text)")
     debug.set_defaults(start=_start)
 
@@ -56,4 +59,4 @@ def add(commands: Commands) -> None:
 def _start(options: argparse.Namespace) -> int:
     from controller.command.debug import debug  # noqa: PLC0415  only what it needs
 
-    return debug(options.port, options.output)
+    return debug(options.port, options.output, tasks=options.tasks)

@@ -92,13 +92,14 @@ TEXT = """\
 manta 0.1.0 at 2026-11-23T12:00:00Z, log level info
 leads for 8.2 s at least; the lease is held by pod-a; last attempt: refused
 event loop: timers are 0 ms late, 2.5 s in the last minute
-
-CONTROLLER              LENGTH   PROCESSING   DIRTY   DELAYED   BACK-OFF   WORKERS   SLOW
-raycluster-controller   4        1            5       6         7          1         0
+section probes could not be read: RuntimeError
 
 IN BACK-OFF   FAILURES   FOR     NEXT    CAUSE
 default/bad   3          2.2 m   4.5 s   exceeded quota
 and 6 more, 1 of them unreadable
+
+CONTROLLER              LENGTH   PROCESSING   DIRTY   DELAYED   BACK-OFF   WORKERS   SLOW
+raycluster-controller   4        1            5       6         7          1         0
 
 PROCESSING     FOR
 default/busy   250 ms
@@ -113,10 +114,6 @@ pods       *           9         Watching   81         1.0 s   2.0 h   -      0 
 
 DASHBOARD        PROBE    ANSWER       ANSWERED   CHANGED   FAILURES   OBJECTS       CAUSE
 default/h:8265   health   RayVersion   3.0 s      6.7 m     0          c default/x   -
-
-TASKS     COUNT   PLACE
-monitor   1       controller.x.run:7
-section probes could not be read: RuntimeError
 """
 
 
@@ -129,11 +126,33 @@ def test_a_pipe_gets_plain_tables():
     assert page_text(PAGE, io.StringIO()) == TEXT
 
 
+def test_tasks_are_shown_on_request():
+    table = "\nTASKS     COUNT   PLACE\nmonitor   1       controller.x.run:7\n"
+    assert page_text(PAGE, io.StringIO(), tasks=True) == TEXT + table
+
+
+def test_watches_that_do_not_run_and_dashboards_that_fail_come_before_the_queues():
+    structs = msgspec.structs
+    pods, probe = PAGE.informers.items[0], PAGE.probes.items[0]
+    ill = structs.replace(
+        PAGE,
+        informers=BoundedList(2, [pods, structs.replace(pods, state="Listing", cause="403")]),
+        probes=BoundedList(2, [probe, structs.replace(probe, failures=3, cause="no route")]),
+    )
+    lines = page_text(ill, io.StringIO()).splitlines()
+    queues = next(n for n, line in enumerate(lines) if line.startswith("CONTROLLER"))
+    assert lines[queues - 4 : queues - 1] == [
+        "not watched: pods (Listing): 403",
+        "",
+        "fails: health of default/h:8265, 3 times: no route",
+    ]
+
+
 def test_a_terminal_gets_bold_headings_and_lines_of_its_width(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.delenv("NO_COLOR", raising=False)
     lines = page_text(PAGE, Terminal()).splitlines()
-    assert "\x1b[1mTASKS     COUNT   PLACE\x1b[0m" in lines
+    assert "\x1b[1mPROCESSING     FOR\x1b[0m" in lines
     assert max(len(line.removeprefix("\x1b[1m").removesuffix("\x1b[0m")) for line in lines) == 40
 
 
