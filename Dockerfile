@@ -11,6 +11,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY workqueue ./workqueue
 COPY informers ./informers
 COPY controller ./controller
+COPY examples ./examples
 # Bytecode without times, so that two builds are the same.
 RUN /opt/manta/bin/pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
     && /opt/manta/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/manta/lib

@@ -46,6 +46,9 @@ WORKS, STANDS_BY, LIMITED = "works", "stands-by", "limited"
 SERVED, FULL = "served", "full"
 """Namespaces of objects; the second has a quota without room."""
 
+SILENT = {"annotations": {"sim.manta.dev/ray": "silent"}}
+"""Of a head whose dashboard does not answer."""
+
 ELSEWHERE = {
     "MantaEventLoopBlocked": "it needs a process that starves",
     "MantaQueueWaits": "it needs hundreds of slow reconciles",
@@ -284,7 +287,9 @@ def break_objects(site: Site) -> None:
     site.kubectl("-n", FULL, "create", "quota", "none", "--hard=pods=0")
     site.apply(FULL, *(example_cluster(f"example-{number}") for number in range(8)))
     site.apply(FULL, fleet_manifest(replicas=1), job_manifest(), service_manifest())
-    site.apply(SERVED, service_manifest())
+    unanswered = service_manifest()
+    unanswered["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["metadata"] = SILENT
+    site.apply(SERVED, unanswered)
     labels = "app.kubernetes.io/name=kuberay-operator"
     site.kubectl("-n", SERVED, "run", "kuberay-operator", "--image=kuberay", f"--labels={labels}")
     site.kubectl("-n", SERVED, "create", "-f", "-", stdin=yaml.safe_dump(too_deep()))
@@ -311,6 +316,7 @@ def break_upgrades(site: Site) -> None:
     fleet = fleet_manifest(replicas=1, progressDeadlineSeconds=20)
     cluster = rolling_manifest(2)
     cluster["metadata"]["name"] = "rolling"
+    cluster["spec"]["headGroupSpec"]["template"]["metadata"] = SILENT
     site.apply(SERVED, fleet, cluster)
 
     def are_ready() -> bool:

@@ -94,18 +94,23 @@ def test_apply_get_watch_patch_and_delete_of_a_raycluster(
     reason="SKIP: no samples beside the project; users' manifests not tried",
 )
 def test_samples_of_kuberay_users_become_ready_unchanged(tmp_path: Path, crds: str):
-    """All but those that ask for protection that is not built: they are refused."""
+    """All but those that ask for protection that is not built: they are refused.
+
+    Each has its own namespace, because they have different config maps of the same name.
+    """
     files = [
-        str(file)
+        file
         for file in SAMPLES.glob("*.yaml")
         if "kind: RayCluster\n" in file.read_text() and "networkPolicy:" not in file.read_text()
     ]
     assert len(files) > 10
     arguments = ["--crds", str(SHARED / "crds")] if crds == "theirs" else []
     with manta_dev(tmp_path, *arguments) as (process, kubectl):
-        kubectl("apply", *(word for file in files for word in ("-f", file)))
-        states = ("get", "rayclusters", "-o", "jsonpath={.items[*].status.state}")
-        names = kubectl("get", "rayclusters", "-o", "name").split()
+        for number, file in enumerate(files):
+            kubectl("create", "namespace", f"user-{number}")
+            kubectl("-n", f"user-{number}", "apply", "-f", str(file))
+        states = ("get", "rayclusters", "-A", "-o", "jsonpath={.items[*].status.state}")
+        names = kubectl("get", "rayclusters", "-A", "-o", "name").split()
         until(lambda: kubectl(*states).split() == ["ready"] * len(names), why=process.text)
 
 
@@ -116,7 +121,7 @@ def test_samples_of_kuberay_users_become_ready_unchanged(tmp_path: Path, crds: s
     reason="SKIP: no samples beside the project; users' jobs not tried",
 )
 def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crds: str):
-    """As far as they come where no Ray answers: clusters and submitters are simulated."""
+    """Clusters, submitters and Ray are simulated: jobs end, unless they wait for their user."""
     files = [
         file for file in SAMPLES.glob("ray-*job.*.yaml") if "generateName" not in file.read_text()
     ]
@@ -136,7 +141,7 @@ def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crd
                 for job in kubectl.json("get", "rayjobs")["items"]
             }
             return all(
-                state == expected.get(name, "Running") for name, state in states.items()
+                state == expected.get(name, "Complete") for name, state in states.items()
             ) and {"raycronjob", "rayjob"} == {name.partition("-")[0] for name in states}
 
         until(as_expected, seconds=100, why=process.text)

@@ -37,6 +37,8 @@ OPERATOR = {
     },
 }
 
+PODS = ("get", "pods", "-l", "ray.io/cluster=example")
+
 
 def change(command: str, kubectl: Kubectl, *arguments: str) -> subprocess.CompletedProcess[str]:
     return manta_once(command, "--kubeconfig", str(kubectl.kubeconfig), *arguments)
@@ -67,7 +69,7 @@ def made_by_kuberay(kubectl: Kubectl, *, workers: int) -> None:
         name = f"example-workers-worker-{suffix}"
         made.append(pod(name, "worker", group["groupName"], group, owner))
     kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(made))
-    until(lambda: kubectl("get", "pods", "--no-headers").count("Running") == len(made))
+    until(lambda: kubectl(*PODS, "--no-headers").count("Running") == len(made))
 
 
 def pod(
@@ -94,7 +96,7 @@ def pod(
 
 
 def uids(kubectl: Kubectl) -> set[str]:
-    return set(kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").split())
+    return set(kubectl(*PODS, "-o", "jsonpath={.items[*].metadata.uid}").split())
 
 
 def replicas(kubectl: Kubectl) -> str:

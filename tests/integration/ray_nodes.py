@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import parse_rfc3339
+from controller.devcluster.rays.nodes import NodePod
 from tests.integration.harness import is_ready, role
-from tests.ray.dashboard.simulated_nodes import NodePod
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod

@@ -24,10 +24,10 @@ from tests.ray.dashboard.simulated import SimulatedRay
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from controller.devcluster.rays.serve import SimulatedServe
     from controller.kube.objects import Pod
     from tests.integration.harness import RunningOperator, World
     from tests.ray.dashboard.simulated import Incarnation
-    from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 
 def serve_config(greeting: str = "hi", *, replicas: int = 2) -> str:

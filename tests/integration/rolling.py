@@ -21,10 +21,10 @@ from tests.ray.dashboard.simulated import incarnation
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.rays.nodes import SimulatedNodes
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from tests.integration.harness import RunningOperator, World
-    from tests.ray.dashboard.simulated_nodes import SimulatedNodes
 
 Json = dict[str, Any]
 IMAGE = "rayproject/ray:2.60.0"

@@ -135,7 +135,13 @@ def collection(world: World, document: Json) -> str:
     group_version, kind = document["apiVersion"], document["kind"].lower()
     root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
     plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
-    if kind in {"clusterrole", "clusterrolebinding", "priorityclass", "storageclass"}:
+    if kind in {
+        "clusterrole",
+        "clusterrolebinding",
+        "gatewayclass",
+        "priorityclass",
+        "storageclass",
+    }:
         return f"{root}/{plural}"
     return f"{root}/namespaces/{world.namespace}/{plural}"
 

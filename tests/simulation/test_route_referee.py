@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.devcluster.apiserver.store import Stored, StoredEvent
-from tests.ray.dashboard.simulated_serve import Application, Deployment, SimulatedServe
+from controller.devcluster.rays.serve import Application, Deployment, SimulatedServe
 from tests.simulation.route_referee import LATE, ReadyCapacity, RouteReferee
 
 CLUSTERS = {"a": "uid of a", "b": "uid of b"}

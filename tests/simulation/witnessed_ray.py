@@ -6,17 +6,18 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.rays.nodes import SimulatedNodes
+from controller.devcluster.rays.serve import SimulatedServe
 from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.values import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
-from tests.ray.dashboard.simulated_nodes import SimulatedNodes
-from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.rays.answers import Answer
     from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation
@@ -155,9 +156,7 @@ class WitnessedRay(SimulatedRay):
             self.answered[place] = self.now()
         return super()._routed(place, request)
 
-    def _served_applications(
-        self, place: Incarnation, method: str, body: bytes | None
-    ) -> DashboardResponse:
+    def _served_applications(self, place: Incarnation, method: str, body: bytes | None) -> Answer:
         if method == "PUT":
             self.on_put(place, json.loads(body or b"{}"))
         return super()._served_applications(place, method, body)

@@ -50,6 +50,15 @@ def add(commands: Commands) -> None:
         "once, in ~/.cache/manta",
     )
     dev.add_argument(
+        "--nodes",
+        action="append",
+        default=[],
+        metavar="PRESET|FILE",
+        help="simulated nodes, by default of all presets: cpu (three of 32 CPUs), spot, 8xH100, "
+        "tpu-v6e-16; or a YAML list of name, count, cpu, memory, resources, labels, taints; may be "
+        "repeated",
+    )
+    dev.add_argument(
         "--workspaces",
         action="store_true",
         help="serve Workspaces too; a simulated provisioner gives them nodes and GPUs",
@@ -62,7 +71,13 @@ def add(commands: Commands) -> None:
 def _start(options: argparse.Namespace) -> int:
     require_development("dev")
     from controller.command.development.dev import DevOptions, dev  # noqa: PLC0415
+    from controller.command.development.node_shapes import node_shapes  # noqa: PLC0415
 
+    processes = options.ray or bool(options.images)
+    if options.nodes and processes:
+        raise ConfigurationError(
+            "--nodes: with --ray or --image the node is this machine; leave one of them out"
+        )
     chosen = DevOptions(
         name=options.name,
         port=options.port,
@@ -74,6 +89,7 @@ def _start(options: argparse.Namespace) -> int:
         images=tuple(options.images),
         isolation=options.isolation,
         workspaces=options.workspaces,
+        nodes=() if processes else node_shapes(options.nodes),
     )
     if options.isolation != "auto" and not chosen.processes:
         raise ConfigurationError(

@@ -36,7 +36,7 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import FeatureGates, custom_resource_definitions
-from controller.ray.api.feature_gates import WORKSPACE
+from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.ray.api.names import DASHBOARD_PORT
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.runs import Run
+    from controller.devcluster.nodes.settings import NodeShape
     from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.objects import Pod
     from controller.runtime.settings import LogLevel
@@ -135,6 +136,7 @@ class DevOptions:
             are processes.
         isolation: how pods that are processes are kept apart.
         workspaces: whether Workspaces are served, and a simulated provisioner gives them nodes.
+        nodes: the simulated nodes; empty if the node is this machine.
     """
 
     port: int
@@ -147,6 +149,7 @@ class DevOptions:
     images: tuple[str, ...] = ()
     isolation: IsolationOption = "auto"
     workspaces: bool = False
+    nodes: tuple[NodeShape, ...] = ()
 
     @property
     def processes(self) -> bool:
@@ -164,6 +167,8 @@ async def dev(options: DevOptions) -> int:
     configure_logging(level=level, format="console" if sys.stderr.isatty() else "json")
     definitions = _definitions(options)
     stop = stop_on_signals()
+    if not options.processes:
+        _say("Pods are simulated; `manta dev --ray` runs them.")
     async with AsyncExitStack() as stack:
         run = stack.enter_context(closing(await asyncio.to_thread(_claim, options.name)))
         node = None
@@ -176,7 +181,7 @@ async def dev(options: DevOptions) -> int:
             embedded_cluster(
                 port=options.port,
                 crds=definitions,
-                nodes=NodeSettings(node_labels=options.workspaces),
+                nodes=NodeSettings(scheduling=True, shapes=options.nodes),
                 process_node=node,
                 claims=(lambda _claim: ClaimBehaviour()) if options.workspaces else None,
             )
@@ -257,7 +262,7 @@ async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> Asyn
 
 async def _run_operator(cluster: EmbeddedCluster, options: DevOptions, stop: asyncio.Event) -> int:
     settings = Settings(metrics_address="", health_address="")
-    gates = FeatureGates.parse(f"{WORKSPACE}=true" if options.workspaces else "")
+    gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: options.workspaces})
     async with operator_for(
         cluster.credentials(),
         settings,

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.command.development.simulated_node import simulated_gateways, simulated_kubelet
 from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
@@ -24,8 +25,8 @@ from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_definition
-from controller.devcluster.logs import SimulatedLogs
-from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
+from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
@@ -125,7 +126,6 @@ async def embedded_cluster(
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
-    server.hooks.pod_log = SimulatedLogs(server)
     server.hooks.tokens = TokenIssuer(server.store, secrets.token_bytes(32), wall)
     server.audit.authorizer = Rbac(server.store)
     hosts = [*_HOSTS, process_node.host_ip] if process_node else _HOSTS
@@ -154,8 +154,14 @@ async def embedded_cluster(
             settings=nodes,
             kubelet=process_node.component_factory(server, http.port, certificate.authority)
             if process_node
-            else SimulatedKubelet,
-            others=[StatefulSetController, *_provisioners(claims)],
+            else simulated_kubelet(server, wall),
+            others=[
+                StatefulSetController,
+                ReplicaSetController,
+                DeploymentController,
+                *([] if process_node else [simulated_gateways]),
+                *_provisioners(claims),
+            ],
         ):
             yield cluster
     finally:

@@ -25,6 +25,7 @@ from controller.devcluster.apiserver.managed_fields import (
     write_owners,
 )
 from controller.devcluster.apiserver.objects import (
+    child,
     generated_name,
     keep_system_fields,
     new_uid,
@@ -178,8 +179,10 @@ class ObjectWriter:
         wall: Callable[[], datetime],
         rng: random.Random,
         tracks_all_writers: bool = False,
+        has_account: Callable[[str, str], bool] = lambda _namespace, _name: True,
     ) -> None:
         self._store = store
+        self._has_account = has_account
         self._owners = CreationOwners(wall, tracks_all_writers=tracks_all_writers)
         self._quotas = quotas
         self._wall = wall
@@ -375,7 +378,18 @@ class ObjectWriter:
         if causes:
             raise invalid(resource.name, metadata.get("name", ""), causes)
         options.warnings.extend(resource.strategy.warnings(object_, None))
+        if resource.table == "pods":
+            self._admit_account(resource, namespace, object_)
         self._quotas.admit(resource, namespace, object_)
+
+    def _admit_account(self, resource: ApiResource, namespace: str, pod: Json) -> None:
+        account = child(pod, "spec").get("serviceAccountName") or "default"
+        if not self._has_account(namespace, account):
+            why = (
+                f"error looking up service account {namespace}/{account}: serviceaccount "
+                f'"{account}" not found'
+            )
+            raise forbidden(resource.name, pod["metadata"].get("name", ""), why)
 
     def _stamp(self, resource: ApiResource, object_: Json) -> None:
         metadata: Json = object_["metadata"]

@@ -59,13 +59,17 @@ class GatewayController(LoopComponent[str]):
     Args:
         context: client, caches and time.
         listeners: opens the listeners.
+        any_class: whether Gateways of a class that does not exist are handled too.
     """
 
-    def __init__(self, context: ComponentContext, listeners: Listeners) -> None:
+    def __init__(
+        self, context: ComponentContext, listeners: Listeners, *, any_class: bool = False
+    ) -> None:
         super().__init__("gateways", context)
         self._client = context.client
         self._wall = context.wall
         self._listeners = listeners
+        self._any_class = any_class
         self._classes = self._lister(context, GATEWAY_CLASSES)
         self._gateways = self._lister(context, GATEWAYS)
         self._routes = self._lister(context, HTTP_ROUTES)
@@ -93,6 +97,9 @@ class GatewayController(LoopComponent[str]):
             each for each in self._classes.list() if each.spec.controller_name == CONTROLLER_NAME
         ]
         names = {each.metadata.name for each in ours}
+        if self._any_class:
+            known = {each.metadata.name for each in self._classes.list()}
+            names |= {each.spec.gateway_class_name for each in self._gateways.list()} - known
         gateways: dict[str, Gateway] = {
             each.metadata.key: each
             for each in self._gateways.list()

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +26,16 @@ class Listening:
     ports: tuple[tuple[int, int], ...] = ()
     problem: str = ""
     remark: str = ""
+
+
+class SimulatedListeners:
+    """Gives every Gateway an address where nothing listens, for simulated pods."""
+
+    async def apply(
+        self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
+    ) -> dict[str, Listening]:
+        """Implement `Listeners.apply`."""
+        return {key: Listening(("10.9.9.9",)) for key in gateways}
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing listens."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import structlog
 
-from controller.kube.errors import Conflict, KubeError, NotFound
+from controller.apimachinery.conditions import rfc3339
+from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource
 from informers import Codec, SharedInformer, last_state
 from workqueue import Workers, WorkQueue
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.kube.client import Client
-    from controller.kube.resources import Resource
     from informers import Clock, Tombstone
 
 
@@ -68,6 +69,48 @@ async def delete_seen(
         await client.delete(
             resource, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
         )
+
+
+_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
+
+
+async def record_warning(
+    client: Client,
+    resource: Resource[Any],
+    about: KubeObject,
+    *,
+    reason: str,
+    message: str,
+    component: str,
+    now: datetime,
+) -> None:
+    """Record an event of type Warning; the same words again only move its time."""
+    meta, moment = about.metadata, rfc3339(now)
+    name = f"{meta.name}.{suffix(meta.uid, reason, message)}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": meta.namespace},
+        "involvedObject": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+    with suppress(KubeError):
+        try:
+            await client.create(_EVENTS, meta.namespace, body)
+        except AlreadyExists:
+            await client.merge_patch(_EVENTS, meta.namespace, name, {"lastTimestamp": moment})
 
 
 class NodeCaches:

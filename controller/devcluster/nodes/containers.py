@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 IMAGE_ERROR, IMAGE_BACK_OFF = "ErrImagePull", "ImagePullBackOff"
+CONFIG_ERROR = "CreateContainerConfigError"
 CRASH_LOOP = "CrashLoopBackOff"
 _LONGEST_MESSAGE = 4096
 
@@ -43,6 +44,12 @@ def without_image(status: ReportedContainerStatus, reason: str) -> ReportedConta
     return replace(
         status, state=ReportedContainerState(waiting=Waiting(reason=reason, message=message))
     )
+
+
+def not_created(status: ReportedContainerStatus, message: str) -> ReportedContainerStatus:
+    """Return that of a container whose configuration refers to something that is not there."""
+    reason = Waiting(reason=CONFIG_ERROR, message=message)
+    return replace(status, state=ReportedContainerState(waiting=reason))
 
 
 def started(status: ReportedContainerStatus, pod_uid: str, now: str) -> ReportedContainerStatus:

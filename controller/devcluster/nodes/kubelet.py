@@ -7,12 +7,13 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import Enqueue, LoopComponent
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_warning
+from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
@@ -21,18 +22,18 @@ from controller.devcluster.nodes.pods import (
     status_write,
     with_conditions,
 )
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
+from controller.devcluster.nodes.scheduler import LOST, Scheduler, Unschedulable
 from controller.kube.errors import AlreadyExists
-from controller.kube.resources import NODES
+from controller.kube.resources import CLAIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.pods import KubeletPod, NodeRequirement
+    from controller.devcluster.nodes.objects import ScheduledNode
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.kube.client import Client
-    from controller.kube.objects import Node
+    from controller.kube.objects import PersistentVolumeClaim
 
 
 _FIRST_POD = int(IPv4Address("10.244.0.1"))
@@ -91,12 +92,13 @@ class PodAddresses:
         raise RuntimeError("no pod address is free")
 
 
+UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
-async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
-    """Bind `pod` to one of the nodes `names`, chosen by its uid.
+async def bind(client: Client, pod: KubeletPod, node: str) -> None:
+    """Bind `pod` to a node.
 
     Raises:
         controller.kube.errors.KubeError: it could not be bound.
@@ -109,7 +111,7 @@ async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
         "target": {
             "apiVersion": NODES.api_version,
             "kind": NODES.kind,
-            "name": names[zlib.crc32(meta.uid.encode()) % len(names)],
+            "name": node,
         },
     }
     path = PODS.path(meta.namespace, meta.name, "binding")
@@ -125,7 +127,7 @@ async def report_unscheduled(
         controller.kube.errors.KubeError: the status could not be written.
     """
     present = pod.status.condition(PodConditionType.SCHEDULED)
-    if present and (present.status, present.reason) == ("False", reason):
+    if present and (present.status, present.reason, present.message) == ("False", reason, message):
         return
     verdict = ConditionUpdate(
         PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
@@ -135,65 +137,16 @@ async def report_unscheduled(
     change = status_patch(pod.status, replace(pod.status, conditions=conditions))
     patch = status_write(meta, change)
     await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")
-
-
-NO_NODE: Final = {
-    "reason": "Unschedulable",
-    "message": "0 nodes are available: none has the labels that the pod requires.",
-}
-"""Report about a pod without candidates."""
-
-
-class Placement:
-    """Finds nodes for pods.
-
-    Args:
-        context: has the settings, which enable labels and name the kubelet's own nodes.
-    """
-
-    def __init__(self, context: ComponentContext) -> None:
-        self._settings = context.settings
-        self._nodes = context.caches.informer(NODES).lister
-
-    def serves(self, node: str) -> bool:
-        """Return whether the kubelet runs the pods of that node: its own, or all with labels."""
-        return self._settings.node_labels or node in self._settings.node_names
-
-    def candidates(self, pod: KubeletPod) -> list[str]:
-        """Return names of nodes for the pod; the kubelet's own for one without requirements."""
-        if not self._settings.node_labels or not pod.spec.requires_labels:
-            return list(self._settings.node_names)
-        found = ((node.metadata.name, node.metadata.labels or {}) for node in self._nodes.list())
-        return sorted(name for name, labels in found if has_required_labels(pod, labels))
-
-
-def has_required_labels(pod: KubeletPod, labels: Mapping[str, str]) -> bool:
-    """Return whether a node with these labels meets the selector and the affinity of the pod."""
-    selector = (pod.spec.node_selector or {}).items()
-    if any(labels.get(key) != value for key, value in selector):
-        return False
-    terms = pod.spec.required_node_terms
-    return not terms or any(
-        all(_is_met(each, labels) for each in term.match_expressions) for term in terms
-    )
-
-
-def _is_met(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
-
-
-LOST = ANNOTATION_PREFIX + "lost"
+    if reason == UNSCHEDULABLE:
+        await record_warning(
+            client,
+            PODS,
+            pod,
+            reason="FailedScheduling",
+            message=message,
+            component="default-scheduler",
+            now=now,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +172,7 @@ class NodeInfo:
     memory: str = ""
 
 
-def is_lost(node: Node | None) -> bool:
+def is_lost(node: ScheduledNode | None) -> bool:
     """Return whether `node` counts as out of reach."""
     return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
 
@@ -233,6 +186,7 @@ class Registration:
         self._settings = context.settings
         self._wall = context.wall
         self._numbers = {name: i for i, name in enumerate(context.settings.node_names)}
+        self._shapes = {shape.name: shape for shape in context.settings.node_shapes}
         self._reported: dict[str, bool] = {}
         self._loop = context.control_loop("nodes", self._sync)
         informer = context.caches.informer(NODES)
@@ -260,7 +214,7 @@ class Registration:
         """Return whether the node `name` is out of reach."""
         return is_lost(self._nodes.get(name))
 
-    def _ours(self, node: Node) -> tuple[str, ...]:
+    def _ours(self, node: ScheduledNode) -> tuple[str, ...]:
         name = node.metadata.name
         return (name,) if name in self._numbers else ()
 
@@ -289,22 +243,23 @@ class Registration:
                     "kubernetes.io/hostname": name,
                     "kubernetes.io/os": "linux",
                     "kubernetes.io/arch": "amd64",
+                    **self._shapes[name].labels,
                 },
             },
+            "spec": {"taints": [dict(taint) for taint in self._shapes[name].taints]},
             "status": self._status(name, lost=False),
         }
         with suppress(AlreadyExists):
             await self._client.create(NODES, "", body)
 
     def _status(self, name: str, *, lost: bool) -> dict[str, Any]:
-        settings, runtime = self._settings, self._runtime
+        shape, runtime = self._shapes[name], self._runtime
         capacity = {
-            "cpu": runtime.cpu or settings.cpu,
-            "memory": runtime.memory or settings.memory,
-            "pods": str(settings.max_pods),
+            "cpu": runtime.cpu or shape.cpu,
+            "memory": runtime.memory or shape.memory,
+            "pods": str(self._settings.max_pods),
+            **shape.resources,
         }
-        if settings.gpus:
-            capacity["nvidia.com/gpu"] = str(settings.gpus)
         now = rfc3339(self._wall())
         address = runtime.address or node_address(self._numbers[name])
         ready = {
@@ -339,17 +294,27 @@ class Registration:
 
 
 class Kubelet(LoopComponent[str]):
-    """Registers nodes and reconciles pods, whose keys are `namespace/name`.
+    """Registers nodes, places pods, and reconciles them; their keys are `namespace/name`.
 
     Args:
         context: client, caches and time.
         info: system information of the nodes; by default that of simulated ones.
+        overcommits: see `Scheduler`.
     """
 
-    def __init__(self, context: ComponentContext, info: NodeInfo | None = None) -> None:
+    def __init__(
+        self, context: ComponentContext, info: NodeInfo | None = None, *, overcommits: bool = False
+    ) -> None:
         super().__init__("kubelet", context)
         self.nodes = Registration(context, info)
-        self.placement = Placement(context)
+        self._context = context
+        schedules = context.settings.scheduling
+        self._scheduler = Scheduler(context, overcommits=overcommits) if schedules else None
+        if schedules:
+            claimed: Enqueue[PersistentVolumeClaim, str] = Enqueue(
+                lambda _key: self.may_fit_now(), lambda claim: (claim.metadata.key,)
+            )
+            context.caches.informer(CLAIMS).add_handler(claimed, name="kubelet")
 
     async def start(self) -> None:
         """Register the nodes.
@@ -363,6 +328,42 @@ class Kubelet(LoopComponent[str]):
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._start_tasks(group)
+
+    def serves(self, node: str) -> bool:
+        """Return whether the pods of that node run here: of our own, or of all if we schedule."""
+        return self._scheduler is not None or node in self._context.settings.node_names
+
+    async def place(self, pod: KubeletPod) -> None:
+        """Bind the pod to a node, or report why that is not possible.
+
+        What frees room enqueues it again: `may_fit_now`.
+
+        Raises:
+            controller.kube.errors.KubeError: a request failed.
+        """
+        client = self._context.client
+        if self._scheduler is None:
+            names = [each for each in self._context.settings.node_names if not self._is_lost(each)]
+            if names:
+                number = zlib.crc32(pod.metadata.uid.encode()) % len(names)
+                await bind(client, pod, names[number])
+            return
+        choice = self._scheduler.choose(pod)
+        if isinstance(choice, Unschedulable):
+            now, message = self._context.wall(), choice.message
+            await report_unscheduled(client, pod, now, reason=UNSCHEDULABLE, message=message)
+        else:
+            await bind(client, pod, choice)
+
+    def may_fit_now(self) -> None:
+        """Enqueue the pods that wait for a node: something may have changed for them."""
+        if self._scheduler is not None:
+            for pod in self._context.caches.informer(PODS).lister.list():
+                if not pod.spec.node_name:
+                    self._loop.add(pod.metadata.key)
+
+    def _is_lost(self, node: str) -> bool:
+        return self.nodes.is_lost(node)
 
     def _start_tasks(self, group: asyncio.TaskGroup) -> None:
         """Start everything that runs until the kubelet is cancelled."""

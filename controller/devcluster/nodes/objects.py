@@ -1,4 +1,4 @@
-"""Views of Services, EndpointSlices, Jobs and StatefulSets for the node components.
+"""Views of Services, EndpointSlices, nodes and workloads for the node components.
 
 The views of `controller.kube.objects` hold what Manta reads; a controller of the cluster itself
 needs other fields.
@@ -12,7 +12,7 @@ import msgspec
 
 from controller.devcluster.nodes.pods import PODS, ReportedCondition, StatusPart
 from controller.kube.objects import KubeObject, View
-from controller.kube.resources import NAMESPACES, NODES, SERVICES, Resource
+from controller.kube.resources import NAMESPACES, SERVICES, Resource
 
 
 class RawEndpointSlice(KubeObject, frozen=True):
@@ -95,6 +95,70 @@ class ControlledStatefulSet(KubeObject, frozen=True):
     status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
 
 
+class ReplicatedSpec(View, frozen=True):
+    """`spec` of both kinds. Selector and template stay plain data: they are passed on."""
+
+    replicas: int | None = None
+    paused: bool = False
+    strategy: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    selector: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+    @property
+    def count(self) -> int:
+        """How many pods are wanted."""
+        return 1 if self.replicas is None else self.replicas
+
+
+class ReportedReplicas(StatusPart, frozen=True):
+    """`status` of both kinds."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    conditions: tuple[ReportedCondition, ...] = ()
+
+
+class ControlledReplicaSet(KubeObject, frozen=True):
+    """A ReplicaSet."""
+
+    spec: ReplicatedSpec = ReplicatedSpec()
+    status: ReportedReplicas = ReportedReplicas()
+
+
+class ControlledDeployment(KubeObject, frozen=True):
+    """A Deployment."""
+
+    spec: ReplicatedSpec = ReplicatedSpec()
+    status: ReportedReplicas = ReportedReplicas()
+
+
+class ScheduledNodeSpec(View, frozen=True):
+    """`spec` of a Node."""
+
+    unschedulable: bool = False
+    taints: tuple[dict[str, Any], ...] = ()
+
+
+class ScheduledNodeStatus(View, frozen=True):
+    """`status` of a Node: amounts of resources."""
+
+    capacity: dict[str, str | float] | None = None
+    allocatable: dict[str, str | float] | None = None
+
+
+class ScheduledNode(KubeObject, frozen=True):
+    """A Node as a scheduler reads it."""
+
+    spec: ScheduledNodeSpec = ScheduledNodeSpec()
+    status: ScheduledNodeStatus = ScheduledNodeStatus()
+
+
+NODES = Resource("", "v1", "nodes", "Node", ScheduledNode)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", ControlledReplicaSet)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", ControlledDeployment)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", ControlledStatefulSet)
 JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
 ENDPOINT_SLICES = Resource(
@@ -103,6 +167,16 @@ ENDPOINT_SLICES = Resource(
 
 KNOWN: dict[str, Resource[Any]] = {
     str(resource): resource
-    for resource in (PODS, SERVICES, JOBS, STATEFUL_SETS, ENDPOINT_SLICES, NAMESPACES, NODES)
+    for resource in (
+        PODS,
+        SERVICES,
+        JOBS,
+        STATEFUL_SETS,
+        DEPLOYMENTS,
+        REPLICA_SETS,
+        ENDPOINT_SLICES,
+        NAMESPACES,
+        NODES,
+    )
 }
 """The view of each resource that all components share."""

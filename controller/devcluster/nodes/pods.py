@@ -188,11 +188,18 @@ class ReportedPodStatus(StatusPart, frozen=True):
         return condition is not None and condition.status == "True"
 
 
+class RequestedResources(View, frozen=True):
+    """`resources` of a container; the API server has filled in requests."""
+
+    requests: dict[str, str | float] | None = None
+
+
 class KubeletContainer(View, frozen=True):
     """`spec.containers[]` and `spec.initContainers[]`."""
 
     name: str = ""
     image: str = ""
+    resources: RequestedResources = RequestedResources()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
 
@@ -232,6 +239,8 @@ class Affinity(View, frozen=True):
     """`spec.affinity`."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: dict[str, Any] | None = None
+    pod_anti_affinity: dict[str, Any] | None = None
 
 
 class KubeletPodSpec(View, frozen=True):
@@ -243,6 +252,9 @@ class KubeletPodSpec(View, frozen=True):
     scheduling_gates: tuple[dict[str, Any], ...] = ()
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
+    tolerations: tuple[dict[str, Any], ...] = ()
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    volumes: tuple[Any, ...] = ()
     init_containers: tuple[KubeletContainer, ...] = ()
     containers: tuple[KubeletContainer, ...] = ()
 
@@ -252,11 +264,6 @@ class KubeletPodSpec(View, frozen=True):
         affinity = self.affinity and self.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         return required.node_selector_terms if required else ()
-
-    @property
-    def requires_labels(self) -> bool:
-        """True if the node must have labels of the pod's choice."""
-        return bool(self.node_selector or self.required_node_terms)
 
     def is_sidecar(self, name: str) -> bool:
         """Return whether `name` is an init container that keeps running."""

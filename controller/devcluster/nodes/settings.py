@@ -6,10 +6,35 @@ which is quick and yet slow enough to see every intermediate state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
 """Prefix of the annotations that define the behaviour of a simulated pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """One simulated node.
+
+    Attributes:
+        name: its name.
+        cpu: capacity, a quantity.
+        memory: capacity, a quantity.
+        resources: other capacities by name, such as `nvidia.com/gpu`.
+        labels: labels besides the usual ones.
+        taints: taints as in `spec.taints`.
+    """
+
+    name: str
+    cpu: str
+    memory: str
+    resources: Mapping[str, str] = field(default_factory=dict[str, str])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    taints: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,15 +42,16 @@ class NodeSettings:
     """Settings of the node components.
 
     Attributes:
-        nodes: number of Node objects to register, `<node_name>-0` and so on. Pods are spread by
-            uid; requests are ignored.
-        node_labels: whether a pod that requires labels waits for a node with them, registered by
-            any client; the pods of such nodes run here too.
+        nodes: number of Node objects to register, `<node_name>-0` and so on.
+        scheduling: whether pods are placed as by kube-scheduler, on nodes that any client has
+            registered, whose pods run here too. If not, pods are spread by uid over our nodes, and
+            requests and labels are ignored.
+        shapes: nodes of several kinds, instead of `nodes` alike ones.
         node_name: prefix of the nodes' names.
         cpu: capacity of each node, a quantity.
         memory: capacity of each node, a quantity.
         gpus: capacity `nvidia.com/gpu` of each node.
-        max_pods: capacity `pods` of each node. Reported, not enforced.
+        max_pods: capacity `pods` of each node.
         heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
             controller manager marks a node as lost after 40 s without one.
         start_delay: time from being bound to the start of the first container (image pull).
@@ -53,7 +79,8 @@ class NodeSettings:
     """
 
     nodes: int = 1
-    node_labels: bool = False
+    scheduling: bool = False
+    shapes: tuple[NodeShape, ...] = ()
     node_name: str = "manta-node"
     cpu: str = "1000"
     memory: str = "8Ti"
@@ -80,4 +107,14 @@ class NodeSettings:
     @property
     def node_names(self) -> tuple[str, ...]:
         """Names of all nodes, in order."""
-        return tuple(f"{self.node_name}-{number}" for number in range(self.nodes))
+        return tuple(shape.name for shape in self.node_shapes)
+
+    @property
+    def node_shapes(self) -> tuple[NodeShape, ...]:
+        """All nodes, in order."""
+        extended = {"nvidia.com/gpu": str(self.gpus)} if self.gpus else {}
+        alike = (
+            NodeShape(f"{self.node_name}-{number}", self.cpu, self.memory, extended)
+            for number in range(self.nodes)
+        )
+        return self.shapes or tuple(alike)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
-from controller.devcluster.nodes import lifecycle
-from controller.devcluster.nodes.components import seconds_since
+from controller.devcluster.nodes import lifecycle, transitions
+from controller.devcluster.nodes.components import record_warning, seconds_since
 from controller.devcluster.nodes.kubelet import (
-    NO_NODE,
     Kubelet,
     PodAddresses,
-    bind,
     is_lost,
     node_address,
-    report_unscheduled,
 )
 from controller.devcluster.nodes.lifecycle import (
     Behaviour,
@@ -25,19 +23,21 @@ from controller.devcluster.nodes.lifecycle import (
     Rest,
     Wait,
 )
-from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.devcluster.nodes.objects import NODES
+from controller.devcluster.nodes.pods import PODS, PodPhase, status_patch, status_write
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.resources import JOBS, NODES
+from controller.kube.resources import JOBS
 from informers import last_state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.lifecycle import Step, Timer
+    from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from controller.kube.objects import Node
     from informers import Tombstone
 
 
@@ -47,6 +47,43 @@ class Time(Protocol):
     def time(self) -> float:
         """Return monotonic seconds."""
         ...
+
+
+class Programs(Protocol):
+    """What runs in simulated containers that end by themselves."""
+
+    def follows(self, key: str) -> bool:
+        """Return whether a container of the pod `namespace/name` runs such a program."""
+        ...
+
+    def exits(self, key: str) -> Mapping[str, int | None]:
+        """Return the exit code of each running one by container; None if it goes on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReference:
+    """Something that a pod refers to and that is not there.
+
+    Attributes:
+        message: the kubelet's words.
+        container: the container that cannot be created; empty if a volume cannot be mounted.
+    """
+
+    message: str
+    container: str = ""
+
+
+class References(Protocol):
+    """Looks up what pods refer to."""
+
+    async def missing(self, seen: KubeletPod, /) -> MissingReference | None:
+        """Return the first thing that a pod lacks to start; None if it may start."""
+        ...
+
+
+_LOOK: Final = 0.5  # seconds between two looks at programs
+_RETRY: Final = 2.0  # seconds until a missing reference is looked up again
 
 
 class Stopwatches:
@@ -77,10 +114,23 @@ _BY_NODE = "node"
 
 
 class SimulatedKubelet(Kubelet):
-    """Binds pods, and reports the status of pods on its nodes."""
+    """Binds pods, and reports the status of pods on its nodes.
 
-    def __init__(self, context: ComponentContext) -> None:
+    Args:
+        context: client, caches and time.
+        programs: what runs in containers; without it, pods of Jobs succeed.
+        references: looks up what pods refer to; None to start them without it.
+    """
+
+    def __init__(
+        self,
+        context: ComponentContext,
+        programs: Programs | None = None,
+        references: References | None = None,
+    ) -> None:
         super().__init__(context)
+        self._programs = programs
+        self._references = references
         self._client = context.client
         self._settings = context.settings
         self._wall = context.wall
@@ -106,11 +156,14 @@ class SimulatedKubelet(Kubelet):
         """Handle a changed pod: a new wait begins now."""
         self._follow(old, new)
         self._loop.add(new.metadata.key)
+        if new.is_finished and not old.is_finished:
+            self.may_fit_now()
 
     def pod_gone(self, pod: KubeletPod) -> None:
         """Handle a deleted pod."""
         self._addresses.release(pod.metadata.uid)
         self._stopwatches.forget(pod.metadata.uid)
+        self.may_fit_now()
 
     def node_changed(self, name: str, *, initial: bool = False) -> None:
         """Handle a node that was lost or restored: enqueue its pods and unscheduled ones."""
@@ -133,7 +186,7 @@ class SimulatedKubelet(Kubelet):
 
     def _is_ours(self, pod: KubeletPod) -> bool:
         node = pod.spec.node_name
-        return not node or self.placement.serves(node)
+        return not node or self.serves(node)
 
     def _timer(self, pod: KubeletPod) -> lifecycle.Timer:
         return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
@@ -154,9 +207,25 @@ class SimulatedKubelet(Kubelet):
             node_lost=self.nodes.is_lost(node),
         )
         owner = pod.metadata.controller
-        usual = Outcome.SUCCEED if owner and owner.kind == JOBS.kind else Outcome.RUN
+        follows = self._programs is not None and self._programs.follows(pod.metadata.key)
+        ends = owner is not None and owner.kind == JOBS.kind and not follows
+        usual = Outcome.SUCCEED if ends else Outcome.RUN
         behaviour = Behaviour.of(pod.metadata.annotations, self._settings, usual=usual)
-        return lifecycle.next_step(pod, behaviour, self._settings, here)
+        step = lifecycle.next_step(pod, behaviour, self._settings, here)
+        waits = pod.status.phase == PodPhase.RUNNING and not pod.metadata.terminating
+        if follows and waits and isinstance(step, Wait | Rest):
+            return self._look(pod, step, here)
+        return step
+
+    def _look(self, pod: KubeletPod, step: Wait | Rest, here: StepContext) -> Step:
+        """Return the step that follows from the programs of the pod."""
+        assert self._programs is not None
+        running = self._programs.exits(pod.metadata.key)
+        if codes := {name: code for name, code in running.items() if code is not None}:
+            return ReportStatus(transitions.exited(pod, here, codes))
+        if not running:
+            return step
+        return Wait(min(step.seconds, _LOOK) if isinstance(step, Wait) else _LOOK)
 
     async def _take(self, step: Step, pod: KubeletPod) -> float | None:
         match step:
@@ -165,8 +234,12 @@ class SimulatedKubelet(Kubelet):
             case Rest():
                 return None
             case Bind():
-                await self._bind(pod)
+                await self.place(pod)
             case ReportStatus(status):
+                starts = status.has_run and not pod.status.has_run
+                if starts and (missing := await self._missing(pod)):
+                    await self._report_missing(pod, missing)
+                    return _RETRY
                 await self._report(pod, status)
             case Evict():
                 await self._delete(pod, grace_seconds=None)
@@ -174,13 +247,26 @@ class SimulatedKubelet(Kubelet):
                 await self._delete(pod, grace_seconds=0)
         return None
 
-    async def _bind(self, pod: KubeletPod) -> None:
-        """Bind the pod to one of its nodes; a node that comes or returns enqueues it again."""
-        candidates = self.placement.candidates(pod)
-        if not candidates:
-            await report_unscheduled(self._client, pod, self._wall(), **NO_NODE)
-        elif names := [name for name in candidates if not self.nodes.is_lost(name)]:
-            await bind(self._client, pod, names)
+    async def _missing(self, pod: KubeletPod) -> MissingReference | None:
+        return await self._references.missing(pod) if self._references else None
+
+    async def _report_missing(self, pod: KubeletPod, missing: MissingReference) -> None:
+        """Report why a container does not start; nothing new is written again."""
+        if not missing.container:
+            about, now = missing.message, self._wall()
+            await record_warning(
+                self._client,
+                PODS,
+                pod,
+                reason="FailedMount",
+                message=about,
+                component="kubelet",
+                now=now,
+            )
+            return
+        status = transitions.not_created(pod, missing.container, missing.message)
+        if status != pod.status:
+            await self._report(pod, status)
 
     async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
         meta = pod.metadata
@@ -215,12 +301,23 @@ class _NodeHandler:
     def __init__(self, kubelet: SimulatedKubelet) -> None:
         self._kubelet = kubelet
 
-    def on_add(self, obj: Node, *, initial: bool) -> None:
+    def on_add(self, obj: ScheduledNode, *, initial: bool) -> None:
         self._kubelet.node_changed(obj.metadata.name, initial=initial)
 
-    def on_update(self, old: Node, new: Node) -> None:
-        if is_lost(old) != is_lost(new) or old.metadata.labels != new.metadata.labels:
+    def on_update(self, old: ScheduledNode, new: ScheduledNode) -> None:
+        if is_lost(old) != is_lost(new):
             self._kubelet.node_changed(new.metadata.name)
+        elif _offer(old) != _offer(new):
+            self._kubelet.may_fit_now()
 
-    def on_delete(self, obj: Node | Tombstone[Node]) -> None:
+    def on_delete(self, obj: ScheduledNode | Tombstone[ScheduledNode]) -> None:
         self._kubelet.node_changed(last_state(obj).metadata.name)
+
+
+def _offer(node: ScheduledNode) -> object:
+    """Return what decides about the pods that a node takes."""
+    return (
+        node.metadata.labels,
+        node.spec,
+        node.status.allocatable,
+    )

@@ -18,6 +18,7 @@ from controller.devcluster.nodes.pods import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from controller.devcluster.nodes.pods import (
@@ -90,6 +91,15 @@ def image_missing(pod: KubeletPod, reason: str) -> ReportedPodStatus:
     return _with_container(pod.status, containers.without_image(first, reason))
 
 
+def not_created(pod: KubeletPod, container: str, message: str) -> ReportedPodStatus:
+    """Return the status of a pod one of whose containers cannot be created, with the reason."""
+    status = pod.status
+    for present in status.in_order:
+        if present.name == container:
+            status = _with_container(status, containers.not_created(present, message))
+    return status
+
+
 def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status after an init container has ended and the next containers have started."""
     uid, now = pod.metadata.uid, here.timestamp
@@ -143,6 +153,20 @@ def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPo
 def restarted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status after the pause that follows a crash."""
     return _restarted(pod.status, pod, here)
+
+
+def exited(pod: KubeletPod, here: StepContext, codes: Mapping[str, int]) -> ReportedPodStatus:
+    """Return the status after some containers have exited for good; others may go on."""
+    status = replace(
+        pod.status,
+        container_statuses=tuple(
+            containers.terminated(c, codes[c.name], here.timestamp) if c.name in codes else c
+            for c in pod.status.container_statuses
+        ),
+    )
+    if all(c.state.terminated for c in status.container_statuses):
+        return ended(replace(pod, status=status), here, exit_code=0)
+    return _with_conditions(status, here, *_unready(pod, codes))
 
 
 def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
@@ -229,8 +253,8 @@ def _initialised(init_containers: tuple[KubeletContainer, ...]) -> ConditionUpda
     )
 
 
-def _unready(pod: KubeletPod) -> tuple[ConditionUpdate, ConditionUpdate]:
-    names = " ".join(container.name for container in pod.spec.containers)
+def _unready(pod: KubeletPod, which: Iterable[str] = ()) -> tuple[ConditionUpdate, ConditionUpdate]:
+    names = " ".join(which or (container.name for container in pod.spec.containers))
     reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
     return (
         ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason, message=message),

@@ -1,66 +1,30 @@
-"""The common part of the controllers of Jobs and of StatefulSets: pods from a template."""
+"""The common part of the controllers of Jobs, ReplicaSets and StatefulSets: pods by template."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, suffix
-from controller.devcluster.nodes.objects import ControlledJob, ControlledStatefulSet
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_warning
+from controller.devcluster.nodes.objects import (
+    ControlledJob,
+    ControlledReplicaSet,
+    ControlledStatefulSet,
+)
 from controller.devcluster.nodes.pods import PODS, status_patch, status_write
-from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, StatusError
-from controller.kube.objects import KubeObject
-from controller.kube.resources import Resource
+from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.pods import KubeletPod, StatusPart
-    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
 
 
-_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
-
-
-async def record_refusal(
-    client: Client, resource: Resource[Any], workload: KubeObject, message: str, now: datetime
-) -> None:
-    """Record a `FailedCreate`; the same words again only move its time."""
-    meta, moment = workload.metadata, rfc3339(now)
-    name = f"{meta.name}.{suffix(meta.uid, message)}"
-    about = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-    }
-    body = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": meta.namespace},
-        "involvedObject": about,
-        "type": "Warning",
-        "reason": "FailedCreate",
-        "message": message,
-        "source": {"component": f"{resource.kind.lower()}-controller"},
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
-    }
-    with suppress(KubeError):
-        try:
-            await client.create(_EVENTS, meta.namespace, body)
-        except AlreadyExists:
-            await client.merge_patch(_EVENTS, meta.namespace, name, {"lastTimestamp": moment})
-
-
-W = TypeVar("W", ControlledJob, ControlledStatefulSet)
+W = TypeVar("W", ControlledJob, ControlledReplicaSet, ControlledStatefulSet)
 
 
 class WorkloadController(LoopComponent[str], Generic[W]):
@@ -114,8 +78,16 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         except (AlreadyExists, Conflict):
             raise
         except StatusError as error:
-            words = f"{prefix}{error.status.message}"
-            await record_refusal(self._client, self._resource, workload, words, self._wall())
+            words, now = f"{prefix}{error.status.message}", self._wall()
+            await record_warning(
+                self._client,
+                self._resource,
+                workload,
+                reason="FailedCreate",
+                message=words,
+                component=f"{self._resource.kind.lower()}-controller",
+                now=now,
+            )
             raise
 
     async def _report(self, workload: W, status: StatusPart) -> None:

@@ -13,12 +13,11 @@ from controller.devcluster.nodes.components import Enqueue
 from controller.devcluster.nodes.kubelet import (
     GATED,
     GATED_MESSAGE,
-    NO_NODE,
     Kubelet,
     NodeInfo,
-    bind,
     report_unscheduled,
 )
+from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.pod_runtime import (
@@ -30,19 +29,18 @@ from controller.devcluster.processes.pod_runtime import (
 from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.volume_sources import Claims, Sources
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.nodes.components import Component, ComponentContext
+    from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.output import Output, Outputs
     from controller.devcluster.processes.pod_sandbox import Isolation
-    from controller.kube.objects import Node
 
 
 class ComponentGroup:
@@ -108,7 +106,7 @@ class ProcessKubelet(Kubelet):
         memory: Path,
         access: ApiAccess | None = None,
     ) -> None:
-        super().__init__(context, node_info(isolation))
+        super().__init__(context, node_info(isolation), overcommits=True)
         self._context = context
         self._events = PodEvents(context, context.settings.node_names[0])
         self._runtime = PodRuntime(
@@ -157,32 +155,27 @@ class ProcessKubelet(Kubelet):
         for uid, run in self._runs.get(key, {}).items():
             if pod is None or pod.metadata.uid != uid:
                 run.vanished()
+        if pod is None or pod.is_finished:
+            self.may_fit_now()
         if pod is None:
             return None
         if not pod.spec.node_name:
             await self._bind(pod)
-        elif self.placement.serves(pod.spec.node_name):
+        elif self.serves(pod.spec.node_name):
             self._follow(key, pod)
         return None
 
     async def _bind(self, pod: KubeletPod) -> None:
         try:
             if pod.spec.scheduling_gates:
-                await self._report_unscheduled(pod, reason=GATED, message=GATED_MESSAGE)
-            elif pod.metadata.terminating:
-                return
-            elif names := self.placement.candidates(pod):
-                await bind(self._runtime.client, pod, names)
-            else:
-                await self._report_unscheduled(pod, **NO_NODE)
+                client, now = self._runtime.client, self._runtime.wall()
+                await report_unscheduled(client, pod, now, reason=GATED, message=GATED_MESSAGE)
+            elif not pod.metadata.terminating:
+                await self.place(pod)
         except (NotFound, Conflict):
             pass  # the pod has changed or is deleted: its event enqueues the key again
 
-    async def _report_unscheduled(self, pod: KubeletPod, *, reason: str, message: str) -> None:
-        client, now = self._runtime.client, self._runtime.wall()
-        await report_unscheduled(client, pod, now, reason=reason, message=message)
-
-    def _unbound(self, node: Node) -> list[str]:
+    def _unbound(self, node: ScheduledNode) -> list[str]:
         """Return the keys of pods that may have waited for a change of this node."""
         del node
         return [pod.metadata.key for pod in self._pods.list() if not pod.spec.node_name]

@@ -10,7 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.devcluster.nodes.pods import KubeletContainer, KubeletPod, KubeletPodSpec
+from controller.devcluster.nodes.pods import (
+    KubeletContainer,
+    KubeletPod,
+    KubeletPodSpec,
+    RequestedResources,
+)
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -150,7 +155,7 @@ class Lifecycle(View, frozen=True):
     pre_stop: Action | None = None
 
 
-class Resources(View, frozen=True):
+class Resources(RequestedResources, frozen=True):
     """`resources`."""
 
     requests: dict[str, str | float] = msgspec.field(default_factory=dict[str, str | float])

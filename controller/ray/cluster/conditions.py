@@ -222,14 +222,13 @@ _TPU = "google.com/tpu"
 def desired_resources(spec: ClusterSpec) -> dict[str, str]:
     """Return the four `desired...` fields as canonical quantities, `"0"` when zero.
 
-    The sums include the head and the replicas of every group that is not suspended, as specified
-    and not clamped. Containers that the operator adds do not count.
+    The sums include the head and the pods that are wanted of every group: `replicas` within its
+    bounds, where KubeRay adds up what is written. Containers that the operator adds do not count.
     """
     total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
     _add(total, spec.head_group_spec.template, times=1)
     for group in spec.worker_group_specs:
-        if not group.suspend:
-            _add(total, group.template, times=(group.replicas or 0) * group.hosts)
+        _add(total, group.template, times=group.desired_pods)
     return {
         "desiredCPU": str(total["cpu"]),
         "desiredMemory": str(total["memory"]),

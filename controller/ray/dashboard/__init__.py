@@ -7,7 +7,13 @@ for each command. No worker waits for Ray.
 from controller.ray.dashboard.activity import RayActivity
 from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
 from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
-from controller.ray.dashboard.closing import ConnectionsClosed, JobSubmission, NodesDraining
+from controller.ray.dashboard.closing import (
+    PURPOSE,
+    REASON_MESSAGE,
+    ConnectionsClosed,
+    JobSubmission,
+    NodesDraining,
+)
 from controller.ray.dashboard.commands import (
     NO_DASHBOARDS,
     Command,
@@ -60,6 +66,8 @@ from controller.ray.dashboard.values import DashboardSettings, Head, ServeProxy
 __all__ = [
     "CONCURRENCY",
     "NO_DASHBOARDS",
+    "PURPOSE",
+    "REASON_MESSAGE",
     "ActivityProbe",
     "CloseConnections",
     "Command",

@@ -1,4 +1,4 @@
-"""A Ray in memory: dashboards of any number of heads, answering as the recorded one did.
+"""The simulated Ray of `manta dev` as tests use it: its dashboards can be told to misbehave.
 
 `SimulatedRay.connect` stands in for the connection of `DashboardActors`. Time is the running
 loop's, so jobs run in virtual time; faults can be switched on for a cluster, a head or all.
@@ -7,34 +7,35 @@ loop's, so jobs run in virtual time; faults can be switched on for a cluster, a 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from controller.ray.dashboard import JobStatus, ServeProxy
+from controller.devcluster.rays import ray as rays
+from controller.devcluster.rays.ray import (
+    EPOCH,
+    NEVER,
+    STOPPING,
+    Course,
+    Incarnation,
+    Job,
+    end_message,
+)
+from controller.ray.dashboard import ServeProxy
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.closing import PURPOSE
 from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import NoResponse, Unreachable
-from tests.ray.dashboard.recorded import recorded, recorded_text
-from tests.ray.dashboard.simulated_nodes import NodePod, SimulatedNodes, drained_by
-from tests.ray.dashboard.simulated_serve import SimulatedServe
+from tests.ray.dashboard.recorded import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from controller.ray.dashboard import Head
+    from controller.devcluster.rays.serve import SimulatedServe
+    from controller.ray.dashboard import Head, JobStatus
     from controller.ray.dashboard.transport import DashboardRequest
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same as that of tests/integration/harness.py
-NEVER = float("inf")
-STOPPING = 2.6
-"""Seconds from a stop until the status says so, as real Ray took."""
-
-Incarnation = tuple[str, str, int]
+__all__ = ["EPOCH", "NEVER", "STOPPING", "Course", "Fault", "Incarnation", "Job", "SimulatedRay"]
 
 
 def incarnation(head: Head) -> Incarnation:
@@ -55,71 +56,6 @@ class Fault(Enum):
     NO_CONTROLLER = auto()  # finds no controller of Serve: the same as before Serve was started
 
 
-@dataclass(frozen=True)
-class Course:
-    """How a job goes: seconds and result.
-
-    `pending=NEVER`: it waits for resources, and a stop does not end it. `running=NEVER`: it runs
-    until it is told otherwise.
-    """
-
-    pending: float = 1.0
-    running: float = 10.0
-    result: JobStatus = JobStatus.SUCCEEDED
-    message: str = ""
-
-
-@dataclass
-class Job:
-    """A job as a simulated Ray knows it."""
-
-    id: str
-    body: dict[str, Any]
-    course: Course
-    accepted: float
-    stop_asked: float | None = None
-    ended: tuple[float, JobStatus, str] | None = None
-
-    def status(self, now: float) -> JobStatus:
-        return self._state(now)[0]
-
-    def _state(self, now: float) -> tuple[JobStatus, float | None, str]:
-        """Status, end and message."""
-        if self.ended is not None and self.ended[0] <= now:
-            end, status, message = self.ended
-            return status, end, message
-        begins = self.accepted + self.course.pending
-        ends = begins + self.course.running
-        stops = NEVER
-        if self.stop_asked is not None and self.course.pending != NEVER:
-            stops = self.stop_asked + STOPPING
-        if stops <= now and stops < ends:
-            return JobStatus.STOPPED, stops, "Job was intentionally stopped."
-        if now >= ends:
-            return self.course.result, ends, self.course.message or _message(self.course.result)
-        if now >= begins:
-            return JobStatus.RUNNING, None, "Job is currently running."
-        return JobStatus.PENDING, None, "Job has not started yet."
-
-    def answer(self, now: float, epoch: datetime = EPOCH) -> DashboardResponse:
-        status, end, message = self._state(now)
-        failed = status is JobStatus.FAILED
-        exit_code = {JobStatus.SUCCEEDED: 0, JobStatus.FAILED: 1}.get(status)
-        return recorded(
-            _TEMPLATES[status],
-            submission_id=self.id,
-            status=status.value,
-            entrypoint=self.body["entrypoint"],
-            metadata=self.body.get("metadata"),
-            runtime_env=self.body.get("runtime_env"),
-            message=message,
-            error_type="JOB_ENTRYPOINT_COMMAND_ERROR" if failed else None,
-            start_time=_milliseconds(epoch, self.accepted),
-            end_time=None if end is None else _milliseconds(epoch, end),
-            driver_exit_code=exit_code,
-        )
-
-
 @dataclass
 class Asked:
     """A request that arrived."""
@@ -132,48 +68,30 @@ class Asked:
 
 
 @dataclass
-class SimulatedRay:
-    """All Rays of a test.
+class SimulatedRay(rays.SimulatedRay):
+    """All Rays of a test, with dashboards that can be told to misbehave.
 
-    A head incarnation that was not seen before is a new Ray without jobs. A request to a head
-    that `live` says is not there is refused, or goes to the incarnation that `live` names: a head
-    service leads to the head that is there now.
+    A request to a head that `live` says is not there is refused, or goes to the incarnation that
+    `live` names: a head service leads to the head that is there now.
 
     Attributes:
-        course: of a job, by its submission body; `courses` overrides it by submission id.
         live: the incarnation that serves requests to a head, None if there is none.
-        pods: the pods of an incarnation whose containers have joined as nodes.
-        drain_course: of the jobs that drain nodes or close connections.
-        nodes: IP addresses of the pods of an incarnation that have a Serve proxy.
         latency: seconds that an ordinary answer takes, by head.
-        epoch: time of day when the loop's clock showed 0.
         token: that requests must carry; the client sends `client_token()`.
-        accepted: each accepted submission in order: incarnation and id.
         asked: every request, if `recording`.
     """
 
-    course: Callable[[dict[str, Any]], Course] = lambda _body: Course()
     live: Callable[[Head], Incarnation | None] = incarnation
-    nodes: Callable[[Incarnation], Iterable[str]] = lambda _place: ("10.88.0.2",)
-    pods: Callable[[Incarnation], Iterable[NodePod]] = lambda _place: ()
-    drain_course: Course = Course(pending=1.0, running=2.0)
     latency: Callable[[Head], float] = lambda _head: 0.005
     timeout: float = TIMEOUT
-    epoch: datetime = EPOCH
     token: str = ""
     client_token: Callable[[], str] = lambda: ""
     recording: bool = True
-    courses: dict[str, Course] = field(default_factory=dict)
-    accepted: list[tuple[Incarnation, str]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
-    _jobs: dict[Incarnation, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
     _faults: dict[str, Fault] = field(default_factory=dict)
-    _serves: dict[Incarnation, SimulatedServe] = field(default_factory=dict)
-    _nodes: dict[Incarnation, SimulatedNodes] = field(default_factory=dict)
-    _drivers: dict[Incarnation, float | None] = field(default_factory=dict)
 
     # What a test does.
 
@@ -194,7 +112,7 @@ class SimulatedRay:
     def end(self, job_id: str, status: JobStatus, message: str = "") -> None:
         """End a job now, on whatever head it runs. KeyError if none has it."""
         for job in self._named(job_id):
-            job.ended = (self.now(), status, message or _message(status))
+            job.ended = (self.now(), status, message or end_message(status))
 
     def add(self, head: Head, job_id: str, *, course: Course | None = None) -> Job:
         """Let a submitter have submitted a job."""
@@ -215,20 +133,12 @@ class SimulatedRay:
 
     # What a test looks at.
 
-    def serve(self, place: Incarnation) -> SimulatedServe:
-        """The Serve of an incarnation; one that was not seen before has deployed nothing."""
-        return self._serves.setdefault(place, SimulatedServe())
-
     def serves(self) -> list[tuple[Incarnation, SimulatedServe]]:
         """All Serves, in the order in which they were first asked."""
         return list(self._serves.items())
 
-    def nodes_of(self, place: Incarnation) -> SimulatedNodes:
-        """The nodes of an incarnation, and what they do."""
-        return self._nodes.setdefault(place, SimulatedNodes())
-
     def job(self, head: Head, job_id: str) -> Job | None:
-        return self._jobs.get(incarnation(head), {}).get(job_id)
+        return self.job_at(incarnation(head), job_id)
 
     def running(self) -> list[tuple[Incarnation, str]]:
         """All jobs that have not ended."""
@@ -251,10 +161,6 @@ class SimulatedRay:
             and (not method or each.method == method)
             for each in self.asked
         )
-
-    @staticmethod
-    def now() -> float:
-        return asyncio.get_running_loop().time()
 
     def wall(self) -> datetime:
         """The time of day that goes with the loop's time."""
@@ -309,12 +215,13 @@ class SimulatedRay:
     async def _answered_by_proxy(
         self, proxy: ServeProxy, place: Incarnation, fault: Fault | None
     ) -> DashboardResponse:
-        answer = self.serve(place).proxy_health(proxy.address)
-        if fault is Fault.REFUSES or answer is None:
+        health = self.serve(place).proxy_health(proxy.address)
+        if fault is Fault.REFUSES or health is None:
             raise Unreachable("GET /-/healthz: connection refused")
         if fault is Fault.SILENT:
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(self.latency(proxy))
+        answer = DashboardResponse(*health)
         return _FAULTY_ANSWERS.get(fault, answer) if fault else answer
 
     def _fault_of(self, head: Head) -> Fault | None:
@@ -326,105 +233,8 @@ class SimulatedRay:
         return None
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
-        match [request.method, *request.path.strip("/").split("/")]:
-            case ["GET", "api", *what] if tuple(what) in _USE:
-                return _USE[tuple(what)](self, place)
-            case ["GET", "api", "version" | "gcs_healthz" | "v0" as what, *_]:
-                return self._described(place, what)
-            case ["POST", "api", "jobs"]:
-                return self._submit(place, json.loads(request.body or b"{}"))
-            case [method, "api", "serve", "applications"]:
-                return self._served_applications(place, method, request.body)
-            case [method, "api", "jobs", job_id, *rest]:
-                return self._about(place, method, job_id, rest)
-        return DashboardResponse(404, "text/plain", b"404: Not Found")
-
-    def _actors(self, place: Incarnation) -> DashboardResponse:
-        serves = place in self._serves and self._serves[place].puts
-        found = [{"class_name": "ServeController", "state": "ALIVE"}] if serves else []
-        listing = {"total": len(found), "result": found}
-        return recorded("state-actors", data={"result": listing})
-
-    def _listed(self, place: Incarnation) -> DashboardResponse:
-        jobs = self._jobs[place].values()
-        listed = [json.loads(each.answer(self.now(), self.epoch).body) for each in jobs]
-        return replace(recorded("jobs-list-empty"), body=json.dumps(listed).encode())
-
-    def _activities(self, place: Incarnation) -> DashboardResponse:
-        ended = self._drivers.get(place, -1.0)
-        driver = {
-            "is_active": "ACTIVE" if ended is None else "INACTIVE",
-            "reason": "Number of active drivers: 1" if ended is None else None,
-            "timestamp": self.wall().timestamp(),
-            "last_activity_at": None
-            if ended is None or ended < 0
-            else (self.epoch + timedelta(seconds=ended)).timestamp(),
-        }
-        return recorded("component-activities", driver=driver)
-
-    def _described(self, place: Incarnation, what: str) -> DashboardResponse:
-        """What Ray says of itself."""
-        if what == "v0":
-            return self.nodes_of(place).state(self.pods(place), self.now())
-        if what == "version":
-            return recorded("version", session_name="-".join(map(str, place)))
-        return recorded("gcs-healthz")
-
-    def _served_applications(
-        self, place: Incarnation, method: str, body: bytes | None
-    ) -> DashboardResponse:
-        serve = self.serve(place)
-        if method == "PUT":
-            return serve.put(body or b"", self.now())
-        return serve.state(self.nodes(place), self.now())
-
-    def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardResponse:
-        if not body.get("entrypoint"):
-            return recorded("job-submit-invalid-400")
-        job_id = body["submission_id"]
-        if job_id in self._jobs[place]:
-            return recorded_text("job-submit-duplicate-500", "demo-ok-x7k2p", job_id)
-        self._accept(place, body, None)
-        return recorded("job-submit", job_id=job_id, submission_id=job_id)
-
-    def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> Job:
-        job_id = body["submission_id"]
-        drains = drained_by(body)
-        own = PURPOSE in (body.get("metadata") or {})
-        usual = self.drain_course if own else self.course(body)
-        chosen = course or self.courses.get(job_id) or usual
-        job = self._jobs[place][job_id] = Job(job_id, body, chosen, self.now())
-        if drains and chosen.result is JobStatus.SUCCEEDED:
-            ends = self.now() + chosen.pending + chosen.running
-            self.nodes_of(place).drain(body, ends)
-        self.accepted.append((place, job_id))
-        return job
-
-    def _about(
-        self, place: Incarnation, method: str, job_id: str, rest: list[str]
-    ) -> DashboardResponse:
-        job = self._jobs[place].get(job_id)
-        if job is None:
-            return recorded_text("job-get-404", "no-such-job", job_id)
-        return self._about_known(place, job, method, rest)
-
-    def _about_known(
-        self, place: Incarnation, job: Job, method: str, rest: list[str]
-    ) -> DashboardResponse:
-        ended = job.status(self.now()).terminal
-        match (method, *rest):
-            case ("GET",):
-                return job.answer(self.now(), self.epoch)
-            case ("POST", "stop"):
-                if not ended and job.stop_asked is None:
-                    job.stop_asked = self.now()
-                return recorded("job-stop", stopped=not ended)
-            case ("DELETE",) if not ended:
-                return recorded_text("job-delete-running-500", "demo-long", job.id)
-            case ("DELETE",):
-                del self._jobs[place][job.id]
-                return recorded("job-delete")
-        return DashboardResponse(405, "text/plain", b"405: Method Not Allowed")
+        answer = self.answer(place, request.method, request.path, request.body)
+        return DashboardResponse(*answer)
 
     def _named(self, job_id: str) -> list[Job]:
         found = [jobs[job_id] for jobs in self._jobs.values() if job_id in jobs]
@@ -432,21 +242,6 @@ class SimulatedRay:
             raise KeyError(job_id)
         return found
 
-
-_USE: dict[tuple[str, ...], Callable[[SimulatedRay, Incarnation], DashboardResponse]] = {
-    ("v0", "actors"): SimulatedRay._actors,
-    ("jobs",): SimulatedRay._listed,
-    ("component_activities",): SimulatedRay._activities,
-}
-"""What answers the questions who uses a cluster."""
-
-_TEMPLATES = {
-    JobStatus.PENDING: "job-get-pending",
-    JobStatus.RUNNING: "job-get-running",
-    JobStatus.STOPPED: "job-get-stopped",
-    JobStatus.SUCCEEDED: "job-get-succeeded",
-    JobStatus.FAILED: "job-get-failed-exception",
-}
 
 _FAULTY_ANSWERS = {
     Fault.ERROR: DashboardResponse(500, "text/plain", b"Traceback:\nRuntimeError: no agent\n"),
@@ -456,13 +251,3 @@ _FAULTY_ANSWERS = {
     Fault.HTML: DashboardResponse(200, "text/html", b"<html><body>Welcome</body></html>"),
     Fault.FORBIDDEN: DashboardResponse(403, "text/plain", b"Forbidden: Invalid token"),
 }
-
-
-def _message(status: JobStatus) -> str:
-    if status is JobStatus.FAILED:
-        return "Job entrypoint command failed with exit code 1, last available logs:\nboom\n"
-    return {JobStatus.SUCCEEDED: "Job finished successfully."}.get(status, "")
-
-
-def _milliseconds(epoch: datetime, at: float) -> int:
-    return int((epoch + timedelta(seconds=at)).timestamp() * 1000)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.devcluster.rays.nodes import NodePod
 from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,
@@ -35,7 +36,6 @@ from controller.ray.dashboard.values import NoResponse, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation
-from tests.ray.dashboard.simulated_nodes import NodePod
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 _RETRY: Final = timedelta(seconds=3)
-_NODES: Final = NodeSettings(node_labels=True, probe_pace=0.05)
+_NODES: Final = NodeSettings(scheduling=True, probe_pace=0.05)
 _HURRIES: Final = (
     f"for a short demo: a failed claim is replaced after {_RETRY.seconds} s instead of 30 s, and "
     f"probes come {1 / _NODES.probe_pace:.0f} times as often"

@@ -66,7 +66,14 @@ class ResourceHandler:
         tracks_all_writers: bool,
     ) -> None:
         self.writer = ObjectWriter(
-            store, Quotas(store), wall=wall, rng=rng, tracks_all_writers=tracks_all_writers
+            store,
+            Quotas(store),
+            wall=wall,
+            rng=rng,
+            tracks_all_writers=tracks_all_writers,
+            has_account=lambda namespace, name: (
+                hooks.tokens is None or hooks.tokens.exists(namespace, name)
+            ),
         )
         self.deleter = Deleter(store, wall=wall)
         self._reads = Reads(store, clock=clock, rng=rng)

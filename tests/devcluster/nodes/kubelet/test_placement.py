@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.kubelet import has_required_labels
 from controller.devcluster.nodes.pods import KubeletPod, PodConditionType
+from controller.devcluster.nodes.scheduler import has_required_labels
 from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ OF_PHI = affinity([rule("workspace", "In", "phi")])
         ({"affinity": affinity([rule("a", "Exists")])}, {"b": ""}, False),
         ({"affinity": affinity([rule("a", "DoesNotExist")])}, {}, True),
         ({"affinity": affinity([rule("a", "DoesNotExist")])}, {"a": ""}, False),
-        ({"affinity": affinity([rule("a", "Gt", "1")])}, {"a": "2"}, False),
+        ({"affinity": affinity([rule("a", "Gt", "1")])}, {"a": "2"}, True),
+        ({"affinity": affinity([rule("a", "Lt", "1")])}, {"a": "2"}, False),
+        ({"affinity": affinity([rule("a", "Gt", "1")])}, {"a": "many"}, False),
+        ({"affinity": affinity([rule("a", "Near", "1")])}, {"a": "1"}, False),
         ({"affinity": affinity([rule("a", "Exists"), rule("b", "Exists")])}, {"a": ""}, False),
         ({"affinity": affinity([rule("a", "Exists")], [rule("b", "Exists")])}, {"b": ""}, True),
         (
@@ -67,7 +70,7 @@ async def register(world: World, name: str, **labels: str) -> None:
 
 
 async def test_a_pod_waits_for_a_node_with_its_labels_and_runs_there(world: World):
-    async with world.nodes("kubelet", node_labels=True):
+    async with world.nodes("kubelet", scheduling=True):
         await world.create_pod("p", affinity=OF_PHI)
         await register(world, "other", workspace="falcon")
         await asyncio.sleep(10)
@@ -83,18 +86,8 @@ async def test_a_pod_waits_for_a_node_with_its_labels_and_runs_there(world: Worl
         assert await world.is_ready("p")
 
 
-async def test_a_pod_that_requires_nothing_leaves_nodes_with_labels_alone(world: World):
-    async with world.nodes("kubelet", node_labels=True):
-        await register(world, "gpu", workspace="phi")
-        names = [f"p-{number}" for number in range(8)]
-        for name in names:
-            await world.create_pod(name)
-        await asyncio.sleep(10)
-        assert {(await world.pod(name)).spec.node_name for name in names} == {"manta-node-0"}
-
-
 async def test_a_label_that_comes_later_is_noticed(world: World):
-    async with world.nodes("kubelet", node_labels=True):
+    async with world.nodes("kubelet", scheduling=True):
         await register(world, "gpu")
         await world.create_pod("p", affinity=OF_PHI)
         await asyncio.sleep(5)

@@ -171,7 +171,7 @@ def test_counts_are_pods_clamped_and_saturated(group: dict[str, Any], expected: 
     assert tuple(status.get(name) for name in names) == expected
 
 
-def test_resources_count_raw_replicas_requests_then_limits_and_all_containers():
+def test_resources_are_those_of_the_wanted_pods_requests_then_limits():
     raw = manifest()
     spec = raw["spec"]["workerGroupSpecs"][0]
     spec |= {"replicas": 30, "numOfHosts": 2}
@@ -186,10 +186,14 @@ def test_resources_count_raw_replicas_requests_then_limits_and_all_containers():
         },
     ]
     status = status_of(kept(cluster(raw)))
-    assert status["desiredCPU"] == "31", "1 + 60 x 500m; not clamped to maxReplicas"
-    assert status["desiredMemory"] == "60690902Ki", "2Gi + 60 x 1G"
-    assert status["desiredGPU"] == "180"
-    assert status["desiredTPU"] == "240"
+    assert status["desiredCPU"] == "11", "1 + 20 x 500m: maxReplicas is 10"
+    assert status["desiredMemory"] == "21628402Ki", "2Gi + 20 x 1G"
+    assert status["desiredGPU"] == "60"
+    assert status["desiredTPU"] == "80"
+    spec["replicas"] = -1
+    assert status_of(kept(cluster(raw)))["desiredCPU"] == "1"
+    spec |= {"replicas": None, "minReplicas": 2}
+    assert status_of(kept(cluster(raw)))["desiredCPU"] == "3"
     spec["suspend"] = True
     assert status_of(kept(cluster(raw)))["desiredCPU"] == "1"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from controller.devcluster.rays.serve import scaled
 from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
 from controller.ray.dashboard.serve import serve_state
 from controller.ray.service.identity import StoredConfig
 from controller.ray.service.serve import Readiness, is_deployed, judge
 from tests.ray.dashboard.recorded import recorded
-from tests.ray.dashboard.simulated_serve import scaled
 
 HELLO = {
     "name": "hello",

@@ -8,15 +8,18 @@ actor may be never. Nothing happens at the deadline.
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard.closing import PURPOSE, REASON_MESSAGE
-from controller.ray.dashboard.transport import DashboardResponse
+from controller.devcluster.rays.answers import json_answer
+from controller.ray.dashboard import PURPOSE, REASON_MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from controller.devcluster.rays.answers import Answer
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class NodePod:
 
     @property
     def node_id(self) -> str:
+        """Ray's id of the node."""
         return hashlib.sha224(f"{self.uid}-{self.restarts}".encode()).hexdigest()
 
 
@@ -43,24 +47,17 @@ class SimulatedNodes:
         drained: when each node was told to drain, by its id.
     """
 
-    work: dict[str, float] = field(default_factory=dict)
-    drained: dict[str, float] = field(default_factory=dict)
-    _known: dict[str, NodePod] = field(default_factory=dict)
+    work: dict[str, float] = field(default_factory=dict[str, float])
+    drained: dict[str, float] = field(default_factory=dict[str, float])
+    _known: dict[str, NodePod] = field(default_factory=dict[str, NodePod])
 
     def drain(self, body: dict[str, Any], at: float) -> None:
-        """A job that drains nodes succeeds at this time."""
+        """Let the nodes drain that a job names, which succeeds at this time."""
         for node in drained_by(body):
             self.drained[node] = min(at, self.drained.get(node, at))
 
-    def is_draining(self, pod_uid: str, now: float) -> bool:
-        """Whether a node of the pod was told to drain."""
-        return any(
-            pod.uid == pod_uid and self.drained.get(node, now + 1) <= now
-            for node, pod in self._known.items()
-        )
-
-    def state(self, pods: Iterable[NodePod], now: float) -> DashboardResponse:
-        """The response to `GET /api/v0/nodes`."""
+    def state(self, pods: Iterable[NodePod], now: float) -> Answer:
+        """Return the answer to `GET /api/v0/nodes`."""
         present = {pod.node_id: pod for pod in pods}
         self._known |= present
         rows = [
@@ -69,7 +66,7 @@ class SimulatedNodes:
         ]
         listing = {"total": len(rows), "result": rows}
         body = {"result": True, "msg": "", "data": {"result": listing}}
-        return DashboardResponse(200, "application/json", json.dumps(body).encode())
+        return json_answer(body)
 
     def _row(self, node: str, pod: NodePod, now: float, *, present: bool) -> dict[str, Any]:
         told = self.drained.get(node)
@@ -87,7 +84,8 @@ class SimulatedNodes:
 
 
 def drained_by(body: dict[str, Any]) -> list[str]:
-    """The nodes that a submitted job drains; none if it does something else."""
-    if (body.get("metadata") or {}).get(PURPOSE) != "drain":
+    """Return the nodes that a submitted job drains; none if it does something else."""
+    metadata: dict[str, str] = body.get("metadata") or {}
+    if metadata.get(PURPOSE) != "drain":
         return []
     return shlex.split(body["entrypoint"])[5:]

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.dashboard.transport import DashboardResponse
-from tests.ray.dashboard.recorded import recorded
+from controller.devcluster.rays.answers import Answer, invalid_config, json_answer, text_answer
 
-STARTING = 3.0
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+STARTING: Final = 3.0
 """Seconds until a new replica runs, as real Ray took."""
+
+
+NEVER_DEPLOYED: Final[dict[str, Any]] = {
+    "controller_info": {},
+    "proxies": {},
+    "applications": {},
+    "target_capacity": None,
+}
 
 
 @dataclass
@@ -24,16 +33,18 @@ class Deployment:
     target: int = 0
 
     def running(self, now: float, starting: float) -> int:
+        """Return how many replicas run."""
         if self.target <= self.before or now >= self.changed + starting:
             return self.target
         return self.before
 
     def ready(self, capacity: float, now: float, starting: float) -> float:
-        """The largest capacity, in percent, for which the replicas that run are enough."""
+        """Return the largest capacity, in percent, for which the replicas that run are enough."""
         running = self.running(now, starting)
         return capacity if running >= self.target else (running + 0.5) * 100 / self.replicas
 
     def scale(self, capacity: float | None, now: float, starting: float) -> None:
+        """Begin to scale to this capacity."""
         target = scaled(self.replicas, capacity)
         if target != self.target:
             self.before, self.target = self.running(now, starting), target
@@ -50,7 +61,7 @@ class Application:
 
 
 def scaled(replicas: int, capacity: float | None) -> int:
-    """Ray's rule: half is rounded up, and one is the least unless the capacity is 0."""
+    """Return the replicas at a capacity: half is rounded up; one at least, unless it is 0."""
     if capacity is None:
         return replicas
     return max(1, int(replicas * capacity / 100 + 0.5)) if capacity else 0
@@ -68,25 +79,27 @@ class SimulatedServe:
     """
 
     starting: float = STARTING
-    failing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    draining: set[str] = field(default_factory=set)
-    puts: list[dict[str, Any]] = field(default_factory=list)
-    applications: dict[str, Application] = field(default_factory=dict)
+    failing: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    draining: set[str] = field(default_factory=set[str])
+    puts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    applications: dict[str, Application] = field(default_factory=dict[str, Application])
     capacity: float | None = None
 
-    def put(self, body: bytes, now: float) -> DashboardResponse:
+    def put(self, body: bytes, now: float) -> Answer:
+        """Deploy a config; applications that it does not name go."""
         config = json.loads(body)
         applications = config["applications"]
         if any("import_path" not in each for each in applications):
-            return recorded("serve-put-missing-import-path-400")
+            number = next(n for n, each in enumerate(applications) if "import_path" not in each)
+            return invalid_config(f"applications.{number}.import_path", "Field required")
         routes = [each.get("route_prefix", "/") for each in applications]
         if len(set(routes)) < len(routes):
-            return recorded("serve-put-duplicate-route-400")
+            return invalid_config("applications", "Value error, duplicate route prefixes")
         self.puts.append(config)
         self.capacity = config.get("target_capacity")
         wanted = {each.get("name", "default"): each for each in applications}
         self.applications = {name: self._deployed(name, each, now) for name, each in wanted.items()}
-        return recorded("serve-put")
+        return Answer(200, "", b"")
 
     def _deployed(self, name: str, config: dict[str, Any], now: float) -> Application:
         old = self.applications.get(name)
@@ -100,7 +113,7 @@ class SimulatedServe:
         return found
 
     def ready(self, now: float) -> float:
-        """How much of its full size runs, in percent, by the deployment that has the least."""
+        """Return the percentage of its full size that runs, of the smallest deployment."""
         capacity = 100.0 if self.capacity is None else self.capacity
         shares = (
             deployment.ready(capacity, now, self.starting)
@@ -109,45 +122,52 @@ class SimulatedServe:
         )
         return min(shares, default=0.0)
 
-    def proxy_health(self, address: str) -> DashboardResponse | None:
-        """None if there is no proxy yet."""
+    def proxy_health(self, address: str) -> Answer | None:
+        """Return what the proxy at an address says; None if there is no proxy yet."""
         if not self.puts:
             return None
-        return recorded(
-            "proxy-healthz-draining-503" if address in self.draining else "proxy-healthz-200"
-        )
+        if address in self.draining:
+            return text_answer(503, "This node is being drained.")
+        return text_answer(200, "success")
 
-    def state(self, addresses: Iterable[str], now: float) -> DashboardResponse:
+    def state(self, addresses: Iterable[str], now: float) -> Answer:
+        """Return the answer to `GET /api/serve/applications/`."""
         if not self.puts:
-            return recorded("serve-get-never-deployed")
+            return json_answer(NEVER_DEPLOYED)
         proxies = {each: {"node_ip": each, "status": "HEALTHY"} for each in addresses}
         applications = {name: self._described(name, now) for name in self.applications}
-        return recorded(
-            "serve-get-running",
-            applications=applications,
-            proxies=proxies,
-            target_capacity=self.capacity,
+        return json_answer(
+            {
+                "controller_info": {"actor_name": "SERVE_CONTROLLER_ACTOR"},
+                "proxy_location": "EveryNode",
+                "proxies": proxies,
+                "applications": applications,
+                "target_capacity": self.capacity,
+            }
         )
 
     def _described(self, name: str, now: float) -> dict[str, Any]:
         found = self.applications[name]
         deployments = {
-            each: self._described_deployment(deployment, now)
+            each: self._described_deployment(each, deployment, now)
             for each, deployment in found.deployments.items()
         }
         healthy = all(each["status"] == "HEALTHY" for each in deployments.values())
         complete = healthy and now >= found.changed + self.starting
         status, message = self.failing.get(name, ("RUNNING" if complete else "DEPLOYING", ""))
         return {
+            "name": name,
+            "route_prefix": found.config.get("route_prefix", "/"),
             "status": status,
             "message": message,
             "deployments": deployments,
             "deployed_app_config": found.config,
         }
 
-    def _described_deployment(self, found: Deployment, now: float) -> dict[str, Any]:
+    def _described_deployment(self, name: str, found: Deployment, now: float) -> dict[str, Any]:
         running = found.running(now, self.starting)
         return {
+            "name": name,
             "status": "HEALTHY" if running >= found.target else "UPSCALING",
             "message": "",
             "target_num_replicas": found.target,
@@ -158,7 +178,7 @@ class SimulatedServe:
 def _deployments(
     config: dict[str, Any], now: float, before: Mapping[str, Deployment]
 ) -> dict[str, Deployment]:
-    """The deployments of a config; what ran before goes on until its replicas are replaced."""
+    """Return the deployments of a config; what ran before goes on until it is replaced."""
     listed = config.get("deployments") or [{"name": "App"}]
     found: dict[str, Deployment] = {}
     for each in listed:

@@ -1,0 +1,203 @@
+"""The controllers of Deployments and of their ReplicaSets.
+
+A rollout takes one step: the new ReplicaSet grows to its full size, and the old ones go when it is
+ready, or before with the strategy Recreate. There is no history to go back to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from controller.apimachinery.conditions import rfc3339
+from controller.apimachinery.ownership import owner_reference
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, delete_seen, suffix
+from controller.devcluster.nodes.objects import (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    ControlledReplicaSet,
+)
+from controller.devcluster.nodes.pods import (
+    PODS,
+    ConditionUpdate,
+    PodConditionType,
+    status_patch,
+    status_write,
+    with_conditions,
+)
+from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.objects import ControlledDeployment
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.kube.objects import KubeObject
+
+
+_HASH: Final = "pod-template-hash"
+
+
+class ReplicaSetController(WorkloadController[ControlledReplicaSet]):
+    """Creates and deletes the pods of ReplicaSets, and writes their statuses."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(REPLICA_SETS, context)
+
+    async def _reconcile(
+        self, workload: ControlledReplicaSet, pods: Sequence[KubeletPod], /
+    ) -> None:
+        active = [pod for pod in pods if not pod.is_finished and not pod.metadata.terminating]
+        ready = [pod for pod in active if pod.status.is_true(PodConditionType.READY)]
+        missing = workload.spec.count - len(active)
+        for pod in sorted(active, key=lambda pod: pod in ready)[: max(-missing, 0)]:
+            await delete_seen(self._client, PODS, pod)
+        for name in itertools.islice(self._names(workload), max(missing, 0)):
+            body = pod_body(
+                REPLICA_SETS, workload, name=name, labels={}, spec=workload.spec.template["spec"]
+            )
+            with suppress(AlreadyExists):
+                await self._create_pod(workload, body, "")
+        status = replace(
+            workload.status,
+            observed_generation=workload.metadata.generation,
+            replicas=len(active),
+            ready_replicas=len(ready),
+            available_replicas=len(ready),
+        )
+        await self._report(workload, status)
+
+    def _names(self, workload: ControlledReplicaSet) -> Iterator[str]:
+        """Yield names of pods that do not exist: the same until they do."""
+        meta = workload.metadata
+        for number in itertools.count():
+            name = f"{meta.name}-{suffix(meta.uid, str(number))}"
+            if self._pods.get(f"{meta.namespace}/{name}") is None:
+                yield name
+
+
+class DeploymentController(LoopComponent[str]):
+    """Creates and scales the ReplicaSets of Deployments, and writes their statuses."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__("deployments", context)
+        self._client = context.client
+        self._wall = context.wall
+        deployments = context.caches.informer(DEPLOYMENTS)
+        deployments.add_handler(Enqueue(self._loop.add, _key), name="deployments")
+        self._deployments = deployments.lister
+        sets = context.caches.informer(REPLICA_SETS)
+        sets.add_handler(Enqueue(self._loop.add, _owner_key), name="deployments")
+        self._sets = sets.lister
+
+    async def _sync(self, key: str) -> None:
+        deployment = self._deployments.get(key)
+        if deployment is None or deployment.metadata.terminating:
+            return
+        with suppress(NotFound, Conflict, AlreadyExists):  # its event enqueues it again
+            await self._reconcile(deployment)
+
+    async def _reconcile(self, deployment: ControlledDeployment) -> None:
+        meta, spec = deployment.metadata, deployment.spec
+        digest = suffix(json.dumps(spec.template, sort_keys=True))
+        owned = [each for each in self._sets.list() if _owner_uid(each) == meta.uid]
+        new = next((each for each in owned if each.metadata.name == f"{meta.name}-{digest}"), None)
+        old = [each for each in owned if each is not new]
+        recreates = spec.strategy.get("type") == "Recreate"
+        if not spec.paused:
+            is_ready = new is not None and new.status.ready_replicas >= spec.count
+            for each in old if recreates or is_ready else ():
+                await self._scale(each, 0)
+            if not recreates or not any(each.status.replicas for each in old):
+                await self._grow(deployment, new, digest)
+        await self._report(deployment, new, owned)
+
+    async def _grow(
+        self, deployment: ControlledDeployment, new: ControlledReplicaSet | None, digest: str
+    ) -> None:
+        meta, spec = deployment.metadata, deployment.spec
+        if new is not None:
+            await self._scale(new, spec.count)
+            return
+        template = dict(spec.template)
+        pod_meta: dict[str, Any] = template.get("metadata") or {}
+        labels: dict[str, str] = {**(pod_meta.get("labels") or {}), _HASH: digest}
+        exact: dict[str, str] = {**(spec.selector.get("matchLabels") or {}), _HASH: digest}
+        body = {
+            "apiVersion": REPLICA_SETS.api_version,
+            "kind": REPLICA_SETS.kind,
+            "metadata": {
+                "name": f"{meta.name}-{digest}",
+                "namespace": meta.namespace,
+                "labels": labels,
+                "ownerReferences": [owner_reference(DEPLOYMENTS, meta)],
+            },
+            "spec": {
+                "replicas": spec.count,
+                "selector": {**spec.selector, "matchLabels": exact},
+                "template": {**template, "metadata": {**pod_meta, "labels": labels}},
+            },
+        }
+        await self._client.create(REPLICA_SETS, meta.namespace, body)
+
+    async def _scale(self, found: ControlledReplicaSet, count: int) -> None:
+        if found.spec.count != count:
+            meta = found.metadata
+            patch = {
+                "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+                "spec": {"replicas": count},
+            }
+            await self._client.merge_patch(REPLICA_SETS, meta.namespace, meta.name, patch)
+
+    async def _report(
+        self,
+        deployment: ControlledDeployment,
+        new: ControlledReplicaSet | None,
+        owned: Sequence[ControlledReplicaSet],
+    ) -> None:
+        meta, ready = deployment.metadata, sum(each.status.ready_replicas for each in owned)
+        enough = ready >= deployment.spec.count
+        available = ConditionUpdate(
+            "Available",
+            is_true=enough,
+            reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+        )
+        status = replace(
+            deployment.status,
+            observed_generation=meta.generation,
+            replicas=sum(each.status.replicas for each in owned),
+            updated_replicas=new.status.replicas if new else 0,
+            ready_replicas=ready,
+            available_replicas=ready,
+            conditions=with_conditions(
+                deployment.status.conditions, [available], rfc3339(self._wall())
+            ),
+        )
+        if change := status_patch(deployment.status, status):
+            patch = status_write(meta, change)
+            await self._client.merge_patch(
+                DEPLOYMENTS, meta.namespace, meta.name, patch, subresource="status"
+            )
+
+
+def _key(obj: KubeObject) -> tuple[str]:
+    return (obj.metadata.key,)
+
+
+def _owner_uid(obj: KubeObject) -> str:
+    owner = obj.metadata.controller
+    return owner.uid if owner and owner.kind == DEPLOYMENTS.kind else ""
+
+
+def _owner_key(obj: KubeObject) -> tuple[str, ...]:
+    owner = obj.metadata.controller
+    if not owner or owner.kind != DEPLOYMENTS.kind:
+        return ()
+    return (f"{obj.metadata.namespace}/{owner.name}",)

@@ -1,0 +1,1 @@
+"""The simulated Ray of simulated pods: dashboards, Serve, nodes and submitters, in memory."""

@@ -1,0 +1,308 @@
+"""Pods go to the nodes that have room for them, or say in kube-scheduler's words why to none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.devcluster.nodes.pods import PODS, PodConditionType
+from controller.devcluster.nodes.settings import NodeShape
+from controller.kube.resources import CLAIMS, NODES
+from tests.faults.faulty_transport import ErrorResponse, Rule
+
+if TYPE_CHECKING:
+    from conftest import World
+
+CPU = NodeShape("cpu", "4", "16Gi", labels={"zone": "a"})
+OTHER = NodeShape("other", "4", "16Gi", labels={"zone": "b"})
+GPU = NodeShape(
+    "gpu",
+    "8",
+    "64Gi",
+    {"nvidia.com/gpu": "8"},
+    {"zone": "b", "kind": "H100"},
+    ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},),
+)
+TOLERATES = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+UNFIT = "1 Preemption is not helpful for scheduling."
+FULL = "1 No preemption victims found for incoming pod."
+
+
+def container(name: str = "main", **requests: str) -> dict[str, Any]:
+    named = {key.replace("_", "/"): value for key, value in requests.items()}
+    limits = {key: value for key, value in named.items() if "/" in key}
+    return {"name": name, "image": "ray:1", "resources": {"requests": named, "limits": limits}}
+
+
+def asks(**requests: str) -> dict[str, Any]:
+    return {"containers": [container(**requests)]}
+
+
+def spread(when: str = "DoNotSchedule", key: str = "zone") -> dict[str, Any]:
+    selector = {"matchLabels": {"app": "x"}}
+    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when}
+    return {"topologySpreadConstraints": [constraint | {"labelSelector": selector}]}
+
+
+def beside(kind: str) -> dict[str, Any]:
+    rules = [{"key": "app", "operator": "In", "values": ["x"]}]
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": rules}}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+async def outcome(world: World, pod: str) -> str:
+    """The pod's node, or why it has none."""
+    found = await world.pod(pod)
+    condition = found.status.condition(PodConditionType.SCHEDULED)
+    assert condition is not None
+    if found.spec.node_name:
+        return found.spec.node_name
+    assert (condition.status, condition.reason) == ("False", "Unschedulable")
+    return condition.message or ""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "expected"),
+    [
+        pytest.param([CPU], asks(cpu="4"), "cpu", id="exactly all"),
+        pytest.param([CPU], asks(cpu="4500m"), f"1 Insufficient cpu. {UNFIT}", id="too large"),
+        pytest.param(
+            [CPU],
+            asks(cpu="5", memory="17Gi"),
+            f"1 Insufficient cpu, 1 Insufficient memory. {UNFIT}",
+            id="too large in two ways",
+        ),
+        pytest.param(
+            [CPU],
+            {"containers": [container("a", cpu="3"), container("b", cpu="2")]},
+            f"1 Insufficient cpu. {UNFIT}",
+            id="the sum of its containers",
+        ),
+        pytest.param(
+            [CPU],
+            {**asks(cpu="1"), "initContainers": [container("init", cpu="5")]},
+            f"1 Insufficient cpu. {UNFIT}",
+            id="an init container",
+        ),
+        pytest.param(
+            [CPU],
+            {
+                **asks(cpu="2"),
+                "initContainers": [container("beside", cpu="3") | {"restartPolicy": "Always"}],
+            },
+            f"1 Insufficient cpu. {UNFIT}",
+            id="a sidecar and what runs beside it",
+        ),
+        pytest.param(
+            [CPU], asks(amd_gpu="1"), f"1 Insufficient amd/gpu. {UNFIT}", id="an unknown resource"
+        ),
+        pytest.param(
+            [CPU],
+            {"nodeSelector": {"kind": "H100"}},
+            f"1 node(s) didn't match Pod's node affinity/selector. {UNFIT}",
+            id="a selector that nothing has",
+        ),
+        pytest.param(
+            [GPU],
+            {"nodeSelector": {"kind": "H100"}},
+            f"1 node(s) had untolerated taint {{nvidia.com/gpu: present}}. {UNFIT}",
+            id="a taint",
+        ),
+        pytest.param([CPU, GPU], {"nodeSelector": {"kind": "H100"}, "tolerations": TOLERATES},
+                     "gpu", id="a toleration"),
+        pytest.param([CPU, OTHER], beside("podAntiAffinity"), "other", id="apart"),
+        pytest.param([CPU, OTHER], beside("podAffinity"), "cpu", id="together"),
+        pytest.param([CPU], beside("podAntiAffinity"),
+                     f"1 node(s) didn't match pod anti-affinity rules. {FULL}", id="alone"),
+        pytest.param([CPU, OTHER], spread(), "other", id="spread"),
+        pytest.param(
+            [CPU],
+            spread(key="rack"),
+            "1 node(s) didn't match pod topology spread constraints (missing required label). "
+            + FULL,
+            id="spread over a label that no node has",
+        ),
+        pytest.param([CPU], spread("ScheduleAnyway", "rack"), "cpu", id="a wish to be spread"),
+        pytest.param(
+            [CPU],
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
+            f'persistentvolumeclaim "data" not found. {UNFIT}',
+            id="a missing claim",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_pod_goes_where_it_fits(
+    world: World, nodes: list[NodeShape], spec: dict[str, Any], expected: str
+):
+    """On the node `cpu`, where a pod `app: x` runs already."""
+    async with world.nodes("kubelet", scheduling=True, shapes=tuple(nodes)):
+        at_first = {"zone": "a"} if CPU in nodes else {"kind": "H100"}
+        await world.create_pod(
+            "first", labels={"app": "x"}, nodeSelector=at_first, tolerations=TOLERATES
+        )
+        await asyncio.sleep(5)
+        await world.create_pod("p", labels={"app": "x"}, **spec)
+        await asyncio.sleep(5)
+        found = await outcome(world, "p")
+        if found.startswith("0/"):
+            about = f"0/{len(nodes)} nodes are available: "
+            assert found.startswith(about)
+            assert found.removeprefix(about).replace(f"preemption: {about}", "") == expected
+        else:
+            assert found == expected
+
+
+async def test_room_that_becomes_free_is_given_to_who_waits(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        for name in ("a", "b"):
+            await world.create_pod(name, **asks(cpu="3"))
+        await asyncio.sleep(5)
+        placed, waiting = sorted(["a", "b"], key=lambda name: name != "a")
+        if await outcome(world, placed) != "cpu":
+            placed, waiting = waiting, placed
+        assert f"1 Insufficient cpu. preemption: 0/1 nodes are available: {FULL}" in await outcome(
+            world, waiting
+        )
+        await world.user.delete(PODS, "default", placed)
+        await asyncio.sleep(5)
+        assert await outcome(world, waiting) == "cpu"
+
+
+async def test_room_of_a_pod_that_goes_at_once_is_given_to_who_waits(world: World):
+    """A pod that is deleted with force never reports that it has ended."""
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("a", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        await world.create_pod("b", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        assert "Insufficient cpu" in await outcome(world, "b")
+        await world.user.delete(PODS, "default", "a", grace_seconds=0)
+        await asyncio.sleep(5)
+        assert await outcome(world, "b") == "cpu"
+
+
+async def test_a_pod_keeps_others_away_that_do_not_mind(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("alone", **beside("podAntiAffinity"))
+        await asyncio.sleep(5)
+        assert await outcome(world, "alone") == "cpu"
+        await world.create_pod("p", labels={"app": "x"})
+        await world.create_pod("other", labels={"app": "y"})
+        await asyncio.sleep(5)
+        words = "1 node(s) didn't satisfy existing pods anti-affinity rules"
+        assert words in await outcome(world, "p")
+        assert await outcome(world, "other") == "cpu"
+
+
+async def test_the_first_of_pods_that_want_to_be_together_may_go_anywhere(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU, OTHER)):
+        for name in ("a", "b", "c"):
+            await world.create_pod(name, labels={"app": "x"}, **beside("podAffinity"))
+        await asyncio.sleep(5)
+        nodes = {await outcome(world, name) for name in ("a", "b", "c")}
+        assert nodes in ({"cpu"}, {"other"})
+
+
+async def test_a_node_takes_no_more_pods_than_it_says(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,), max_pods=1):
+        await world.create_pod("a")
+        await asyncio.sleep(5)
+        await world.create_pod("b")
+        await asyncio.sleep(5)
+        assert await outcome(world, "a") == "cpu"
+        assert f"1 Too many pods. preemption: 0/1 nodes are available: {FULL}" in await outcome(
+            world, "b"
+        )
+
+
+async def test_a_pod_that_could_not_be_bound_does_not_stand_in_its_own_way(world: World):
+    fails = Rule(ErrorResponse(500), "pods", frozenset({"create"}), times=2)
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,), rules=(fails,)):
+        await world.create_pod("p", **asks(cpu="3"))
+        await asyncio.sleep(10)
+        assert await outcome(world, "p") == "cpu"
+
+
+async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.user.merge_patch(NODES, "", "cpu", {"spec": {"unschedulable": True}})
+        await asyncio.sleep(5)
+        await world.create_pod("p")
+        await asyncio.sleep(5)
+        assert "1 node(s) were unschedulable. " in await outcome(world, "p")
+        await world.user.merge_patch(NODES, "", "cpu", {"spec": {"unschedulable": None}})
+        await asyncio.sleep(5)
+        assert await outcome(world, "p") == "cpu"
+
+
+async def test_a_lost_node_gets_no_pods_until_it_is_back(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.lose_node("cpu")
+        await asyncio.sleep(5)
+        await world.create_pod("p")
+        await asyncio.sleep(5)
+        taint = "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+        assert taint in await outcome(world, "p")
+        await world.restore_node("cpu")
+        await asyncio.sleep(5)
+        assert await outcome(world, "p") == "cpu"
+
+
+@pytest.mark.parametrize("ends", ["succeed", "fail"])
+async def test_a_pod_that_has_ended_takes_no_room(world: World, ends: str):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("a", restartPolicy="Never", **asks(cpu="3"))
+        await world.create_pod("b", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        assert await outcome(world, "a") == "cpu"
+        await world.instruct("a", ends)
+        await asyncio.sleep(5)
+        assert await outcome(world, "b") == "cpu"
+
+
+async def test_a_hundred_pods_at_once_get_no_more_room_than_there_is(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU, OTHER)):
+        for number in range(100):
+            await world.create_pod(f"p-{number}", **asks(cpu="100m"))
+        await asyncio.sleep(20)
+        nodes = [(await world.pod(f"p-{number}")).spec.node_name for number in range(100)]
+        assert {node: nodes.count(node) for node in set(nodes)} == {"cpu": 40, "other": 40, "": 20}
+
+
+async def test_a_claim_and_a_node_that_come_later_are_noticed(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+        await world.create_pod("p", volumes=[volume])
+        await world.create_pod("large", **asks(cpu="32"))
+        await asyncio.sleep(5)
+        claim = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"]},
+        }
+        await world.user.create(CLAIMS, "default", claim)
+        await asyncio.sleep(5)
+        assert await outcome(world, "p") == "cpu"
+        amounts = {"cpu": "64", "memory": "64Gi", "pods": "110"}
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "late"},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+        await world.user.create(NODES, "", node)
+        await asyncio.sleep(5)
+        assert await outcome(world, "large") == "late"
+
+
+async def test_why_a_pod_waits_is_an_event_too(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("p", **asks(cpu="5"))
+        await asyncio.sleep(5)
+        found = await world.user.request_json("GET", "/api/v1/namespaces/default/events")
+        [event] = found["items"]
+        assert (event["reason"], event["type"]) == ("FailedScheduling", "Warning")
+        assert event["message"] == await outcome(world, "p")
