@@ -123,7 +123,8 @@ def test_an_audit_fails_too_if_it_cannot_say_of_a_package():
 
 
 def test_ci_runs_every_test_once():
-    commands = (ROOT / ".ci" / "run").read_text().splitlines()
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    commands = [line.partition(" || ")[0] for line in lines]  # the rest repeats what failed
     assert any(command.startswith("make") and " lint ray " in command for command in commands)
     assert "make test" in commands
     assert any(command.startswith("make test-all REST=1") for command in commands)
