@@ -127,9 +127,6 @@ def test_clusters_change_hands_and_back_without_a_pod_being_touched(tmp_path: Pa
             until(lambda: kubectl(*state) == "ready", why=operator.text)
             assert uids(kubectl) == before
 
-        available = ("-p", '{"status": {"availableReplicas": 1}}')  # as its controller says
-        deployment = ("patch", "deployment", "kuberay-operator", "--type=merge")
-        kubectl(*deployment, "--subresource=status", *available)
         given = change("hand-back", kubectl, "--no-uninstall")
         assert given.returncode == 0, given.stderr
         assert replicas(kubectl) == "1"
