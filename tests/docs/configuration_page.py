@@ -42,7 +42,8 @@ _FEATURES: Final = {
         "Kubernetes' own scheduler starts clusters whole "
         "([batch-schedulers.md](batch-schedulers.md))"
     ),
-    "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again",
+    "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again; needs "
+    "Kubernetes 1.35, below which the operator does not start",
     "enableAccelerator": "Workspaces on some of a node's GPUs ([workspace.md](workspace.md))",
     "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",
     "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",

@@ -48,6 +48,15 @@ def has_ended_since(pod: Pod, moment: datetime) -> bool:
     return any(each is not None and each >= moment for each in times)
 
 
+def has_never_run(pod: Pod) -> bool:
+    """Return whether Ray's container has certainly not been started yet."""
+    status = ray_status(pod)
+    if status is None:
+        return pod.status.phase == "Pending"
+    ends = (status.state.terminated, status.last_state.terminated)
+    return status.state.running is None and not any(ends) and status.restart_count == 0
+
+
 def container_with(containers: Sequence[Container], variable: str) -> Container | None:
     """Return the container with a variable; the first one if none has it."""
     for container in containers:

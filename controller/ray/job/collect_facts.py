@@ -20,6 +20,7 @@ from controller.ray.api.names import (
     SUSPENDED,
     SUSPENDING,
 )
+from controller.ray.api.pod_state import has_never_run
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
@@ -153,7 +154,8 @@ def may_still_run(seen: JobObservation) -> bool:
     if info_of(seen) is None and isinstance(seen.stop_outcome, CommandDone):
         return _may_be_submitted_yet(seen)
     if not seen.recorded_head:  # a sidecar submits early, and KubeRay records no head
-        return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
+        early = seen.mode is SubmissionMode.SIDECAR and not has_never_run(seen.head.pod)
+        return early or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
     return same or seen.gcs_fault_tolerant or info_of(seen) is not None
 

@@ -256,6 +256,17 @@ def test_one_that_is_not_valid_is_reported_once_and_not_acted_for():
     assert told(plan(with_status(kept, made), now=at(11))) == []
 
 
+def test_one_that_is_not_valid_follows_what_it_has_begun():
+    kept = cron_job(schedule="61 * * * *")
+    runs = plan(kept, job(at(9)), now=at(10)).status
+    assert runs is not None
+    assert [each["name"] for each in runs.wanted["active"]] == [name_of(at(9))]
+    done = plan(with_status(kept, plan(kept, job(at(9)), now=at(10))), succeeded(at(9)), now=at(10))
+    assert done.status is not None
+    assert not done.status.wanted["active"]
+    assert done.status.wanted["lastSuccessfulTime"]
+
+
 def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
     foreign = job(at(10), owner="uid-of-another")
     kept = cron_job()

@@ -22,9 +22,10 @@ from controller.ray.dashboard import (
     NoSuchJob,
     StopJob,
 )
-from controller.runtime.plan import Delete, MergePatch, Plan
+from controller.runtime.kind import LogText
+from controller.runtime.plan import Delete, LogTail, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
-from tests.ray.job.scenes import CLUSTER, JOB_ID, Scene, running
+from tests.ray.job.scenes import CLUSTER, JOB_ID, Scene, head_pod, running
 from tests.ray.job.test_job_plan import reported, status_of
 
 STOP = f"stop/{JOB_ID}"
@@ -264,3 +265,29 @@ def test_a_cluster_that_goes_with_its_owner_needs_no_word_about_its_job(orphaned
     commit = running(meta=meta).fails(20).plan(seconds=30).commit
     assert isinstance(commit, MergePatch)
     assert (commit.on_success is not None) == orphaned
+
+
+@pytest.mark.parametrize(
+    ("state", "runs_on"),
+    [
+        ({"waiting": {"reason": "ImagePullBackOff"}}, False),
+        ({"running": {}}, True),
+        ({"terminated": {"exitCode": 1}}, True),
+    ],
+)
+def test_a_sidecar_has_submitted_nothing_where_ray_was_never_started(
+    state: dict[str, Any], runs_on: bool
+):
+    scene = Scene(
+        "Initializing", runs_on="", submissionMode="SidecarMode", activeDeadlineSeconds=60
+    ).with_cluster("")
+    container = {"name": "ray-head", "restartCount": 0, "state": state}
+    # Its phase is no proof: a pod is Pending until each of its containers has been started.
+    scene.reads.add(PODS, head_pod(containers=[container], phase="Pending", ready=False))
+    for log in scene.plan().lookups:
+        assert isinstance(log, LogTail)
+        scene.reads.logs[log.label_selector] = LogText(unavailable="it never ran")
+    status = status_of(scene.plan())
+    assert status["reason"] == "DeadlineExceeded"
+    told = find_condition(status["conditions"], "JobStopped")
+    assert (told is not None) is (runs_on and "terminated" not in state)
