@@ -151,6 +151,7 @@ async def watched(
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.embedded_only
 async def test_a_watch_shows_each_change_without_asking_again_and_ends_with_the_object(
     world: World, capsys: pytest.CaptureFixture[str]
 ):
@@ -175,10 +176,9 @@ async def test_a_watch_shows_each_change_without_asking_again_and_ends_with_the_
     assert "raycluster/example is gone" in capsys.readouterr().err
 
 
-def requests(world: World, verb: str) -> int | None:
-    """Requests of the command so far; None where the server does not count them."""
-    if world.server is None:
-        return None
+def requests(world: World, verb: str) -> int:
+    """Requests of the command so far."""
+    assert world.server is not None
     counted = world.server.audit.requests
     return sum(count for key, count in counted.items() if key[:2] == (AGENT, verb))
 

@@ -61,6 +61,7 @@ async def test_a_pod_that_was_scaled_away_is_told_with_both_decisions(world: Wor
     assert text[:2] == [f"pod/{gone}", f"  made: {account['made']}"]
 
 
+@pytest.mark.embedded_only
 @pytest.mark.parametrize("pause", [60, 600])
 async def test_one_pod_among_many_that_one_event_counts_is_said_to_be_probably_among_them(
     world: World, pause: float
