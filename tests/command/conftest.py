@@ -12,8 +12,10 @@ import structlog
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
     root = logging.getLogger()
-    before = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    levels = {name: logging.getLogger(name).level for name in (None, "controller", "informers")}
     yield
-    root.handlers[:], level = before
-    root.setLevel(level)
+    root.handlers[:] = handlers
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
     structlog.reset_defaults()
