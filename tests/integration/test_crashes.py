@@ -96,17 +96,27 @@ async def scale_up_and_down(world: World) -> Counts:
     return Counts(journal.workers_created(), journal.workers_deleted(), journal.most_live_heads)
 
 
+def writes(entry: JournalEntry) -> bool:
+    return entry.attributes.writes
+
+
 def kill_when(
-    world: World, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
+    world: World,
+    operator: RunningOperator,
+    strikes: Callable[[], bool],
+    *,
+    applied: bool,
+    ours: Callable[[JournalEntry], bool] = writes,
+    start: Callable[[], RunningOperator] | None = None,
 ) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
+    """Kill the operator at the write of ours at which `strikes` says so, and start another one."""
 
     async def restart() -> None:
         await operator.kill()
-        world.start_operator(rules=[lag()])
+        _ = start() if start else world.start_operator(rules=[lag()])
 
     def strike(entry: JournalEntry) -> None:
-        if entry.attributes.writes and strikes():
+        if ours(entry) and strikes():
             operator.transport.sever()
             world.background(restart())
 

@@ -7,8 +7,9 @@ forked process goes on with a fault in that very place.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.faults.faulty_transport import JournalEntry, Lag, LostRequest, LostRe
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, shards
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when, shards
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -73,31 +74,14 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource == str(RAYCLUSTERFLEETS)
 
 
-def kill_when(
-    fleets: Fleets, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
-) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        fleets.start_operator(rules=[lag(str(RAYCLUSTERS))])
-
-    def strike(entry: JournalEntry) -> None:
-        if is_ours(entry) and strikes():
-            operator.transport.sever()
-            fleets.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
 @pytest.mark.slow
 @at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_each_copy_is_replaced_once(applied: bool, shard: int):
     forks = Forks[Outcome](shard, SHARDS)
     async with two_copies() as (fleets, operator, referee):
-        kill_when(fleets, operator, forks.strikes, applied=applied)
+        again = partial(fleets.start_operator, rules=[lag(str(RAYCLUSTERS))])
+        kill_when(fleets.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(upheaval(fleets, referee)) == EXPECTED
     assert forks.places > 16
     assert all_but(EXPECTED, forks) == {}

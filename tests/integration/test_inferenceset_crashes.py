@@ -7,8 +7,9 @@ undisturbed; at each write a forked process goes on with a fault in that very pl
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.inferencesets import InferenceSets, served
-from tests.integration.test_crashes import all_but, at_each_kill
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -69,30 +70,13 @@ def is_ours(entry: JournalEntry) -> bool:
     return entry.attributes.writes and entry.attributes.resource in WATCHED
 
 
-def kill_when(
-    sets: InferenceSets, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
-) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        sets.start_operator(rules=late())
-
-    def strike(entry: JournalEntry) -> None:
-        if is_ours(entry) and strikes():
-            operator.transport.sever()
-            sets.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
 @at_each_kill
 @pytest.mark.slow
 async def test_killed_at_any_single_write_no_replica_has_two_workspaces(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (sets, operator):
-        kill_when(sets, operator, forks.strikes, applied=applied)
+        again = partial(sets.start_operator, rules=late())
+        kill_when(sets.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(life(sets)) == EXPECTED
     assert forks.places > 12
     assert all_but(EXPECTED, forks) == {}

@@ -6,20 +6,18 @@ is deleted. It is played once undisturbed; at each write a forked process goes o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from itertools import count
 
 import pytest
 
 from controller.ray.dashboard import JobStatus
 from tests.faults.faulty_transport import JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
-from tests.integration.harness import RunningOperator, embedded_world
+from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
-from tests.integration.rayservices import Services
-from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards
+from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards, kill_when
 from tests.ray.dashboard.simulated import Course
 
 pytestmark = [
@@ -92,42 +90,6 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
 
 
-def kill_when(
-    rays: Rays | Services,
-    operator: RunningOperator,
-    strikes: Callable[[], bool],
-    *,
-    applied: bool,
-    ours: Callable[[JournalEntry], bool] = is_ours,
-) -> None:
-    """Kill the operator at the write of ours at which `strikes` says so; start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        rays.start_operator()
-
-    def strike(entry: JournalEntry) -> None:
-        if ours(entry) and strikes():
-            operator.transport.sever()
-            rays.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
-def kill_at(
-    rays: Rays | Services,
-    operator: RunningOperator,
-    number: int,
-    *,
-    applied: bool,
-    ours: Callable[[JournalEntry], bool] = is_ours,
-) -> None:
-    """Kill the operator at its n-th write of ours and start another one."""
-    numbers = count()
-    kill_when(rays, operator, lambda: next(numbers) == number, applied=applied, ours=ours)
-
-
 def but_for_events(forks: Forks[Outcome]) -> Forks[Outcome]:
     """The outcomes without what was told: an event may be lost with its answer or its operator."""
     for place, outcome in forks.outcomes.items():
@@ -142,7 +104,8 @@ def but_for_events(forks: Forks[Outcome]) -> Forks[Outcome]:
 async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
     forks = Forks[Outcome](shard, SHARDS)
     async with a_world() as rays:
-        kill_when(rays, rays.start_operator(), forks.strikes, applied=applied)
+        operator, again = rays.start_operator(), rays.start_operator
+        kill_when(rays.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(play(rays, "HTTPMode")) == EXPECTED
     assert all_but(EXPECTED, but_for_events(forks) if applied else forks) == {}
 

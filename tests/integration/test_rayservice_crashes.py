@@ -30,8 +30,7 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.steady_referee import SteadyReferee
-from tests.integration.test_crashes import all_but, at_each_kill, shards
-from tests.integration.test_rayjob_crashes import kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when, shards
 from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
 
@@ -187,7 +186,8 @@ async def test_killed_at_any_single_write_the_end_is_the_same(
     forks = Forks[Outcome](shard, SHARDS)
     async with a_stage() as stage:
         operator = stage.services.start_operator()
-        kill_when(stage.services, operator, forks.strikes, applied=applied, ours=is_ours)
+        world, again = stage.services.world, stage.services.start_operator
+        kill_when(world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(scenario.play(stage)) == scenario.expected
     assert forks.places > 32
     assert all_but(scenario.expected, forks) == {}

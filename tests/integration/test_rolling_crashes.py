@@ -7,8 +7,9 @@ there. The faults of all writes also happen in one and the same life.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,6 +27,7 @@ from tests.integration.test_crashes import (
     all_but,
     at_each_kill,
     in_shards,
+    kill_when,
     lag,
     shards,
 )
@@ -88,28 +90,6 @@ async def play(rolling: RollingWorld, *, head: bool = False) -> Outcome:
     return Outcome(made, len(before & after), len(after), tuple(rolling.referee.wrong))
 
 
-def kill_when(
-    rolling: RollingWorld,
-    operator: RunningOperator,
-    strikes: Callable[[], bool],
-    *,
-    applied: bool,
-) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        rolling.start_operator(rules=[lag()])
-
-    def strike(entry: JournalEntry) -> None:
-        if entry.attributes.writes and strikes():
-            operator.transport.sever()
-            rolling.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
 def kill_after_every_write(rolling: RollingWorld, operator: RunningOperator) -> list[JournalEntry]:
     """Kill the operator at the answer to its first write, and so each that follows it.
 
@@ -156,7 +136,8 @@ async def test_killed_at_any_single_write_each_worker_is_replaced_once(
 ) -> None:
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*FEW) as (rolling, operator):
-        kill_when(rolling, operator, forks.strikes, applied=applied)
+        again = partial(rolling.start_operator, rules=[lag()])
+        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
         assert await forks.play(play(rolling)) == expected(FEW)
     assert forks.places > STEP
     assert all_but(expected(FEW), forks) == {}
@@ -200,7 +181,8 @@ async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
 async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, shard: int) -> None:
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*MANY) as (rolling, operator):
-        kill_when(rolling, operator, forks.strikes, applied=applied)
+        again = partial(rolling.start_operator, rules=[lag()])
+        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
         assert await forks.play(play(rolling)) == expected(MANY)
     assert forks.places > 5 * sum(MANY)
     assert all_but(expected(MANY), forks) == {}
@@ -267,7 +249,8 @@ async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replac
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(2, hosts=2, fault_tolerant=True) as (rolling, operator):
         (head,) = rolling.rays.heads()
-        kill_when(rolling, operator, forks.strikes, applied=applied)
+        again = partial(rolling.start_operator, rules=[lag()])
+        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
 
         async def scenario() -> Outcome:
             outcome = await play(rolling, head=True)

@@ -7,8 +7,9 @@ a fault in that very place.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
 pytestmark = [
@@ -83,30 +84,13 @@ def is_ours(entry: JournalEntry) -> bool:
     return entry.attributes.writes and entry.attributes.resource in WATCHED
 
 
-def kill_when(
-    spaces: Workspaces, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
-) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        spaces.start_operator(rules=late())
-
-    def strike(entry: JournalEntry) -> None:
-        if is_ours(entry) and strikes():
-            operator.transport.sever()
-            spaces.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
 @at_each_kill
 @pytest.mark.slow
 async def test_killed_at_any_single_write_there_are_exactly_as_many_claims(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):
-        kill_when(spaces, operator, forks.strikes, applied=applied)
+        again = partial(spaces.start_operator, rules=late())
+        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(provisioning(spaces)) == PROVISIONED
     assert forks.places > 6
     assert all_but(PROVISIONED, forks) == {}
@@ -119,7 +103,8 @@ async def test_killed_at_any_single_write_a_lost_claim_is_replaced_once_and_none
 ):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):
-        kill_when(spaces, operator, forks.strikes, applied=applied)
+        again = partial(spaces.start_operator, rules=late())
+        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(loss_and_deletion(spaces)) == DELETED
     assert forks.places > 12
     assert all_but(DELETED, forks) == {}

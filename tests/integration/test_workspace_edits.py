@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,9 +21,9 @@ from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
 from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks
-from tests.integration.harness import RunningOperator, World, install_crds
+from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest
-from tests.integration.test_crashes import all_but
+from tests.integration.test_crashes import all_but, kill_when
 from tests.integration.test_workspace_crashes import WATCHED, late, one_operator
 from tests.integration.workspaces import INSTANCE as MACHINE
 from tests.integration.workspaces import Workspaces, manifest, opened
@@ -190,23 +191,8 @@ async def allowed_and_refused_edits(spaces: Workspaces) -> Outcome:
     return referee.created["phi"], referee.deleted["phi"], refused, len(revisions)
 
 
-def kill_at(
-    spaces: Workspaces, operator: RunningOperator, forks: Forks[Outcome], *, applied: bool
-) -> None:
-    """Kill the operator at the write that this fork is about, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        spaces.start_operator(rules=late())
-
-    def strike(entry: JournalEntry) -> None:
-        asked = entry.attributes
-        if asked.writes and asked.resource in WRITTEN and forks.strikes():
-            operator.transport.sever()
-            spaces.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
+def is_ours(entry: JournalEntry) -> bool:
+    return entry.attributes.writes and entry.attributes.resource in WRITTEN
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
@@ -216,7 +202,8 @@ def kill_at(
 async def test_killed_at_any_single_write_an_edit_is_judged_by_what_is_in_force(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):
-        kill_at(spaces, operator, forks, applied=applied)
+        again = partial(spaces.start_operator, rules=late())
+        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(allowed_and_refused_edits(spaces)) == EXPECTED
     assert forks.places > 10
     assert all_but(EXPECTED, forks) == {}

@@ -8,8 +8,9 @@ once undisturbed; at each write a forked process goes on with a fault in that ve
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.faults.faulty_transport import Cut, Gone, Lag, LostRequest, LostRespo
 from tests.faults.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when
 from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
@@ -90,24 +91,6 @@ def is_ours(entry: JournalEntry) -> bool:
     return entry.attributes.writes and entry.attributes.resource in WRITTEN
 
 
-def kill_when(
-    spaces: PoolWorkspaces, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
-) -> None:
-    """Kill the operator at the write at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        spaces.start_operator(rules=late())
-
-    def strike(entry: JournalEntry) -> None:
-        if is_ours(entry) and strikes():
-            operator.transport.sever()
-            spaces.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
 async def test_undisturbed_there_is_one_pool_that_grows_once():
     async with one_operator() as (spaces, _):
         assert await loss_and_deletion(spaces) == DELETED
@@ -118,7 +101,8 @@ async def test_undisturbed_there_is_one_pool_that_grows_once():
 async def test_killed_at_any_single_write_there_is_exactly_one_pool(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):
-        kill_when(spaces, operator, forks.strikes, applied=applied)
+        again = partial(spaces.start_operator, rules=late())
+        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(provisioning(spaces)) == PROVISIONED
     assert forks.places > 5
     assert all_but(PROVISIONED, forks) == {}
@@ -129,7 +113,8 @@ async def test_killed_at_any_single_write_there_is_exactly_one_pool(applied: boo
 async def test_killed_at_any_single_write_a_pool_grows_once_and_does_not_stay(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):
-        kill_when(spaces, operator, forks.strikes, applied=applied)
+        again = partial(spaces.start_operator, rules=late())
+        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
         assert await forks.play(loss_and_deletion(spaces)) == DELETED
     assert forks.places > 9
     assert all_but(DELETED, forks) == {}
