@@ -91,6 +91,23 @@ def an_operator(widgets: WidgetWorld, *kinds: WidgetKind, **settings: str) -> Op
     )
 
 
+async def test_an_operator_works_where_and_under_the_name_that_its_settings_say(
+    widgets: WidgetWorld,
+):
+    settings = Settings(
+        identity="pod-1", namespaces=("default",), metrics_address="", health_address=""
+    )
+    running = widgets.start(settings=settings)
+    await widgets.create(size=1)
+    body = {"apiVersion": "test.dev/v1", "kind": "Widget", "metadata": {"name": "elsewhere"}}
+    await widgets.user.create(WIDGETS, "kube-system", body)
+    await widgets.counted(1)
+    await widgets.settle(60)
+    assert {each.widget.metadata.namespace for each in running.kind.seen} == {"default"}
+    events = await widgets.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    assert {each["reportingInstance"] for each in events["items"]} == {"pod-1"}
+
+
 async def test_kinds_of_one_name_are_refused(widgets: WidgetWorld):
     with pytest.raises(ValueError, match=r"^two kinds have the same name$"):
         an_operator(widgets, WidgetKind(), WidgetKind())
