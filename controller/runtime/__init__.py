@@ -7,7 +7,7 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `children`: an object with its children, and the plan that makes these what is wanted.
 - `reasons`, `refusals`: why something is not as it should be, and what to do about it.
 - `external`: the interface of a system besides the API server.
-- `reconcile.finalizers`, `reconcile.status.commit`: patches that are sent before their effects.
+- `reconcile.finalizers`, `reconcile.status`: patches that are sent before their effects.
 - `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
 - `leaderelection.election`: the interfaces of an election and of the fence before each write.
 - `leaderelection`: a lease, and a candidate for it on a thread of its own.
