@@ -142,9 +142,9 @@ _CHANGEABLE: Final = frozenset({
 
 _DIGITS_OF_IDENTITY: Final = 16
 _VERSION: Final = "3."
+"""Begins the text of an identity in the present canonical form."""
 _EARLIER: Final = ("2.", "")
 """What the identities of earlier versions of the operator begin with."""
-"""Begins the digests of the present canonical form; those of the form before begin with nothing."""
 
 
 class SpecChange(Enum):
@@ -163,21 +163,27 @@ class SpecIdentity:
         cluster: digest of everything but the worker groups.
         groups: digest of each worker group.
         version: what the text of it begins with.
-        earlier: the identities of the same specification as earlier versions of the operator stored
-            them: in the first, the order of each list counted, in both, the spelling of paths.
-            Empty for those read from a cluster.
+        source: the specification itself; None if the identity was read from a cluster.
     """
 
     cluster: str
     groups: tuple[str, ...] = ()
     version: str = _VERSION
-    earlier: tuple[SpecIdentity, ...] = field(default=(), compare=False, repr=False)
+    source: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
         """Return the identity of a cluster's specification, plain data."""
-        earlier = tuple(cls._by(spec, version) for version in _EARLIER)
-        return replace(cls._by(spec, _VERSION), earlier=earlier)
+        return replace(cls._by(spec, _VERSION), source=spec)
+
+    @property
+    def earlier(self) -> tuple[SpecIdentity, ...]:
+        """The identities of the same specification as earlier versions of the operator stored them.
+
+        In the first, the order of each list counted, in both, the spelling of paths.
+        """
+        source = self.source
+        return () if source is None else tuple(self._by(source, each) for each in _EARLIER)
 
     @classmethod
     def _by(cls, spec: Mapping[str, Any], version: str) -> SpecIdentity:
@@ -204,7 +210,8 @@ class SpecIdentity:
 
     def change_to(self, wanted: SpecIdentity) -> SpecChange:
         """Return the difference between this identity and `wanted`, which `of` has returned."""
-        wanted = next((each for each in wanted.earlier if each.version == self.version), wanted)
+        if wanted.version != self.version:  # rare: the cluster is older than this operator
+            wanted = next((each for each in wanted.earlier if each.version == self.version), wanted)
         present, goal = set(self.groups), set(wanted.groups)
         if wanted.cluster != self.cluster or not present <= goal:
             return SpecChange.NEW_CLUSTER
