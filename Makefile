@@ -106,10 +106,10 @@ lock:
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group build pyproject.toml -o requirements.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --extra cli --extra embedded --group build pyproject.toml \
+	    --quiet --python-version 3.11 --extra cli --group build pyproject.toml \
 	    -o requirements-embedded.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --extra cli --extra embedded --group build --group dev pyproject.toml \
+	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group mutation --constraint requirements-dev.lock \

@@ -9,14 +9,14 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from controller.apimachinery.certificates import issued_once
 from controller.apimachinery.conditions import find_condition
-from controller.devcluster.certificates import serving_certificate
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import World, example_cluster
@@ -112,7 +112,8 @@ async def test_refusals_that_vary_are_not_repeated_in_haste(world: World):
 
     application = web.Application()
     application.router.add_post("/validate", refuse)
-    certificate = serving_certificate(("127.0.0.1",), datetime.now(UTC))
+    now, day = datetime.now(UTC), timedelta(days=1)
+    authority, certificate = issued_once("webhook", ("127.0.0.1",), now, day)
     runner = web.AppRunner(application)
     await runner.setup()
     try:
@@ -120,7 +121,7 @@ async def test_refusals_that_vary_are_not_repeated_in_haste(world: World):
         await site.start()
         url = f"https://127.0.0.1:{runner.addresses[0][1]}/validate"
         operator = world.start_operator()
-        async with webhook(world, "pods", url, certificate.authority):
+        async with webhook(world, "pods", url, authority):
             await world.create_cluster()
             await world.settle(60)
             found = await ready(world, RAYCLUSTERS)

@@ -18,11 +18,11 @@ def require_development(command: str) -> None:
     Raises:
         ConfigurationError: the embedded cluster was left out, as in the production image.
     """
-    needed = ("controller.devcluster", "controller.command.development", "cryptography")
+    needed = ("controller.devcluster", "controller.command.development")
     missing = [package for package in needed if not importlib.util.find_spec(package)]
     if missing:
         raise ConfigurationError(
             f"`manta {command}` needs the full package, and this installation leaves "
             f"{missing[0]} out, as the production image does. Install Manta from a checkout: "
-            "pip install '.[cli,embedded]'"
+            "pip install '.[cli]'"
         )

@@ -14,15 +14,16 @@ import secrets
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.certificates import issued_once
 from controller.command.development.simulated_node import simulated_gateways, simulated_kubelet
 from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
-from controller.devcluster.certificates import serving_certificate
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_definition
 from controller.devcluster.nodes import NodeSettings, run_nodes
@@ -129,7 +130,7 @@ async def embedded_cluster(
     server.hooks.tokens = TokenIssuer(server.store, secrets.token_bytes(32), wall)
     server.audit.authorizer = Rbac(server.store)
     hosts = [*_HOSTS, process_node.host_ip] if process_node else _HOSTS
-    certificate = serving_certificate(hosts, wall())
+    authority, certificate = issued_once("manta-dev", hosts, wall(), timedelta(days=365))
     token = secrets.token_urlsafe(32)
     guard = Guard(token, server.hooks.tokens, hosts)
     try:
@@ -140,7 +141,7 @@ async def embedded_cluster(
         raise ConfigurationError(f"cannot listen on port {port}: {reason}") from error
     try:
         url = f"https://127.0.0.1:{http.port}"
-        cluster = EmbeddedCluster(server, url, certificate.authority, token)
+        cluster = EmbeddedCluster(server, url, authority, token)
         installer = cluster.client("manta-dev")
         own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
         wanted = {_name_of(crd): crd for crd in (*own, *crds)}
@@ -152,7 +153,7 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
-            kubelet=process_node.component_factory(server, http.port, certificate.authority)
+            kubelet=process_node.component_factory(server, http.port, authority)
             if process_node
             else simulated_kubelet(server, wall),
             others=[

@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import random
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import pytest
 
+from controller.apimachinery.certificates import issued_once
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
-from controller.devcluster.certificates import serving_certificate
 from controller.kube.transport import Request
 from tests.devcluster.apiserver.support import config_map
 
@@ -36,9 +36,9 @@ async def guarded():
     server = ApiServer(wall=now, clock=asyncio.get_running_loop(), rng=random.Random(1))
     issuer = server.hooks.tokens = TokenIssuer(server.store, b"key", now)
     server.audit.authorizer = Rbac(server.store)
-    certificate = serving_certificate(HOSTS, now())
+    authority, certificate = issued_once("dev", HOSTS, now(), timedelta(days=1))
     http = await serve(server, guard=Guard("secret", issuer, HOSTS), tls=certificate.context())
-    trust = ssl.create_default_context(cadata=certificate.authority.decode())
+    trust = ssl.create_default_context(cadata=authority.decode())
     try:
         async with aiohttp.ClientSession(
             f"https://127.0.0.1:{http.port}", connector=aiohttp.TCPConnector(ssl=trust)
