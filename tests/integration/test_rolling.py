@@ -10,8 +10,7 @@ import pytest
 
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.cluster.held_deletions import confirmation_of
+from controller.ray.api import labels
 from controller.ray.dashboard import JobStatus
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world
@@ -410,9 +409,7 @@ async def test_outdated_pods_that_nobody_has_edited_are_held_and_said() -> None:
         assert uids(rolling.workers()) == before
         assert (await rolling.condition("DeletionHeld"))["status"] == "True"
         assert (await rolling.condition())["reason"] == "NotExplained"
-        token = confirmation_of(await world.cluster())
-        confirm = {"metadata": {"annotations": {labels.CONFIRM_DELETION: token}}}
-        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirm)
+        await rolling.edit("new")
         await rolling.completes()
         assert not before & uids(rolling.workers())
 

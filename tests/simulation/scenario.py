@@ -720,7 +720,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def may_hold_deletions(self) -> bool:
-        """Whether no edit may explain a deletion, so that the user must confirm it.
+        """Whether no edit may explain a deletion, so that the user must delete the pods.
 
         A definition lacks a field, or somebody makes a copy of a pod that is outdated by then.
         """

@@ -466,8 +466,8 @@ class Simulation:
             if self.world.loop.time() > deadline:
                 self.referee.violations.append(f"not reached within {limit} s: {wrong}")
                 return
-            if self.scenario.may_hold_deletions:  # else there is nothing to confirm
-                await self.user.confirm_deletions()
+            if self.scenario.may_hold_deletions:  # else nothing is held
+                await self.user.delete_what_is_held()
             await asyncio.sleep(1.0)
         self._say("converged")
 

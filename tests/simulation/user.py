@@ -138,15 +138,14 @@ class User:
             patch = {"status": {"conditions": kept}}
             await self._client.merge_patch(*where, patch, subresource="status")
 
-    async def confirm_deletions(self) -> None:
+    async def delete_what_is_held(self) -> None:
         """Do what the condition of a held deletion asks for: the user wants what he wrote."""
         for cluster in (await self._client.list(RAYCLUSTERS, self._namespace)).items:
             held = find_condition(conditions_of(cluster), "DeletionHeld")
             if held is not None:
-                value = held["message"].rpartition(f"{labels.CONFIRM_DELETION}=")[2]
-                patch = {"metadata": {"annotations": {labels.CONFIRM_DELETION: value}}}
-                name = cluster.metadata.name
-                await self._client.merge_patch(RAYCLUSTERS, self._namespace, name, patch)
+                for name in held["message"].partition("(")[2].partition(")")[0].split(", "):
+                    with suppress(KubeError):
+                        await self._client.delete(PODS, self._namespace, name)
 
     @singledispatchmethod
     async def _do(self, action: Any) -> None:

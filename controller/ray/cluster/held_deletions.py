@@ -17,9 +17,8 @@ the specification was not edited, or if the definition that has read the edit la
 
 What a pod's own state or `workersToDelete` demands needs no explanation. Deletions stay held while
 the generation is the same: a definition that is complete again does not restore dropped fields;
-only the user can. Edits of an autoscaler change the generation too, so they do not explain
-deletions that are already held. A confirmation applies to the specification as it was read: it
-explains nothing that a definition drops later.
+only the user can, who may also delete the pods. Edits of an autoscaler change the generation too,
+so they do not explain deletions that are already held; what it no longer needs, it names.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ import msgspec
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.kubectl import overwrite_command
-from controller.ray.api import labels
 from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_DATE, RECREATING
 from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
@@ -40,7 +37,6 @@ from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUp
 from controller.ray.cluster.rollout_memory import DeletionCause, Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.workers import workers_to_delete
-from controller.ray.pods.hashes import digest
 from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
 
@@ -49,35 +45,11 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.rollout_memory import PodToDelete
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Plan
     from controller.runtime.reconcile.definitions import InstalledDefinition
-
-
-# A user's confirmation of unexplained deletions (`held_deletions.py`).
-
-_LENGTH: Final = 8
-
-
-def is_confirmed(cluster: RayCluster) -> bool:
-    """Return whether a user has confirmed the deletions of the present specification."""
-    confirmed = (cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
-    return confirmed is not None and confirmed == confirmation_of(cluster)
-
-
-def confirming_command(cluster: RayCluster) -> str:
-    """Return the command with which a user confirms them."""
-    values = {labels.CONFIRM_DELETION: confirmation_of(cluster)}
-    return overwrite_command("annotate", RAYCLUSTERS.kind, cluster.metadata, values)
-
-
-def confirmation_of(cluster: RayCluster) -> str:
-    """Return the value that confirms the deletions of this specification and of no other."""
-    _, _, found = digest(cluster.spec).partition("-")
-    return f"{cluster.metadata.generation}-{found[:_LENGTH].lower()}"
 
 
 # The deletions of pods that the installed definition of RayClusters cannot explain.
@@ -139,14 +111,11 @@ def explains_rolling(definition: InstalledDefinition) -> bool:
 
 def doubts_groups(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     """Return whether the groups may not be what the user wrote: no rolling update runs then."""
-    is_incomplete = bool(fields_that_make_pods(seen.definition)) and not is_confirmed(seen.cluster)
-    return is_incomplete or bool(unexplained_number(seen, desired))
+    return bool(fields_that_make_pods(seen.definition) or unexplained_number(seen, desired))
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
     """Return why the specified number of workers is doubtful, empty if it is not."""
-    if is_confirmed(seen.cluster):
-        return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
     if since := held_since(seen):
         return since
@@ -208,12 +177,14 @@ def divide(
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
     for each in workers_to_delete(seen, desired, settings):
-        is_explained = each.cause in _EXPLAINED or (not doubt and _is_defined(seen, each))
+        is_explained = each.cause in _EXPLAINED or (
+            not doubt and explains(seen.definition, each.cause)
+        )
         (allowed if is_explained else held).append(each)
     if not held:
         return allowed, None
     doubt = doubt or f"the installed definition lacks {', '.join(seen.definition.missing)}"
-    return allowed, _held(seen, (each.pod for each in held), held[0].reason, doubt)
+    return allowed, _held((each.pod for each in held), held[0].reason, doubt)
 
 
 def held_deletions(
@@ -222,11 +193,11 @@ def held_deletions(
     """Return the held deletions of a replacement of all pods, or of single workers."""
     doubt = doubt_of_recreation(seen, desired)
     if doubt:
-        return _held(seen, seen.all_pods, "the specification has changed", doubt)
+        return _held(seen.all_pods, "the specification has changed", doubt)
     if _is_rollout_unexplained(seen, desired):
         outdated = _outdated(seen, desired)
         doubt = "the specification was not edited since the status was written"
-        rollout = _held(seen, outdated, "they were created from another template", doubt)
+        rollout = _held(outdated, "they were created from another template", doubt)
         return rollout if outdated else divide(seen, desired, settings)[1] or rollout
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
@@ -235,7 +206,7 @@ def held_deletions(
 
 def awaits_definition(seen: ClusterObservation) -> bool:
     """Return whether the generation is new and an unknown definition may have read it."""
-    if not seen.definition.awaited or is_confirmed(seen.cluster):
+    if not seen.definition.awaited:
         return False
     recorded = recorded_generation(seen)
     is_new = recorded != seen.cluster.metadata.generation
@@ -244,7 +215,7 @@ def awaits_definition(seen: ClusterObservation) -> bool:
 
 def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) -> bool:
     """Return whether the plan asks for less, and an unknown definition may have read that."""
-    if not seen.definition.unverified or is_confirmed(seen.cluster):
+    if not seen.definition.unverified:
         return False
     before = status_of(seen.cluster).get("desiredWorkerReplicas")
     is_smaller = isinstance(before, int) and desired.spec.desired_workers < before
@@ -255,7 +226,7 @@ def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) 
 
 def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
     """Return why not to replace all pods; empty if they may be, or if that is not due."""
-    if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
+    if not strategy_of(desired.spec).is_due(seen, desired):
         return ""
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
         return ""
@@ -283,16 +254,12 @@ def _outdated(seen: ClusterObservation, desired: DesiredCluster) -> list[Pod]:
     ]
 
 
-def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
-    return explains(seen.definition, each.cause) or is_confirmed(seen.cluster)
-
-
-def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
+def _held(pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
     found = [pod for pod in pods if not pod.metadata.terminating]
     names = tuple(sorted(pod.metadata.name for pod in found))
     message = (
         f"{_shown(names)} would be deleted because {reason}, but {doubt}. "
-        f"{REMEDY}; if the pods are to be deleted, confirm it: {confirming_command(seen.cluster)}"
+        f"{REMEDY}; if the pods are to go, delete them, or edit the specification"
     )
     return HeldDeletions(names, frozenset(map(group_of, found)), message)
 

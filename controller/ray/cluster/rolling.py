@@ -24,10 +24,8 @@ from controller.ray.api.pod_state import is_ready, ray_status
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.head import live_head
 from controller.ray.cluster.held_deletions import (
-    confirming_command,
     doubts_groups,
     explains_rolling,
-    is_confirmed,
 )
 from controller.ray.cluster.rolling_progress import (
     seconds_until_drained,
@@ -59,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
-    """Return whether an edit explains outdated pods, or a user has confirmed their replacement.
+    """Return whether an edit explains outdated pods.
 
     Args:
         seen: the cluster.
@@ -68,8 +66,7 @@ def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
     if not explains_rolling(seen.definition):
         return False
     return (
-        is_confirmed(seen.cluster)
-        or _is_under_way(seen, only_head=only_head)
+        _is_under_way(seen, only_head=only_head)
         or _was_reported_before(seen)
         or not _is_recorded(seen)
     )
@@ -110,7 +107,7 @@ _SILENCE: Final = (
 )
 _DOUBT: Final = (
     "nothing is replaced while the groups may lack what the installed definition drops; see the "
-    "conditions DefinitionComplete and DeletionHeld. If they are meant as they are, confirm it: "
+    "conditions DefinitionComplete and DeletionHeld"
 )
 _HEAD_REMEDY: Final = (
     "; the workers are up to date. Set spec.gcsFaultToleranceOptions, or upgradeStrategy.type "
@@ -247,8 +244,7 @@ class _Decision:
     def _verdict(self) -> tuple[Verdict, str]:
         """Return the first verdict that applies; doubtful groups never count as done."""
         if self._in_doubt:
-            confirm = confirming_command(self.seen.cluster)
-            return self._hindrance() or self._progress(_DOUBT + confirm)
+            return self._hindrance() or self._progress(_DOUBT)
         return self._end() or self._hindrance() or self._progress()
 
     def _end(self) -> tuple[Verdict, str] | None:

@@ -114,8 +114,8 @@ DELETION_HELD: Final = Reason(
     _HELP,
     "Pods are surplus although the specification was not edited: an installed definition drops "
     "fields of it. They are not deleted.",
-    "Install this operator's definitions and apply the manifest again, or confirm the deletion as "
-    "the message says.",
+    "Install this operator's definitions and apply the manifest again, delete the pods, or edit "
+    "the specification.",
 )
 SCHEDULING_GROUP_MISSING: Final = Reason(
     "SchedulingGroupMissing",

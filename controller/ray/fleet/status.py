@@ -16,12 +16,9 @@ from controller.apimachinery.conditions import (
     time_of,
 )
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.kubectl import overwrite_command
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
-from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.pods.hashes import is_outdated
 from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
@@ -58,20 +55,17 @@ UP_TO_DATE: Final = "UpToDate"
 # Unexplained changes, which are held and reported instead of carried out.
 #
 # The generation distinguishes an edit from a definition, or a version of the operator, that reads
-# the same specification in another way. A user releases held changes by an edit or an annotation.
+# the same specification in another way. A user's edit releases held changes.
 
 
 def held_changes(seen: FleetObservation) -> str:
     """Return why copies are neither replaced nor deleted; empty if nothing is held."""
     doubt = "" if isinstance(seen.goal, Problem) else _doubt(seen)
-    meta = seen.fleet.metadata
-    if not doubt or (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation):
+    if not doubt:
         return ""
-    confirmed = {labels.CONFIRM_DELETION: str(meta.generation)}
-    command = overwrite_command("annotate", RAYCLUSTERFLEETS.kind, meta, confirmed)
     return (
-        f"generation {meta.generation} of the specification {doubt}, without an edit. {REMEDY}; if "
-        f"copies are to be replaced or deleted, confirm it: {command}"
+        f"generation {seen.fleet.metadata.generation} of the specification {doubt}, without an "
+        f"edit. {REMEDY}; if copies are to be replaced or deleted, edit the specification"
     )
 
 

@@ -24,7 +24,6 @@ from tests.ray.cluster.upgrade.test_recreate import OLD, stamped, stamps, upgrad
 from tests.ray.cluster.workers.test_multi_host import whole
 
 HELD = {"type": "DeletionHeld", "status": "True"}
-CONFIRM = "manta.dev/confirm-deletion"
 
 
 def observed(obj: RayCluster, desired: int | None, *conditions: dict[str, Any]) -> RayCluster:
@@ -78,10 +77,7 @@ def test_a_number_that_shrinks_within_a_generation_deletes_nothing_and_is_said(
     held = find_condition(status["conditions"], "DeletionHeld")
     assert held is not None
     assert held["message"].startswith(f"{len(pods)} pods (") or "24 pods" in held["message"]
-    assert (
-        f"kubectl annotate raycluster -n default example --overwrite {CONFIRM}=1-"
-        in (held["message"])
-    )
+    assert held["message"].endswith("if the pods are to go, delete them, or edit the specification")
     ready = find_condition(status["conditions"], "Ready")
     assert ready is not None
     assert (ready["status"], ready["reason"]) == ("False", "DeletionHeld")
@@ -112,34 +108,6 @@ def test_the_rest_of_a_large_scale_down_is_explained_by_the_status():
 
 def test_a_status_without_a_number_of_workers_holds_nothing():
     assert len(deleted(plan(kept(observed(with_groups({"replicas": 1}), None), *workers(3))))) == 2
-
-
-def confirmation(obj: RayCluster, *pods: Any) -> str:
-    """The value of the annotation that the condition asks for."""
-    before = kept(obj, *pods)
-    held = find_condition(stored(before, plan(before))["conditions"], "DeletionHeld")
-    assert held is not None
-    return held["message"].rpartition(f"{CONFIRM}=")[2]
-
-
-def confirmed(obj: RayCluster, value: str) -> RayCluster:
-    return with_meta(obj, annotations={CONFIRM: value})
-
-
-def test_the_annotation_that_the_condition_names_confirms():
-    value = confirmation(observed(with_groups(), 25), *workers(25))
-    obj = confirmed(observed(with_groups(), 25), value)
-    assert len(deleted(plan(kept(obj, *workers(25))))) == 25
-    for other in ("1", "0" + value[1:], value[:-1]):
-        obj = confirmed(observed(with_groups(), 25), other)
-        assert deleted(plan(kept(obj, *workers(25)))) == []
-
-
-def test_a_confirmation_does_not_explain_what_a_definition_drops_later():
-    """The generation is the same, and the annotation still there."""
-    value = confirmation(observed(with_groups({"replicas": 9}), 10), *workers(10))
-    obj = confirmed(observed(with_groups(), 9), value)
-    assert deleted(plan(kept(obj, *workers(9)))) == []
 
 
 def test_what_the_pods_own_state_or_the_autoscaler_demands_is_never_held():
@@ -257,17 +225,6 @@ def test_a_replacement_stays_held_although_no_count_of_the_edit_was_stored_with_
     assert len(deleted(recreated(edit, held | {"observedGeneration": 1}))) == 3
 
 
-def test_a_person_confirms_a_replacement_that_is_held():
-    schemas = {RAYCLUSTERS: without(RAYCLUSTERS, "spec.workerGroupSpecs.numOfHosts")}
-    edit = with_meta(upgraded(), generation=2)
-    status = recreated(edit, schemas=schemas).status
-    assert status is not None
-    held = find_condition(status.wanted["conditions"], "DeletionHeld")
-    assert held is not None
-    value = held["message"].rpartition(f"{CONFIRM}=")[2]
-    assert len(deleted(recreated(confirmed(edit, value), schemas=schemas))) == 3
-
-
 def test_a_pod_that_drained_before_the_strategy_was_changed_holds_nothing():
     under_way = {"type": "PodsUpToDate", "status": "False", "reason": "Recreating"}
     counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
@@ -335,13 +292,6 @@ def test_a_deleted_cluster_does_not_wait_for_a_definition():
     assert plan(kept(obj, *workers(25), schemas=AWAITED)).requeue_after != 1.0
 
 
-def test_what_was_confirmed_does_not_wait_for_a_definition():
-    obj = with_meta(observed(with_groups(), 25, HELD), generation=2)
-    obj.spec["enableInTreeAutoscaling"] = True
-    obj = confirmed(obj, confirmation(obj, *workers(25)))
-    assert len(deleted(plan(kept(obj, *workers(25), schemas=AWAITED)))) == 25
-
-
 # -- an edit that is newer than the schema -----------------------------------------------------
 
 
@@ -387,13 +337,6 @@ def test_an_edit_that_asks_for_more_does_not_wait():
 def test_a_deleted_cluster_does_not_wait_for_the_schema():
     obj = with_meta(observed(with_groups(), 25), deletion_timestamp="2026-01-01T00:00:00Z")
     assert edited(obj, *workers(25)).requeue_after != 1.0
-
-
-def test_what_was_confirmed_does_not_wait_for_the_schema():
-    obj = with_meta(observed(with_groups(), 25, HELD), generation=2)
-    obj.spec["enableInTreeAutoscaling"] = True
-    obj = confirmed(obj, confirmation(obj, *workers(25)))
-    assert len(deleted(edited(obj, *workers(25)))) == 25
 
 
 def test_a_condition_says_why_the_schema_cannot_be_read_that_an_edit_waits_for():

@@ -345,7 +345,7 @@ def settled() -> Any:
     return with_status(first, plan(first, *three()))
 
 
-def test_a_template_that_changes_without_an_edit_replaces_nothing_until_that_is_confirmed():
+def test_a_template_that_changes_without_an_edit_replaces_nothing_until_an_edit():
     before = settled()
     odd = fleet(OLD, status=before.status)
     made = plan(odd, *three())
@@ -357,8 +357,8 @@ def test_a_template_that_changes_without_an_edit_replaces_nothing_until_that_is_
     after = with_status(odd, made)
     assert after.status["templateHash"] == str(goal(before).template_hash)
     assert "ChangesHeld" not in told(plan(after, *three()))
-    confirmed = fleet(OLD, status=after.status, annotations={"manta.dev/confirm-deletion": "2"})
-    assert created(plan(confirmed, *three())) == [0]
+    edited = fleet(OLD, status=after.status, generation=3)
+    assert created(plan(edited, *three())) == [0]
 
 
 def test_fewer_copies_without_an_edit_delete_none():

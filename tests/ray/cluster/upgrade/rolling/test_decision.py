@@ -12,7 +12,7 @@ import pytest
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
-from controller.ray.cluster.held_deletions import confirmation_of, held_deletions
+from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout_memory import RevisionHistory, Rollout, Verdict
 from controller.ray.dashboard import RayNode
@@ -493,9 +493,6 @@ def test_a_number_that_shrinks_without_an_edit_drains_nothing(before: int, drain
     obj = with_status(cluster(raw), status | {"desiredWorkerReplicas": before})
     seen = observed_object(obj, the_head(raw), old("a"), old("b"), new(raw, "n"))
     assert moves(decided(seen)).drain == drained
-    confirmed = {labels.CONFIRM_DELETION: confirmation_of(obj)}
-    seen = replace(seen, cluster=with_meta(obj, annotations=confirmed))
-    assert moves(decided(seen)).drain == ("a",)
 
 
 def test_groups_that_a_definition_drops_are_not_taken_to_be_done():

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.ray.api import labels
-from controller.ray.cluster.held_deletions import confirmation_of
 from controller.ray.cluster.rolling import is_explained
 from controller.runtime.reconcile.definitions import InstalledDefinition
-from tests.ray.cluster.support import with_meta
 from tests.ray.cluster.upgrade.rolling.scenes import (
     observed_object,
     recorded,
@@ -41,12 +38,6 @@ def test_nothing_is_explained_while_the_definition_lacks_settings():
     lacks = InstalledDefinition(missing=("spec.upgradeStrategy.rollingUpdate.paused",))
     assert not explained(obj, definition=lacks)
     assert explained(obj, definition=InstalledDefinition(missing=("spec.other",)))
-
-
-def test_a_person_explains_it():
-    obj = recorded(rolling(1))
-    annotations = {labels.CONFIRM_DELETION: confirmation_of(obj)}
-    assert explained(with_meta(obj, annotations=annotations))
 
 
 @pytest.mark.parametrize(
