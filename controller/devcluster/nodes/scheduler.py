@@ -7,7 +7,7 @@ is preempted. A decision counts at once, so that two pods do not get the same ro
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,20 +18,21 @@ from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS, NodeRequirement
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
 from controller.kube.resources import CLAIMS
+from informers import last_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod
+    from informers import Tombstone
 
 Json = dict[str, Any]
 Amounts = Counter[str]
 """Amounts of resources by name, in billionths."""
 
 LOST: Final = ANNOTATION_PREFIX + "lost"
-_BY_NODE: Final = "node that has room for it"
 _NOT_ENFORCED: Final = frozenset({"cpu", "memory"})
 _UNREACHABLE: Final[Json] = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
 _HELPLESS: Final = "Preemption is not helpful for scheduling"
@@ -55,36 +56,33 @@ class Scheduler:
     """
 
     def __init__(self, context: ComponentContext, *, overcommits: bool = False) -> None:
-        self._overcommits = overcommits
         self._nodes = context.caches.informer(NODES).lister
         self._claims = context.caches.informer(CLAIMS).lister
-        pods = context.caches.informer(PODS)
-        pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
-        self._pods = pods.lister
-        self._assumed: dict[str, tuple[str, KubeletPod]] = {}  # by uid, until the cache shows it
-        self._requests: dict[str, Amounts] = {}  # of the pods placed, by uid
+        self._placed = Placements(_NOT_ENFORCED if overcommits else frozenset())
+        context.caches.informer(PODS).add_handler(self._placed, name="scheduler")
 
     def choose(self, pod: KubeletPod) -> str | Unschedulable:
         """Return the node for a pod; it counts there from now on, or until the next call for it."""
-        self._assumed.pop(pod.metadata.uid, None)
+        self._placed.remove(pod.metadata.uid)
         nodes = sorted(self._nodes.list(), key=lambda node: node.metadata.name)
         if not nodes:
             return Unschedulable("no nodes available to schedule pods")
         if missing := self._missing_claim(pod):
             return _verdict(nodes, [missing], Counter({_HELPLESS: len(nodes)}))
-        by_node = self._placed()
-        neighbours = _Neighbours(pod, nodes, by_node)
+        neighbours = _Neighbours(pod, nodes, self._placed)
         wanted = requests_of(pod)
         reasons, preemption = Counter[str](), Counter[str]()
         fitting: list[tuple[float, int, str]] = []
         for node in nodes:
-            free = self._free(node, by_node.get(node.metadata.name, ()))
+            offered = _amounts(node.status.allocatable or node.status.capacity or {})
+            used = self._placed.used.get(node.metadata.name, Amounts())
+            free = {name: amount - used[name] for name, amount in offered.items()}
             if problem := _unfit(pod, node):
                 reasons[problem] += 1
                 preemption[_HELPLESS] += 1
             elif short := _insufficient(wanted, free):
                 reasons.update(short)
-                never = _insufficient(wanted, self._free(node, ()))
+                never = _insufficient(wanted, offered)
                 preemption[_HELPLESS if never else _NO_VICTIMS] += 1
             elif problem := neighbours.problem(node):
                 reasons[problem] += 1
@@ -96,37 +94,8 @@ class Scheduler:
             listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
             return _verdict(nodes, listed, preemption)
         name = min(fitting)[2]
-        self._assumed[pod.metadata.uid] = (name, pod)
+        self._placed.put(name, pod)
         return name
-
-    def _placed(self) -> dict[str, list[KubeletPod]]:
-        """Return the pods on each node, with those that are about to be there."""
-        placed: dict[str, list[KubeletPod]] = {}
-        for uid, (node, pod) in list(self._assumed.items()):
-            present = self._pods.get(pod.metadata.key)
-            if present is None or present.metadata.uid != uid or present.spec.node_name:
-                del self._assumed[uid]
-            else:
-                placed.setdefault(node, []).append(pod)
-        for node in self._nodes.list():
-            name = node.metadata.name
-            running = (pod for pod in self._pods.by_index(_BY_NODE, name) if not pod.is_finished)
-            placed.setdefault(name, []).extend(running)
-        self._requests = {
-            pod.metadata.uid: self._requests.get(pod.metadata.uid) or requests_of(pod)
-            for pods in placed.values()
-            for pod in pods
-        }
-        return placed
-
-    def _free(self, node: ScheduledNode, pods: Iterable[KubeletPod]) -> dict[str, int]:
-        """Return what is left of each resource that the node offers."""
-        free = _amounts(node.status.allocatable or node.status.capacity or {})
-        for pod in pods:
-            for name, amount in self._requests[pod.metadata.uid].items():
-                if name in free and not (self._overcommits and name in _NOT_ENFORCED):
-                    free[name] -= amount
-        return free
 
     def _missing_claim(self, pod: KubeletPod) -> str:
         for volume in pod.spec.volumes:
@@ -135,6 +104,71 @@ class Scheduler:
             if name and self._claims.get(f"{pod.metadata.namespace}/{name}") is None:
                 return f'persistentvolumeclaim "{name}" not found'
         return ""
+
+
+class Placements:
+    """The pods on each node, with those that are about to be there, as the cache changes.
+
+    Args:
+        not_enforced: resources that are not counted.
+
+    Attributes:
+        used: what the pods of a node request together.
+    """
+
+    def __init__(self, not_enforced: frozenset[str]) -> None:
+        self.used: defaultdict[str, Amounts] = defaultdict(Amounts)
+        self._not_enforced = not_enforced
+        self._pods: defaultdict[str, dict[str, KubeletPod]] = defaultdict(dict)  # by node and uid
+        self._node_of: dict[str, tuple[str, Amounts]] = {}  # by uid, with what was counted
+        self._repelling: dict[str, KubeletPod] = {}  # pods with an anti-affinity
+
+    def on_node(self, node: ScheduledNode) -> list[KubeletPod]:
+        """Return the pods of a node."""
+        return list(self._pods.get(node.metadata.name, {}).values())
+
+    def repelling(self) -> Iterator[tuple[str, KubeletPod]]:
+        """Yield the pods that may not be beside some others, each after its node."""
+        for uid, pod in self._repelling.items():
+            yield self._node_of[uid][0], pod
+
+    def put(self, node: str, pod: KubeletPod) -> None:
+        """Count a pod on a node."""
+        uid = pod.metadata.uid
+        self.remove(uid)
+        wanted = requests_of(pod)
+        counted = Amounts({name: wanted[name] for name in wanted if name not in self._not_enforced})
+        self.used[node].update(counted)
+        self._pods[node][uid] = pod
+        self._node_of[uid] = node, counted
+        if _anti_affinity(pod):
+            self._repelling[uid] = pod
+
+    def remove(self, uid: str) -> None:
+        """Count a pod no more."""
+        if uid in self._node_of:
+            node, counted = self._node_of.pop(uid)
+            self.used[node].subtract(counted)
+            del self._pods[node][uid]
+            self._repelling.pop(uid, None)
+
+    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
+        """Count a pod that is on a node."""
+        del initial
+        if obj.is_finished:
+            self.remove(obj.metadata.uid)
+        elif obj.spec.node_name:
+            self.put(obj.spec.node_name, obj)
+
+    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
+        """Count a pod that was placed, no longer one that has finished or was replaced."""
+        if old.metadata.uid != new.metadata.uid:
+            self.remove(old.metadata.uid)
+        self.on_add(new, initial=False)
+
+    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
+        """Count a pod no more."""
+        self.remove(last_state(obj).metadata.uid)
 
 
 def _verdict(
@@ -267,16 +301,17 @@ class _Neighbours:
         self,
         pod: KubeletPod,
         nodes: Sequence[ScheduledNode],
-        by_node: Mapping[str, Sequence[KubeletPod]],
+        placed: Placements,
     ) -> None:
         self._pod = pod
         self._nodes = nodes
-        self._by_node = by_node
+        self._placed = placed
         affinity = pod.spec.affinity
         self._near = _required(affinity.pod_affinity if affinity else None)
-        self._apart = _required(affinity.pod_anti_affinity if affinity else None)
+        self._apart = _anti_affinity(pod)
+        self._repelled_from = set(self._repulsions())
         self._spread = [
-            each
+            (each, self._counts(each))
             for each in pod.spec.topology_spread_constraints
             if each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
         ]
@@ -284,81 +319,80 @@ class _Neighbours:
     def problem(self, node: ScheduledNode) -> str:
         """Return why the pod may not be beside those of the node; empty if it may."""
         labels = node.metadata.labels or {}
-        for constraint in self._spread:
-            if problem := self._uneven(constraint, labels):
+        for constraint, counts in self._spread:
+            if problem := self._uneven(constraint, counts, labels):
                 return f"node(s) didn't match pod topology spread constraints{problem}"
         if any(not self._is_near(term, labels) for term in self._near):
             return "node(s) didn't match pod affinity rules"
-        if any(self._count(term, labels, self._pod) for term in self._apart):
+        if any(self._count(term, labels) for term in self._apart):
             return "node(s) didn't match pod anti-affinity rules"
-        if any(_repels(other, self._pod) for other in self._others_apart(labels)):
+        if not self._repelled_from.isdisjoint(labels.items()):
             return "node(s) didn't satisfy existing pods anti-affinity rules"
         return ""
 
-    def _uneven(self, constraint: Json, labels: Mapping[str, str]) -> str | None:
+    def _uneven(
+        self, constraint: Json, counts: Mapping[str, int], labels: Mapping[str, str]
+    ) -> str | None:
         key = constraint["topologyKey"]
         if key not in labels:
             return " (missing required label)"
-        eligible = [
-            each.metadata.labels or {}
-            for each in self._nodes
-            if has_required_labels(self._pod, each.metadata.labels or {})
-        ]
-        counts = {
-            each[key]: self._count(constraint, each, self._pod) for each in eligible if key in each
-        }
         own = _selects(constraint.get("labelSelector"), self._pod)
         skew = counts.get(labels[key], 0) + own - min(counts.values(), default=0)
         return "" if skew > constraint.get("maxSkew", 1) else None
 
+    def _counts(self, constraint: Json) -> Mapping[str, int]:
+        """Return how many pods are in each part of the topology that the pod may go to."""
+        key = constraint["topologyKey"]
+        found = (node.metadata.labels or {} for node in self._nodes)
+        parts = {
+            labels[key]: labels
+            for labels in found
+            if key in labels and has_required_labels(self._pod, labels)
+        }
+        return {value: self._count(constraint, labels) for value, labels in parts.items()}
+
     def _is_near(self, term: Json, labels: Mapping[str, str]) -> bool:
         if term["topologyKey"] not in labels:
             return False
-        if self._count(term, labels, self._pod):
+        if self._count(term, labels):
             return True
-        placed = (self._by_node.get(node.metadata.name, ()) for node in self._nodes)
-        anywhere = any(self._matching(term, pods, self._pod) for pods in placed)
+        anywhere = any(self._matching(term, node) for node in self._nodes)
         return not anywhere and _selects(term.get("labelSelector"), self._pod)  # the first one
 
-    def _count(self, term: Json, labels: Mapping[str, str], about: KubeletPod) -> int:
+    def _count(self, term: Json, labels: Mapping[str, str]) -> int:
         """Return how many pods of a term are in the same part of its topology."""
+        key = term["topologyKey"]
         return sum(
-            len(self._matching(term, pods, about))
-            for pods in self._beside(term["topologyKey"], labels)
+            self._matching(term, node)
+            for node in self._nodes
+            if key in labels and (node.metadata.labels or {}).get(key) == labels[key]
         )
 
-    def _beside(self, key: str, labels: Mapping[str, str]) -> Iterator[Sequence[KubeletPod]]:
-        if key in labels:
-            for node in self._nodes:
-                if (node.metadata.labels or {}).get(key) == labels[key]:
-                    yield self._by_node.get(node.metadata.name, ())
+    def _matching(self, term: Json, node: ScheduledNode) -> int:
+        return sum(_applies(term, self._pod, pod) for pod in self._placed.on_node(node))
 
-    def _matching(
-        self, term: Json, pods: Sequence[KubeletPod], about: KubeletPod
-    ) -> list[KubeletPod]:
-        namespaces = term.get("namespaces") or [about.metadata.namespace]
-        selector = term.get("labelSelector")
-        return [
-            pod for pod in pods if pod.metadata.namespace in namespaces and _selects(selector, pod)
-        ]
-
-    def _others_apart(self, labels: Mapping[str, str]) -> Iterator[tuple[KubeletPod, Json]]:
-        for node in self._nodes:
-            for other in self._by_node.get(node.metadata.name, ()):
-                affinity = other.spec.affinity
-                for term in _required(affinity.pod_anti_affinity if affinity else None):
-                    key = term["topologyKey"]
-                    if key in labels and (node.metadata.labels or {}).get(key) == labels[key]:
-                        yield other, term
+    def _repulsions(self) -> Iterator[tuple[str, str]]:
+        """Yield the labels of nodes that pods with an anti-affinity keep this one away from."""
+        labels = {node.metadata.name: node.metadata.labels or {} for node in self._nodes}
+        for node, other in self._placed.repelling():
+            for term in _anti_affinity(other):
+                key = term["topologyKey"]
+                if key in labels.get(node, {}) and _applies(term, other, self._pod):
+                    yield key, labels[node][key]
 
 
 def _required(affinity: Json | None) -> list[Json]:
     return (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or []
 
 
-def _repels(placed: tuple[KubeletPod, Json], pod: KubeletPod) -> bool:
-    other, term = placed
-    namespaces = term.get("namespaces") or [other.metadata.namespace]
+def _anti_affinity(pod: KubeletPod) -> list[Json]:
+    affinity = pod.spec.affinity
+    return _required(affinity.pod_anti_affinity if affinity else None)
+
+
+def _applies(term: Json, owner: KubeletPod, pod: KubeletPod) -> bool:
+    """Return whether a term of the owner is about a pod; by default of its own namespace."""
+    namespaces = term.get("namespaces") or [owner.metadata.namespace]
     return pod.metadata.namespace in namespaces and _selects(term.get("labelSelector"), pod)
 
 
