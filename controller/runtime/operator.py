@@ -19,7 +19,7 @@ from controller.runtime.caches.schemas import InstalledSchemas
 from controller.runtime.debug import sections
 from controller.runtime.debug.server import DebugServer
 from controller.runtime.debug.shape import DebugPage
-from controller.runtime.errors import ManagerMisuse, RuntimeFailure, leaves
+from controller.runtime.errors import RuntimeFailure, leaves
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
@@ -135,7 +135,6 @@ class Operator:
         self.schemas = self._new_schemas(client)
         self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
         self.health = Health()
-        self._started = False
         self._monitor = Monitor(self._metrics, clock=clock, time_of_day=self._time_of_day)
         self.debug = DebugPage()
         self._connect()
@@ -154,9 +153,6 @@ class Operator:
         Raises:
             ManagerMisuse: a second call.
         """
-        if self._started:
-            raise ManagerMisuse("an operator runs once")
-        self._started = True
         for server in self._servers():
             self._manager.add(Group.HTTP, server)
         if self._settings.debug_port:

@@ -50,10 +50,6 @@ RUN_ELSEWHERE = {
     "python -m benchmarks.side_by_side --clusters 1000": (
         "the test of the page, test_performance_page.py, for three clusters"
     ),
-    "py-spy record --rate 200 --format raw --output stacks --pid PID": (
-        "the test of the page, test_performance_page.py, of a small program"
-    ),
-    "scripts/draw-flame-graph stacks": "the test of the page, test_performance_page.py",
     "python -m examples.kinds.widget.widget --metrics-address=0 --health-address=0": (
         "test_widget_operator.py"
     ),
