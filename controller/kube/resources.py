@@ -20,6 +20,7 @@ from controller.kube.objects import (
     Node,
     PersistentVolumeClaim,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     Role,
     RoleBinding,
@@ -111,6 +112,9 @@ CLAIMS = Resource(
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
 NETWORK_POLICIES = Resource(
     "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", NetworkPolicy
+)
+DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
 )
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", Gateway)

@@ -66,6 +66,7 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
     "events.events.k8s.io": frozenset({"list"}),
     "controllerrevisions.apps": _WITHOUT_PATCH,
+    "poddisruptionbudgets.policy": _READ | {"create", "patch", "delete"},
     "rayclusterfleets.manta.dev": _READ | {"patch"},
     "rayclusterfleets/status.manta.dev": frozenset({"patch"}),
     "rayclusterfleets/finalizers.manta.dev": frozenset({"update"}),
@@ -73,8 +74,9 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
 """Rights that Manta's own chart grants beyond that. No kind of KubeRay's depends on them: without
 `pods/log` a failed submitter's last words are missing, and the status says so, and the error of a
 head that crashes, unless it is left for the kubelet; without `controllerrevisions` a rolling update
-has no history to undo it by, and without the list of events a second Manta outside the cluster is
-not noticed, and a status says that it cannot tell why a Job has no pod."""
+has no history to undo it by, without `poddisruptionbudgets` a condition says that
+`spec.disruptionBudgets` has no effect, and without the list of events a second Manta outside the
+cluster is not noticed, and a status says that it cannot tell why a Job has no pod."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

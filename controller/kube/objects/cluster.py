@@ -153,6 +153,19 @@ class NetworkPolicy(KubeObject, frozen=True):
     spec: NetworkPolicySpec = NetworkPolicySpec()
 
 
+class DisruptionBudgetSpec(View, frozen=True):
+    """`spec` of a PodDisruptionBudget; its selector stays plain data. None selects nothing."""
+
+    min_available: int | str | None = None
+    selector: dict[str, Any] | None = None
+
+
+class PodDisruptionBudget(KubeObject, frozen=True):
+    """A PodDisruptionBudget."""
+
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+
+
 class GangSpec(View, frozen=True):
     """`spec` of a PodGroup of Volcano or scheduler-plugins: how much must fit at once."""
 

@@ -164,6 +164,17 @@ class IdleTerminationOptions(View, frozen=True):
     policy: Literal["Suspend", "Delete", "ScaleToMinimum"] = "Suspend"
 
 
+class DisruptionBudgets(View, frozen=True):
+    """`spec.disruptionBudgets`: what evictions must leave while something runs; not KubeRay's.
+
+    Attributes:
+        workers_max_unavailable_percent: share of each group that may be evicted at a time; without
+            it all workers may, except those of replicas with several hosts.
+    """
+
+    workers_max_unavailable_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
+
+
 class TlsOptions(View, frozen=True):
     """`spec.tlsOptions`."""
 
@@ -293,6 +304,7 @@ class ClusterSpec(View, frozen=True):
     suspend: bool | None = None
     idle_suspend: bool | None = None
     idle_termination_options: IdleTerminationOptions | None = None
+    disruption_budgets: DisruptionBudgets | None = None
     managed_by: str | None = None
     enable_in_tree_autoscaling: bool | None = None
     autoscaler_options: AutoscalerOptions | None = None

@@ -276,11 +276,16 @@ def repair_child(namespace: str, drift: Drift, now: datetime) -> Write | None:
     return None
 
 
-def delete_child(namespace: str, resource: Resource[Any], obj: KubeObject) -> Delete:
+def delete_child(
+    namespace: str,
+    resource: Resource[Any],
+    obj: KubeObject,
+    why: str = "which is no longer specified",
+) -> Delete:
     """Delete a child that is no longer desired."""
     name = obj.metadata.name
     target = Target(resource, namespace, name, child_scope(resource, name))
-    return _delete(target, obj, "which is no longer specified")
+    return _delete(target, obj, why)
 
 
 def seconds_until_recreation(drift: Drift, now: datetime) -> float | None:

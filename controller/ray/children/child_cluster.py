@@ -67,10 +67,14 @@ def _inheritable(owner: ObjectMeta) -> dict[str, str]:
 
 
 def inherited_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the annotations that are neither kubectl's record nor Manta's own."""
-    return {
-        key: value for key, value in users_metadata(annotations).items() if key != _LAST_APPLIED
-    }
+    """Return the annotations that are neither kubectl's record nor Manta's own.
+
+    A field of the cluster that an annotation replaces is the user's.
+    """
+    given = annotations or {}
+    kept = {key: given[key] for key in (labels.DISRUPTION_BUDGETS,) if key in given}
+    own = users_metadata(given) | kept
+    return {key: value for key, value in own.items() if key != _LAST_APPLIED}
 
 
 Body = dict[str, Any]

@@ -6,6 +6,7 @@
   `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
 - other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies),
   `network_policy.py` (theirs, and what hinders them)
+- evictions: `budgets.py` (which disruption budgets there are, and when)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
   replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
 - idle clusters: `idle.py` (since when nobody uses one, and its end)

@@ -196,7 +196,7 @@ def _options(seen: ClusterObservation, desired: DesiredCluster) -> IdleTerminati
     return None if is_owned else desired.spec.idle_termination_options
 
 
-def _is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     """Return whether the cluster is suspended, or about to be, for whatever reason."""
     conditions = seen.conditions
     return (
@@ -209,7 +209,7 @@ def _is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 def _idleness(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> _Idleness | None:
     """Return what Ray says; None if it is not asked."""
     options = _options(seen, desired)
-    if options is None or _is_suspended(seen, desired):
+    if options is None or is_suspended(seen, desired):
         return None
     answer = seen.ray.activity
     value = answer.value if answer is not None else None

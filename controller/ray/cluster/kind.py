@@ -12,6 +12,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,
     CONTROLLER_REVISIONS,
+    DISRUPTION_BUDGETS,
     INGRESSES,
     JOBS,
     NETWORK_POLICIES,
@@ -27,6 +28,7 @@ from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
+from controller.ray.cluster.budgets import NAMESPACE_INDEX, selected_cluster
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
@@ -89,6 +91,13 @@ class RayClusterKind(Kind["ClusterObservation"]):
         Owned(INGRESSES, label_selector=labels.CLUSTER),
         # whatever its gate says, so that what was made while it was on is deleted
         Owned(NETWORK_POLICIES, label_selector=labels.CLUSTER, optional=True),
+        # whole: pods with a budget of ours and one of the user's could not be evicted
+        Owned(
+            DISRUPTION_BUDGETS,
+            indexes={NAMESPACE_INDEX: lambda budget: (budget.metadata.namespace,)},
+            also_enqueues=selected_cluster,
+            optional=True,
+        ),
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
         Owned(
             JOBS,

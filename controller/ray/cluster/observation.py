@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.conditions import JobEnd
     from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Job, Pod
+    from controller.kube.objects import Job, Pod, PodDisruptionBudget
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-    from controller.ray.cluster.rollout_memory import RevisionHistory, Rollout
+    from controller.ray.children.child import Child, ObservedChild
+    from controller.ray.cluster.rollout_memory import Note, RevisionHistory, Rollout
     from controller.ray.dashboard import Head
     from controller.ray.head.endpoint import Identity
     from controller.ray.pods.builder import PodBuilder
@@ -83,6 +84,21 @@ STORED_CONDITIONS: Final = IdentityMemo(conditions_of)
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedBudgets:
+    """The observed disruption budgets of a cluster.
+
+    Attributes:
+        possible: those that it has while it is in use, and what is there of each.
+        surplus: its own that it should not have.
+        notes: sentences about those that cannot be made.
+    """
+
+    possible: tuple[tuple[Child, ObservedChild], ...] = ()
+    surplus: tuple[PodDisruptionBudget, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredCluster:
     """The part of a plan that follows from a valid RayCluster alone; computed once per object.
 
@@ -135,6 +151,7 @@ class ClusterObservation:
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         crash_log: the log that says why a pod crashes; None if none has to be read.
         crash_text: its last lines; None before they were read.
+        budgets: its disruption budgets.
     """
 
     cluster: RayCluster
@@ -165,6 +182,7 @@ class ClusterObservation:
     clock_steady_since: datetime | None = None
     crash_log: LogTail | None = None
     crash_text: LogText | None = None
+    budgets: ObservedBudgets = field(default_factory=ObservedBudgets)
 
     @property
     def conditions(self) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.cluster.budgets import observe_budgets
 from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.deletion import observe_cleanup
 from controller.ray.cluster.head import every_pod
@@ -100,7 +101,9 @@ def observe_cluster(
     revisions = observe_history(cluster, desired, reads)
     children = observe_children(cluster, desired, reads, settings, pods)
     relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
-    notes = (*children.notes, *relabelled, *(revisions.notes if revisions is not None else ()))
+    budgets = observe_budgets(desired, reads, heads, workers)
+    of_history = revisions.notes if revisions is not None else ()
+    notes = (*children.notes, *budgets.notes, *relabelled, *of_history)
     return ClusterObservation(
         cluster,
         desired,
@@ -108,6 +111,7 @@ def observe_cluster(
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
         children=replace(children, notes=notes),
+        budgets=budgets,
         unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
         multi_host_replicas=replicas,
         incomplete_replicas=reads.incomplete_replicas(uid),
@@ -139,8 +143,9 @@ def _ray(
 ) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
-    has_options = desired.spec.idle_termination_options is not None
-    if not is_rolling and not has_options and draining_since(workers) is None:
+    spec = desired.spec
+    asks_for_use = spec.idle_termination_options is not None or spec.disruption_budgets is not None
+    if not is_rolling and not asks_for_use and draining_since(workers) is None:
         return RayView()
     if sources.dashboards is None:
         return ASSUMED

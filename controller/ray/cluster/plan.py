@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
+from controller.ray.cluster.budgets import with_budgets
 from controller.ray.cluster.child_table import (
     child_events,
     create_children,
@@ -80,7 +81,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
-    plan = with_idle(plan, seen, desired, now)
+    plan = with_budgets(with_idle(plan, seen, desired, now), seen, desired, now)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
         waiting = _wait_for_definition(seen, desired, settings, now)
         return replace(waiting, subscriptions=plan.subscriptions)

@@ -212,7 +212,7 @@ class FleetObservation:
 # and restarts, there is one of it.
 
 _CHANGEABLE: Final = frozenset({
-    "managedBy", "suspend", "idleSuspend", "idleTerminationOptions"
+    "managedBy", "suspend", "idleSuspend", "idleTerminationOptions", "disruptionBudgets"
 })  # fmt: skip
 """Fields of the cluster, besides those about scaling, that replace no copy."""
 

@@ -157,7 +157,9 @@ UNKNOWN: Final = f"{ALGORITHM}-unknown"
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
 """Fields of a group from which its pods are created."""
-_OF_NO_POD: Final = frozenset({"upgradeStrategy", "idleSuspend", "idleTerminationOptions"})
+_OF_NO_POD: Final = frozenset(
+    {"upgradeStrategy", "idleSuspend", "idleTerminationOptions", "disruptionBudgets"}
+)
 """Fields of a cluster that say how and when its pods go, not what they are."""
 SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
 """Fields of a worker group that change the number of its pods, not the pods."""

@@ -136,7 +136,8 @@ def digest(text: bytes) -> str:
 # definition drops other fields.
 
 _CHANGEABLE: Final = frozenset({
-    "managedBy", "suspend", "upgradeStrategy", "idleSuspend", "idleTerminationOptions"
+    "managedBy", "suspend", "upgradeStrategy", "idleSuspend", "idleTerminationOptions",
+    "disruptionBudgets",
 })  # fmt: skip
 """Fields of the cluster that do not affect its pods."""
 

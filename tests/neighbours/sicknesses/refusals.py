@@ -11,6 +11,7 @@ from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness, unless_it_serves
+from tests.ray.dashboard.simulated import incarnation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -117,6 +118,23 @@ async def policies_refused(sick: Tenant) -> AsyncIterator[None]:
         yield
 
 
+@asynccontextmanager
+async def budgets_refused(sick: Tenant) -> AsyncIterator[None]:
+    """A cluster in use asks for disruption budgets, which the operator may not create."""
+    plural = "poddisruptionbudgets.policy"
+
+    async def use() -> None:
+        for pod in sick.rays.heads():
+            sick.ray.connect_driver(incarnation(sick.rays.head_of(pod)))
+
+    with (
+        sick.disturbed(no_right("create", plural), plural, "create"),
+        sick.altered(lambda spec: spec.update(disruptionBudgets={})),
+    ):
+        async with sick.meanwhile(use, every=5.0):
+            yield
+
+
 SICKNESSES = (
     Sickness(
         name="a quota of one pod",
@@ -186,6 +204,13 @@ SICKNESSES = (
         course=policies_refused,
         spares=UPGRADES | KAITO,  # the cluster that is upgraded was created without
         named=unless_it_serves(no_right_to("create")),
+    ),
+    Sickness(
+        name="no right to create disruption budgets",
+        course=budgets_refused,
+        only=frozenset({"RayCluster"}),
+        spares=UPGRADES,  # the cluster that is upgraded was created without
+        named=no_right_to("create"),
     ),
     Sickness(
         name="no right to write the kind's status",

@@ -91,6 +91,7 @@ def test_the_kind_is_what_the_runtime_asks_for():
         "secrets",
         "ingresses.networking.k8s.io",
         "networkpolicies.networking.k8s.io",
+        "poddisruptionbudgets.policy",
         "routes.route.openshift.io",
         "jobs.batch",
         "roles.rbac.authorization.k8s.io",

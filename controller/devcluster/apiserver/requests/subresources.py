@@ -10,6 +10,7 @@ from controller.devcluster.apiserver.messages import bytes_response, json_respon
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.options import DeleteOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
+from controller.devcluster.apiserver.requests.evictions import check_budgets
 from controller.devcluster.apiserver.requests.resource_call import WholeObjects
 from controller.devcluster.apiserver.status import (
     ApiError,
@@ -278,8 +279,14 @@ class Subresources:
     def _evict(self, call: ResourceCall) -> ApiResponse:
         _options(call, "create")
         options = DeleteOptions.parse(call.request.query, child(call.body, "deleteOptions"))
+        pod, namespace = self._require(call), call.where.namespace
+        budgets = self._all("poddisruptionbudgets.policy", namespace)
+        check_budgets(pod, budgets, self._all("pods", namespace))
         self._deleter.delete(*call.target, options)
         return json_response(201, _CREATED)
+
+    def _all(self, table: str, namespace: str) -> list[Json]:
+        return [each.object for _, each in self._store.table(table).now(namespace)]
 
     def _finalize(self, call: ResourceCall) -> ApiResponse:
         wanted, options = call.body, _options(call, "update")

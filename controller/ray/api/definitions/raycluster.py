@@ -46,6 +46,7 @@ def cluster_spec() -> Schema:
         {
             "authOptions": _auth_options(),
             "autoscalerOptions": _autoscaler_options(),
+            "disruptionBudgets": _disruption_budgets(),
             "enableInTreeAutoscaling": boolean(
                 "Whether Ray's autoscaler runs beside the head and decides on replicas."
             ),
@@ -74,6 +75,22 @@ def cluster_spec() -> Schema:
             ),
         },
         required=["headGroupSpec"],
+    )
+
+
+def _disruption_budgets() -> Schema:
+    """Return the schema of `spec.disruptionBudgets`, which KubeRay has not."""
+    return struct(
+        "Asks for PodDisruptionBudgets while a driver, job or Serve application uses the cluster: "
+        "its head and replicas of several hosts are not evicted then.",
+        {
+            "workersMaxUnavailablePercent": int32(
+                "Share of the workers of each other group that may be evicted at a time, rounded "
+                "up; all of them if not given.",
+                minimum=0,
+                maximum=100,
+            )
+        },
     )
 
 

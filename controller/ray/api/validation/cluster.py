@@ -22,7 +22,7 @@ from controller.apimachinery.template import (
     read_template,
     service_problem,
 )
-from controller.ray.api import idle_termination, labels
+from controller.ray.api import disruption_budgets, idle_termination, labels
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
 from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
@@ -70,6 +70,9 @@ def validate_cluster(
         idle = idle_termination.idle_options(cluster, spec)
         if not isinstance(idle, Problem):
             spec = msgspec.structs.replace(spec, idle_termination_options=idle)
+        budgets = disruption_budgets.budget_options(cluster, spec)
+        if not isinstance(budgets, Problem):
+            spec = msgspec.structs.replace(spec, disruption_budgets=budgets)
         if idle_termination.is_idle_suspended(cluster, spec):
             spec = msgspec.structs.replace(spec, suspend=True)
     problems = partial(_problems, cluster=cluster, gates=gates)
@@ -242,6 +245,9 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _idle(context: ValidationContext) -> Iterator[Problem]:
+    budgets = disruption_budgets.budget_options(context.cluster, context.spec)
+    if isinstance(budgets, Problem):
+        yield budgets
     options = idle_termination.idle_options(context.cluster, context.spec)
     if isinstance(options, Problem):
         yield options

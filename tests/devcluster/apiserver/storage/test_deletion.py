@@ -227,3 +227,31 @@ async def test_an_evicted_pod_is_deleted(api):
     answer = await api.create(f"{api.path('pods', 'a')}/eviction", eviction)
     assert (answer.status, answer.body["status"]) == (201, "Success")
     assert (await api.get(api.path("pods", "a"))).status == 404
+
+
+@pytest.mark.parametrize(
+    ("budgets", "ready", "status"),
+    [
+        ([{"minAvailable": 1}], "True", 429),
+        ([{"minAvailable": 0}], "True", 201),
+        ([{"maxUnavailable": 0}], "True", 429),
+        ([{"minAvailable": 1}], "False", 429),
+        ([{"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"}], "False", 201),
+        ([{"minAvailable": 0}, {"minAvailable": 0}], "True", 500),
+    ],
+    ids=["needed", "to-spare", "none-may-go", "ill", "ill-may-go", "two"],
+)
+async def test_an_eviction_heeds_disruption_budgets(api, budgets, ready, status):
+    body = pod("a")
+    body["metadata"]["labels"] = {"app": "a"}
+    await api.create(api.path("pods"), body)
+    conditions = [{"type": "Ready", "status": ready}]
+    state = {"status": {"phase": "Running", "conditions": conditions}}
+    await api.patch(f"{api.path('pods', 'a')}/status", state)
+    for number, budget in enumerate(budgets):
+        spec = {"selector": {"matchLabels": {"app": "a"}}} | budget
+        path = api.path("poddisruptionbudgets", group="policy/v1")
+        await api.create(path, {"metadata": {"name": f"b{number}"}, "spec": spec})
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    answer = await api.create(f"{api.path('pods', 'a')}/eviction", eviction)
+    assert answer.status == status

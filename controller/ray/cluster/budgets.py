@@ -1,0 +1,293 @@
+"""The PodDisruptionBudgets of a cluster: they exist while something runs there, and no longer.
+
+Ray's own answers decide. The head and the replicas of several hosts may not be evicted at all;
+of other groups a share may, where the specification gives one. The numbers are computed here,
+because the API server computes percentages only of what has the subresource `scale`. Two budgets
+for one pod would make all its evictions fail: where users have one, theirs alone counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import find_condition, is_true, time_of
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.patches import replacement
+from controller.kube.resources import DISRUPTION_BUDGETS
+from controller.ray.api import disruption_budgets, labels
+from controller.ray.api.names import HEAD_POD_READY
+from controller.ray.children.child import (
+    Child,
+    ChildState,
+    DesiredFields,
+    OwnerConflict,
+    child_scope,
+    create_child,
+    delete_child,
+    observe_child,
+    repair_child,
+)
+from controller.ray.cluster.idle import is_suspended
+from controller.ray.cluster.observation import ObservedBudgets
+from controller.ray.cluster.rollout_memory import Note
+from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
+from controller.runtime.kind import owned_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod, PodDisruptionBudget
+    from controller.ray.children.child import Body, ObservedChild, OwnedKeys
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.head.endpoint import Identity
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Plan, Write
+
+NAMESPACE_INDEX: Final = "namespace"
+"""Name of the index of budgets by namespace."""
+
+_NOT_CREATED: Final = "FailedToCreatePodDisruptionBudget"
+_LOOKED_AGAIN: Final = 60.0
+"""Seconds until budgets of others are looked for again: by their labels, no event tells of them."""
+
+_WITHOUT_HEAD: Final = timedelta(minutes=5)
+"""Time for which budgets stay while no head is ready and Ray does not answer."""
+
+
+def selected_cluster(budget: PodDisruptionBudget) -> tuple[str, ...]:
+    """Return the key of the cluster that a budget selects by name, whoever has made it."""
+    wanted: Any = (budget.spec.selector or {}).get("matchLabels") or {}
+    name = wanted.get(labels.CLUSTER)
+    return (f"{budget.metadata.namespace}/{name}",) if name else ()
+
+
+def observe_budgets(
+    desired: DesiredCluster,
+    reads: CacheReader,
+    heads: Sequence[Pod],
+    workers: Mapping[str, Sequence[Pod]],
+) -> ObservedBudgets:
+    """Observe the budgets that the cluster has or may have, and those of others."""
+    identity, is_asked = desired.identity, desired.spec.disruption_budgets is not None
+    if not reads.serves(DISRUPTION_BUDGETS):
+        return ObservedBudgets(notes=(_UNSERVED,) if is_asked else ())
+    own = owned_by(reads, DISRUPTION_BUDGETS, identity)
+    if not own and not is_asked:
+        return ObservedBudgets()
+    found: list[tuple[Child, ObservedChild]] = []
+    notes: list[Note] = []
+    foreign = [
+        each
+        for each in reads.by_index(DISRUPTION_BUDGETS, NAMESPACE_INDEX, identity.namespace)
+        if not is_owned_by(each.metadata, identity.uid) and not each.metadata.terminating
+    ]
+    for child, group in _desired(desired):
+        pods = heads if group == labels.HEAD_GROUP else workers.get(group, ())
+        other = _selecting(foreign, pods)
+        observed = observe_child(child, identity.namespace, identity.uid, reads)
+        if other is not None:
+            notes.append(_two_budgets(child, other))
+        elif observed.state is ChildState.OWNER_CONFLICT:
+            meta = observed.present.metadata if observed.present is not None else None
+            sentence = f"{child} exists and {ownership_text(meta)}; delete it, or rename it"
+            notes.append(Note(_NOT_CREATED, sentence))
+        else:
+            found.append((child, observed))
+    kept = {child.name for child, _ in found}
+    surplus = (each for each in own if each.metadata.name not in kept)
+    return ObservedBudgets(
+        tuple(found),
+        tuple(each for each in surplus if not each.metadata.terminating),
+        tuple(notes),
+    )
+
+
+def with_budgets(
+    plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> Plan:
+    """Return the plan with the question to Ray, and the writes of budgets."""
+    is_asked = desired.spec.disruption_budgets is not None and not _is_ending(seen, desired)
+    if is_asked and seen.ray.head is not None:
+        probe = ProbeSubscription(seen.ray.head, ActivityProbe())
+        if probe not in plan.subscriptions:
+            plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
+    if plan.lookups:
+        return plan
+    in_use, seconds = _is_in_use(seen, desired, now)
+    writes = tuple(_writes(seen, desired, now, in_use=in_use))
+    waits = (plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None)
+    return replace(
+        plan,
+        independent=(*plan.independent, *writes),
+        requeue_after=min((each for each in waits if each is not None), default=None),
+    )
+
+
+def _is_ending(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    return seen.cluster.metadata.terminating or is_suspended(seen, desired)
+
+
+def _is_in_use(
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> tuple[bool | None, float | None]:
+    """Return whether something runs there, and when that may change; None while Ray is silent.
+
+    What ran before a silence is taken to run on, but not for ever without a head.
+    """
+    if _is_ending(seen, desired):
+        return False, None
+    if seen.ray.assumed:
+        return bool(seen.heads), None
+    answer = seen.ray.activity
+    if answer is not None and answer.failing_since is None:
+        value = answer.value
+        if isinstance(value, RayActivity):
+            return bool(value.uses), None
+    ready = find_condition(seen.conditions, HEAD_POD_READY)
+    since = time_of(ready.get("lastTransitionTime")) if ready is not None else None
+    if since is None or is_true(seen.conditions, HEAD_POD_READY):
+        return None, None
+    left = (since + _WITHOUT_HEAD - now).total_seconds()
+    return (None, left) if left > 0 else (False, None)
+
+
+def _writes(
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime, *, in_use: bool | None
+) -> Iterator[Write]:
+    namespace = desired.identity.namespace
+    for child, observed in seen.budgets.possible:
+        if child.scope in seen.pending_scopes:
+            continue
+        if observed.state is ChildState.MISSING and in_use:
+            yield create_child(namespace, child)
+        elif observed.state is not ChildState.PRESENT or observed.present is None:
+            continue
+        elif in_use is False:
+            yield delete_child(namespace, child.resource, observed.present, _UNUSED)
+        elif observed.drift is not None and (write := repair_child(namespace, observed.drift, now)):
+            yield write
+    for each in seen.budgets.surplus:
+        if child_scope(DISRUPTION_BUDGETS, each.metadata.name) not in seen.pending_scopes:
+            yield delete_child(namespace, DISRUPTION_BUDGETS, each)
+
+
+_UNUSED: Final = "because nothing runs on the cluster"
+
+
+# The budgets of a cluster in use.
+
+
+def _desired(desired: DesiredCluster) -> Iterator[tuple[Child, str]]:
+    """Yield the budgets of a cluster in use, each with the name of its group."""
+    options, identity = desired.spec.disruption_budgets, desired.identity
+    if options is None:
+        return
+    head = {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.HEAD}
+    yield _budget(identity, f"{identity.name}-head", head, {"minAvailable": 1}), labels.HEAD_GROUP
+    percent = options.workers_max_unavailable_percent
+    for group in desired.spec.worker_group_specs:
+        selected = {
+            labels.CLUSTER: identity.name,
+            labels.NODE_TYPE: labels.WORKER,
+            labels.GROUP: group.group_name,
+        }
+        pods = group.desired_pods
+        spec: Body = {"minAvailable": pods}  # one pod less ends the whole replica
+        if group.hosts == 1:
+            if percent is None:
+                continue
+            # rounded up, as the API server does it, so that a drain goes on
+            spec["minAvailable"] = pods - -(-pods * percent // 100)
+            # a worker that does not start would hinder the drain for ever
+            spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+        if spec["minAvailable"] > 0:
+            name = f"{identity.name}-workers-{group.group_name}".lower()
+            yield _budget(identity, name, selected, spec), group.group_name
+
+
+def _budget(identity: Identity, name: str, selected: Mapping[str, str], spec: Body) -> Child:
+    body: Body = {
+        "apiVersion": DISRUPTION_BUDGETS.api_version,
+        "kind": DISRUPTION_BUDGETS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": identity.namespace,
+            "labels": {
+                labels.CLUSTER: identity.name,
+                labels.APP_NAME: labels.APP_NAME_VALUE,
+                labels.CREATED_BY: labels.CREATED_BY_VALUE,
+            },
+            "ownerReferences": [identity.owner],
+        },
+        "spec": {"selector": {"matchLabels": dict(selected)}, **spec},
+    }
+    return Child(DISRUPTION_BUDGETS, body, OwnerConflict.IGNORE, True, _fields)
+
+
+def _fields(
+    body: Mapping[str, Any], present: PodDisruptionBudget, formerly: OwnedKeys
+) -> DesiredFields:
+    """Return the desired fields: whatever others have added to the selector is removed."""
+    del formerly
+    spec: Body = body["spec"]
+    selector = replacement(present.spec.selector or {}, spec["selector"])
+    labels_of_ours = {"labels": body["metadata"]["labels"]}
+    return DesiredFields({"metadata": labels_of_ours, "spec": {**spec, "selector": selector}})
+
+
+# Budgets of others.
+
+
+def _selecting(budgets: Sequence[PodDisruptionBudget], pods: Sequence[Pod]) -> str | None:
+    """Return the name of a budget that selects one of the pods, None if there is none."""
+    given = [pod.metadata.labels or {} for pod in pods]
+    found = (
+        each.metadata.name
+        for each in budgets
+        if any(_selects(each.spec.selector, pod_labels) for pod_labels in given)
+    )
+    return min(found, default=None)
+
+
+def _selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
+    """Return whether a selector selects; an empty one selects all, and none selects nothing."""
+    if selector is None:
+        return False
+    wanted: Mapping[str, str] = selector.get("matchLabels") or {}
+    rules: Sequence[Mapping[str, Any]] = selector.get("matchExpressions") or ()
+    return wanted.items() <= given.items() and all(_meets(each, given) for each in rules)
+
+
+def _meets(rule: Mapping[str, Any], given: Mapping[str, str]) -> bool:
+    value, values = given.get(rule.get("key", "")), rule.get("values") or ()
+    match rule.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _two_budgets(child: Child, other: str) -> Note:
+    return Note(
+        _NOT_CREATED,
+        f"{child} is not created, because PodDisruptionBudget {other} selects the same pods, and "
+        f"pods with two budgets cannot be evicted at all; delete that one, or remove "
+        f"{disruption_budgets.FIELD}",
+    )
+
+
+_UNSERVED: Final = Note(
+    _NOT_CREATED,
+    f"{disruption_budgets.FIELD} has no effect: the API server does not serve {DISRUPTION_BUDGETS} "
+    "in policy/v1, or the operator may not list them; grant it the verbs get, list, watch, create, "
+    "patch and delete on them",
+)
