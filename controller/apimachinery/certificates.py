@@ -163,6 +163,18 @@ def issued_once(
     return authority.certificate, authority.issue(name, hosts, now, lifetime)
 
 
+def expiry(certificate: bytes) -> datetime:
+    """Return until when a certificate is valid.
+
+    Args:
+        certificate: PEM.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
 def _certificate(
     subject: x509.Name,
     issuer: x509.Name,

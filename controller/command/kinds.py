@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _UNLIMITED: Final = 100_000
 _WITHOUT_EFFECT: Final = {
     "ENABLE_DETERMINISTIC_HEAD_POD_NAME": "names of heads never come back",
-    "ENABLE_WEBHOOKS": "there is no webhook, the operator itself refuses what cannot work",
     "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "nothing is polled",
 }
 """Variables of KubeRay that change nothing here, with the reason."""

@@ -20,6 +20,7 @@ from controller.runtime.errors import ManagerMisuse
 from controller.runtime.metrics.collectors import write_metrics
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
 
     from prometheus_client import CollectorRegistry
@@ -55,8 +56,13 @@ class HttpListener:
         self._options = options
         self._stopped = asyncio.Event()
 
-    async def serve(self, application: web.Application, ready: Callable[[], None]) -> None:
-        """Serve until stopped.
+    async def serve(
+        self,
+        application: web.Application,
+        ready: Callable[[], None],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Serve until stopped, over TLS if there is a context for it.
 
         Raises:
             OSError: the address cannot be bound; the message names the options.
@@ -69,16 +75,16 @@ class HttpListener:
         )
         await runner.setup()
         try:
-            await self._listen(runner)
+            await self._listen(runner, tls)
             self.port = int(runner.addresses[0][1])
             ready()
             await self._stopped.wait()
         finally:
             await runner.cleanup()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, runner: web.AppRunner, tls: ssl.SSLContext | None) -> None:
         try:
-            await web.TCPSite(runner, self.host or None, self.port).start()
+            await web.TCPSite(runner, self.host or None, self.port, ssl_context=tls).start()
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
             raise OSError(

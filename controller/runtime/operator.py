@@ -144,6 +144,10 @@ class Operator:
         """Run something beside the controllers, only while this process leads."""
         self._manager.add(Group.ELECTED, writer)
 
+    def add_server(self, server: Runnable) -> None:
+        """Run something that answers requests, whether this process leads or not."""
+        self._manager.add(Group.HTTP, server)
+
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.
 

@@ -12,7 +12,7 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """Severities, from the most verbose to the least."""
 
 
-_HIGHEST_PORT: Final = 65535
+HIGHEST_PORT: Final = 65535
 _MOST_WORKERS: Final = 1000
 
 
@@ -104,8 +104,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError("sync_timeout_seconds must be more than 0")
         if self.reconcile_timeout_seconds < 0:
             raise ValueError("reconcile_timeout_seconds must not be negative")
-        if not 0 <= self.debug_port <= _HIGHEST_PORT:
-            raise ValueError(f"debug_port must be between 0 and {_HIGHEST_PORT}")
+        if not 0 <= self.debug_port <= HIGHEST_PORT:
+            raise ValueError(f"debug_port must be between 0 and {HIGHEST_PORT}")
         self._check_places()
 
     def _check_places(self) -> None:
@@ -128,6 +128,6 @@ def parse_address(text: str) -> tuple[str, int] | None:
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > _HIGHEST_PORT:
+    if not colon or not port.isdecimal() or int(port) > HIGHEST_PORT:
         raise ValueError(f"not an address of the form host:port: {text!r}")
     return host.strip("[]"), int(port)

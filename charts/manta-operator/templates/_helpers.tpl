@@ -152,6 +152,15 @@ log-file-path: {{ . | quote }}
   configMap:
     name: {{ include "manta.fullname" . }}-config
 {{- end }}
+{{- if .Values.webhook.enabled }}
+{{- if .Values.webhook.certManager.enabled }}
+- name: webhook
+  secret:
+    secretName: {{ include "manta.fullname" . }}-webhook
+{{- end }}
+- name: tmp
+  emptyDir: {medium: Memory, sizeLimit: 1Mi}
+{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -167,6 +176,15 @@ log-file-path: {{ . | quote }}
   mountPath: /etc/kuberay
   readOnly: true
 {{- end }}
+{{- if .Values.webhook.enabled }}
+- name: tmp
+  mountPath: /tmp
+{{- if .Values.webhook.certManager.enabled }}
+- name: webhook
+  mountPath: /tmp/k8s-webhook-server/serving-certs
+  readOnly: true
+{{- end }}
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -175,6 +193,13 @@ log-file-path: {{ . | quote }}
 {{- /* The environment of the operator. */ -}}
 {{- define "manta.env" -}}
 {{- $env := list -}}
+{{- if .Values.webhook.enabled -}}
+{{- $env = append $env (dict "name" "ENABLE_WEBHOOKS" "value" "true") -}}
+{{- $env = append $env (dict "name" "MANTA_WEBHOOK_PORT" "value" (toString .Values.webhook.port)) -}}
+{{- if not .Values.webhook.certManager.enabled -}}
+{{- $env = append $env (dict "name" "MANTA_WEBHOOK_SERVICE" "value" (printf "%s-webhook" (include "manta.fullname" .))) -}}
+{{- end -}}
+{{- end -}}
 {{- if include "manta.hasWorkspaces" . -}}
 {{- with .Values.workspaces -}}
 {{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "HF_ENDPOINT" .huggingFace.endpoint "HF_HUB_OFFLINE" (.huggingFace.offline | ternary "1" "") "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import random
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -17,6 +19,8 @@ from controller.command.process import wall
 from controller.command.run.election import identity
 from controller.command.run.other_operators import OtherOperators
 from controller.kube.client import Client
+from controller.kube.credentials import SERVICE_ACCOUNT
+from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
@@ -36,9 +40,10 @@ from controller.runtime.debug import leader_section
 from controller.runtime.leaderelection import FencedTransport, ThreadedElection
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
+from controller.runtime.settings import HIGHEST_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.credentials import Credentials
@@ -49,6 +54,52 @@ if TYPE_CHECKING:
 _log = structlog.stdlib.get_logger("manta.operator")
 
 T = TypeVar("T", bound=KubeObject)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """What the environment says of the admission webhook.
+
+    Attributes:
+        port: where it listens; KubeRay's default.
+        service: name of the Service for which the operator makes the certificate; empty if that
+            is mounted.
+        namespace: where the Service and this process are; empty if the certificate is mounted.
+        folder: where it is mounted, as `tls.crt` and `tls.key`: as for KubeRay's.
+    """
+
+    port: int = 9443
+    service: str = ""
+    namespace: str = ""
+    folder: Path = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT
+    ) -> WebhookSettings | None:
+        """Read KubeRay's variable and two of our own; None if there shall be no webhook.
+
+        Args:
+            environment: the variables.
+            account: the folder of this pod's service account.
+
+        Raises:
+            ConfigurationError: one cannot be used; the message names it.
+        """
+        if environment.get("ENABLE_WEBHOOKS", "").lower() != "true":
+            return None
+        port = environment.get("MANTA_WEBHOOK_PORT", "9443")
+        if not (port.isdecimal() and 0 < int(port) <= HIGHEST_PORT):
+            raise ConfigurationError(f"MANTA_WEBHOOK_PORT: {port!r} is no port from 1 to 65535")
+        service = environment.get("MANTA_WEBHOOK_SERVICE", "")
+        try:
+            namespace = (account / "namespace").read_text().strip() if service else ""
+        except OSError as error:
+            raise ConfigurationError(
+                "MANTA_WEBHOOK_SERVICE: this process does not run in a pod, so that no Service "
+                f"leads to it; unset the variable, and put a certificate into {cls.folder}"
+            ) from error
+        return cls(int(port), service, namespace)
 
 
 @asynccontextmanager
@@ -63,6 +114,7 @@ async def operator_for(
     elect: Callable[[CollectorRegistry], ThreadedElection] | None = None,
     lease_in: str = "",
     registry: CollectorRegistry | None = None,
+    webhook: WebhookSettings | None = None,
 ) -> AsyncGenerator[Operator]:
     """Yield the operator with every kind that Manta serves; its connections end on exit.
 
@@ -78,6 +130,7 @@ async def operator_for(
             without one.
         lease_in: namespace of the lease; operators there stand by for each other.
         registry: gets the metrics; None for a new one.
+        webhook: settings of the admission webhook; None for none.
     """
     settings = replace(settings, identity=settings.identity or identity())
     registry = registry or CollectorRegistry()
@@ -94,6 +147,8 @@ async def operator_for(
     operator = _operator(
         client, decided, settings, dashboards=dashboards, election=election, registry=registry
     )
+    if webhook is not None:
+        _add_webhook(operator, webhook, transport, decided)
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(
@@ -118,6 +173,22 @@ async def operator_for(
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()
+
+
+def _add_webhook(
+    operator: Operator, settings: WebhookSettings, transport: HttpTransport, decided: KindSettings
+) -> None:
+    from controller.command.run import webhook  # noqa: PLC0415  brings cryptography
+
+    if settings.service:
+        # Not fenced: replicas that do not lead answer, too, and the first that starts makes it.
+        client = Client(transport, user_agent="", clock=asyncio.get_running_loop())
+        source = webhook.OwnCertificate(client, settings.namespace, settings.service, wall)
+    else:
+        source = webhook.MountedCertificate(settings.folder)
+    server = webhook.WebhookServer(settings.port, kinds_of(decided, None), source, wall)
+    operator.add_server(server)
+    operator.health.add_readiness("webhook", server.unready)
 
 
 def connect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import sys
@@ -16,7 +17,7 @@ from controller.command.connection import with_remedy
 from controller.command.kinds import kinds_of
 from controller.command.process import shift_level_on_signals, stop_on_signals
 from controller.command.run.election import elected, lease_namespace
-from controller.command.run.operator import operator_for
+from controller.command.run.operator import WebhookSettings, operator_for
 from controller.kube.client import Client
 from controller.kube.credentials import InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
@@ -150,6 +151,7 @@ async def run(
     gates = kind_settings.cluster.feature_gates
     await require_version(gates, kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
+    webhook = WebhookSettings.from_environment(os.environ)
     elect, lease_in = None, ""
     if settings.leader_election:
         lease_in = lease_namespace(settings.leader_election_namespace)
@@ -169,6 +171,7 @@ async def run(
         own_pod="" if outside else socket.gethostname(),
         elect=elect,
         lease_in=lease_in,
+        webhook=webhook,
     ) as operator:
         return await operator.run(stop)
 
