@@ -35,6 +35,7 @@ class ClusterSettings:
         pod_annotations: annotations added to pods that do not have them.
         feature_gates: the enabled features.
         batch_scheduler: schedules all pods; None for the schedulers that their templates name.
+        watch_nodes: whether pods on nodes that are about to go are drained before their eviction.
         redis_cleanup: whether state in Redis is removed when its cluster is deleted.
         use_ingress_on_openshift: whether to create an Ingress where Routes exist.
         new_token: creates the token of a cluster, a text that cannot be guessed.
@@ -55,6 +56,7 @@ class ClusterSettings:
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
     batch_scheduler: BatchScheduler | None = None
+    watch_nodes: bool = False
     redis_cleanup: bool = True
     use_ingress_on_openshift: bool = False
     new_token: Callable[[], str] = new_token
@@ -75,5 +77,6 @@ class ClusterSettings:
             login_shell=is_set_to("ENABLE_LOGIN_SHELL", "true"),
             delete_unnamed=is_set_to("ENABLE_RANDOM_POD_DELETE", "true"),
             use_ingress_on_openshift=is_set_to("USE_INGRESS_ON_OPENSHIFT", "true"),
+            watch_nodes=is_set_to("WATCH_NODES", "true"),
             redis_cleanup=not is_set_to("ENABLE_GCS_FT_REDIS_CLEANUP", "false"),
         )

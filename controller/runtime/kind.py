@@ -123,17 +123,20 @@ class References(Generic[T]):
     """References of primaries to objects that they do not own, such as by a name in their status.
 
     An event of an object enqueues the primaries for which `of_primary` gives one of the keys that
-    `of_object` gives for it. The caches look them up in an index of the primaries.
+    `of_object` gives for it. The caches look them up in an index of the primaries, or of objects
+    that the primaries own, such as pods that name their node.
 
     Attributes:
-        index: name of the index of the primary resource.
-        of_primary: index function: the keys that a primary refers to.
+        index: name of the index.
+        of_primary: index function: the keys that a primary, or what it owns, refers to.
         of_object: the keys that an object is referred to by.
+        through: the owned resource that refers; None for the primaries themselves.
     """
 
     index: str
     of_primary: Callable[[Any], Sequence[str]]
     of_object: Callable[[T], Sequence[str]]
+    through: Resource[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,30 @@ def test_the_chart_ships_the_definitions_that_manta_prints():
     assert sorted((CHART / "crds").iterdir()) == sorted(files)
 
 
+@pytest.mark.slow
+@needs_helm
+@pytest.mark.parametrize("scope", ["singleNamespaceInstall=false", "singleNamespaceInstall=true"])
+def test_nodes_are_read_by_an_operator_that_is_told_to_and_may(scope: str):
+    read = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+    objects = render("watchNodes=true", scope)
+    (role,) = (
+        each
+        for each in objects
+        if each["metadata"]["name"].endswith("-nodes") and each["kind"] == "ClusterRole"
+    )
+    assert role["rules"] == [read]
+    (bound,) = (
+        each
+        for each in objects
+        if each["metadata"]["name"].endswith("-nodes") and each["kind"] == "ClusterRoleBinding"
+    )
+    assert bound["roleRef"]["name"] == role["metadata"]["name"]
+    assert {"name": "WATCH_NODES", "value": "true"} in operator(objects)["env"]
+    usual = str(render(scope))
+    assert "WATCH_NODES" not in usual
+    assert "'nodes'" not in usual
+
+
 def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert f'version = "{chart["appVersion"]}"' in (ROOT / "pyproject.toml").read_text()

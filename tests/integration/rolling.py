@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from controller.devcluster.rays.nodes import SimulatedNodes
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
+    from controller.ray.cluster import ClusterSettings
     from tests.integration.harness import RunningOperator, World
 
 Json = dict[str, Any]
@@ -171,7 +172,9 @@ class RollingWorld:
         if world.server is not None and refereed:
             world.server.on_write.append(self.referee)
 
-    def start_operator(self, **more: Any) -> RunningOperator:
+    def start_operator(
+        self, *, clusters: ClusterSettings | None = None, **more: Any
+    ) -> RunningOperator:
         """An operator for RayClusters, with dashboard actors of its own."""
         world = self.world
         actors = DashboardActors(
@@ -181,7 +184,7 @@ class RollingWorld:
             rng=random.Random(world.rng.random()),
         )
         own = actors.for_controller(RayClusterKind.name)
-        return world.start_operator(kinds=[RayClusterKind(None, own, own)], **more)
+        return world.start_operator(kinds=[RayClusterKind(clusters, own, own)], **more)
 
     async def create(self) -> None:
         """Create the cluster, and wait until all its pods are ready."""

@@ -200,6 +200,9 @@ log-file-path: {{ . | quote }}
 {{- $env = append $env (dict "name" "MANTA_WEBHOOK_SERVICE" "value" (printf "%s-webhook" (include "manta.fullname" .))) -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.watchNodes -}}
+{{- $env = append $env (dict "name" "WATCH_NODES" "value" "true") -}}
+{{- end -}}
 {{- if include "manta.hasWorkspaces" . -}}
 {{- with .Values.workspaces -}}
 {{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "HF_ENDPOINT" .huggingFace.endpoint "HF_HUB_OFFLINE" (.huggingFace.offline | ternary "1" "") "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}

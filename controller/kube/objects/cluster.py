@@ -56,8 +56,23 @@ class Namespace(KubeObject, frozen=True):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class Taint(View, frozen=True):
+    """`spec.taints[]` of a Node."""
+
+    key: str = ""
+
+
+class NodeSpec(View, frozen=True):
+    """`spec` of a Node: who may not run there."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
 class Node(KubeObject, frozen=True):
     """A Node."""
+
+    spec: NodeSpec = NodeSpec()
 
 
 class Role(KubeObject, frozen=True):

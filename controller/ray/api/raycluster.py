@@ -175,6 +175,19 @@ class DisruptionBudgets(View, frozen=True):
     workers_max_unavailable_percent: Annotated[int, msgspec.Meta(ge=0, le=100)] | None = None
 
 
+class GracefulTerminationOptions(View, frozen=True):
+    """`spec.gracefulTerminationOptions`.
+
+    Attributes:
+        termination_grace_period_seconds: that of pods whose template has none.
+        drain_deadline_seconds: how long a worker's hook waits for its work; the grace period if
+            not given.
+    """
+
+    termination_grace_period_seconds: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+    drain_deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+
+
 class TlsOptions(View, frozen=True):
     """`spec.tlsOptions`."""
 
@@ -305,6 +318,7 @@ class ClusterSpec(View, frozen=True):
     idle_suspend: bool | None = None
     idle_termination_options: IdleTerminationOptions | None = None
     disruption_budgets: DisruptionBudgets | None = None
+    graceful_termination_options: GracefulTerminationOptions | None = None
     managed_by: str | None = None
     enable_in_tree_autoscaling: bool | None = None
     autoscaler_options: AutoscalerOptions | None = None
@@ -326,6 +340,13 @@ class ClusterSpec(View, frozen=True):
         """`v1`, `v2`, or empty if Ray chooses."""
         options = self.autoscaler_options
         return (options.version or "") if self.autoscaling and options else ""
+
+    def surge_of(self, desired: int) -> int:
+        """Return how many units a group may have beyond its number while some are taken away."""
+        rolling = self.upgrade_strategy.rolling
+        if rolling is not None:
+            return rolling.surge_of(desired)
+        return int(self.graceful_termination_options is not None)
 
     @property
     def desired_workers(self) -> int:

@@ -29,6 +29,7 @@ from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.budgets import NAMESPACE_INDEX, selected_cluster
+from controller.ray.cluster.disruptions import OF_NODES
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
@@ -122,6 +123,8 @@ class RayClusterKind(Kind["ClusterObservation"]):
         scheduler = self._settings.batch_scheduler
         groups = scheduler.groups if scheduler is not None else ()
         self.owned = (*type(self).owned, *(Owned(each, optional=True) for each in groups))
+        if self._settings.watch_nodes:
+            self.owned = (*self.owned, *OF_NODES)
         self._sources = ClusterSources(
             SpecificationMemo(self._desired),
             unknown_field_finder(),

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import job_end
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
+from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.disruption import is_announced
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout_memory import ObservedChildren
 from controller.runtime.plan import Delete
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.apimachinery.conditions import JobEnd
-    from controller.apimachinery.problem import Problem
     from controller.kube.objects import Job, Pod, PodDisruptionBudget
+    from controller.ray.api.disruption import Disruption
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.cluster.rollout_memory import Note, RevisionHistory, Rollout
@@ -147,6 +149,7 @@ class ClusterObservation:
         history: the history of the pods: until the last plan while observing, until now while
             planning. None if there was no plan yet.
         ray: Ray's reports, if an upgrade needs them.
+        disruptions: the workers that others take away, by uid.
         rollout: the state of a rolling update while planning; None if there is none.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         crash_log: the log that says why a pod crashes; None if none has to be read.
@@ -178,6 +181,7 @@ class ClusterObservation:
     created_pods: tuple[Pod, ...] = ()
     history: PodHistory | None = None
     ray: RayView = field(default_factory=RayView)
+    disruptions: Mapping[str, Disruption] = field(default_factory=dict[str, "Disruption"])
     rollout: Rollout | None = None
     clock_steady_since: datetime | None = None
     crash_log: LogTail | None = None
@@ -195,12 +199,29 @@ class ClusterObservation:
         return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
 
     def wanted_units(self, group: WorkerGroup) -> int:
-        """Return the desired number of pods, or of replicas of a multi-host group."""
+        """Return the desired number of pods, or of replicas of a multi-host group.
+
+        What is taken away is replaced at once, as far as the group may have more than desired.
+        """
         upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
-        if upgrade is not None:
-            return upgrade.wanted
         is_multi_host = group.group_name in self.multi_host_replicas
-        return group.desired_replicas if is_multi_host else group.desired_pods
+        desired = group.desired_replicas if is_multi_host else group.desired_pods
+        wanted = desired if upgrade is None else upgrade.wanted
+        if not desired or isinstance(self.desired, Problem):
+            return wanted
+        most = self.desired.spec.surge_of(desired)
+        return max(wanted, desired + min(most, self._disrupted_units(group.group_name)))
+
+    def _disrupted_units(self, group: str) -> int:
+        """Return the number of units of a group that are taken away, a pod of theirs at least."""
+        replicas = self.multi_host_replicas.get(group)
+        pods = self.workers.get(group, ())
+        units = [each.pods for each in replicas] if replicas is not None else [(p,) for p in pods]
+        return sum(any(map(self.is_disrupted, unit)) for unit in units)
+
+    def is_disrupted(self, pod: Pod) -> bool:
+        """Return whether others take the pod away, or had announced it when its drain began."""
+        return pod.metadata.uid in self.disruptions or is_announced(pod)
 
     @property
     def repeated_losses(self) -> Mapping[str, Losses]:

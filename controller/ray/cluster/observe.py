@@ -15,6 +15,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.budgets import observe_budgets
 from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.deletion import observe_cleanup
+from controller.ray.cluster.disruptions import observe_disruptions
 from controller.ray.cluster.head import every_pod
 from controller.ray.cluster.idle import resumed
 from controller.ray.cluster.observation import (
@@ -96,6 +97,7 @@ def observe_cluster(
             pending_scopes=reads.pending_scopes(uid),
             cleanup=observe_cleanup(cluster, reads),
         )
+    going = observe_disruptions(cluster, desired, workers, reads, watches=settings.watch_nodes)
     log = log_to_read(chain(heads, *workers.values()))
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
@@ -130,7 +132,15 @@ def observe_cluster(
         clock_steady_since=reads.clock_steady_since,
         crash_log=log,
         crash_text=reads.log_tail(log, uid) if log is not None else None,
-        ray=_ray(cluster, desired, reads, sources, chain.from_iterable(workers.values())),
+        disruptions=going,
+        ray=_ray(
+            cluster,
+            desired,
+            reads,
+            sources,
+            chain.from_iterable(workers.values()),
+            going=bool(going),
+        ),
     )
 
 
@@ -140,12 +150,14 @@ def _ray(
     reads: CacheReader,
     sources: ClusterSources,
     workers: Iterable[Pod],
+    *,
+    going: bool,
 ) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     spec = desired.spec
     asks_for_use = spec.idle_termination_options is not None or spec.disruption_budgets is not None
-    if not is_rolling and not asks_for_use and draining_since(workers) is None:
+    if not (is_rolling or asks_for_use or going) and draining_since(workers) is None:
         return RayView()
     if sources.dashboards is None:
         return ASSUMED

@@ -20,6 +20,7 @@ from controller.ray.cluster.child_table import (
     seconds_until_repair,
 )
 from controller.ray.cluster.deletion import change_finalizer, finalize
+from controller.ray.cluster.disruptions import announce
 from controller.ray.cluster.first_cause import with_trouble
 from controller.ray.cluster.head import (
     create_head,
@@ -193,6 +194,7 @@ def _scale(
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
     deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
+    deletions += announce(seen, now, {each.target.name for each in deletions})
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
     ):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
+from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import (
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
@@ -286,7 +287,7 @@ class _Decision:
 
     @property
     def _workers_done(self) -> bool:
-        return all(each.group.is_done for each in self.units)
+        return all(map(_is_done, self.units))
 
     def _seconds_left(self, verdict: Verdict) -> float | None:
         waits = [seconds_until_drained(self.units, self.settings, self.now)]
@@ -337,6 +338,14 @@ class _Decision:
                         f"{each.group.name}, could not join the cluster"
                     )
         return ""
+
+
+def _is_done(each: PodUnits) -> bool:
+    """Return whether nothing is left to replace but what is drained because it is taken away."""
+    return each.group.is_done or not any(
+        unit.is_old or (unit.is_leaving and not any(map(is_announced, each.pods[unit.name])))
+        for unit in each.group.units
+    )
 
 
 def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:

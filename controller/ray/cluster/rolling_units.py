@@ -12,6 +12,7 @@ from controller.apimachinery.conditions import find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import dig, status_of
 from controller.apimachinery.names import suffix
 from controller.ray.api import labels
+from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_ready, ray_container
 from controller.ray.cluster.observation import DrainMemory
@@ -185,6 +186,7 @@ class _Reading:
             whole: whether no pod is missing but those that this process creates.
         """
         since = draining_since(pods)
+        keeps_time = not any(map(is_announced, pods))
         available = complete and all(is_ready(p) and self.ray.is_alive(p) for p in pods)
         return Unit(
             name,
@@ -193,7 +195,10 @@ class _Reading:
             joined=any(map(self._may_hold_work, pods)),
             draining=since is not None,
             drained=since is not None
-            and (self.now >= since + self.drain_timeout or all(map(self._is_drained, pods))),
+            and (
+                (keeps_time and self.now >= since + self.drain_timeout)
+                or all(map(self._is_drained, pods))
+            ),
             gone=not whole or any(map(self._is_going, pods)),
         )
 
@@ -205,6 +210,8 @@ class _Reading:
     def _is_drained(self, pod: Pod) -> bool:
         if not self._may_hold_work(pod) or self.ray.is_dead(pod):
             return True
+        if is_announced(pod):
+            return False  # whoever takes it away decides when, drained or not
         node = self.ray.node_of(pod)
         command = self.told.get(node.id, "") if node is not None else ""
         return isinstance(self.ray.drains.get(command), CommandRefused)
@@ -331,6 +338,9 @@ def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     return is_newer and not desired.spec.autoscaling
 
 
+UNLIMITED: Final = timedelta(days=1)
+"""Time of a drain whose end somebody else decides; Ray wants one."""
+
 # Drains workers: records the time on the pod, tells Ray, then asks Ray for the result.
 
 
@@ -352,9 +362,14 @@ def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
-    """Return the plan with its probes and commands for Ray; it remembers the commanded nodes."""
+    """Return the plan with its probes and commands for Ray; it remembers the commanded nodes.
+
+    Pods that are being deleted by others are drained by a command of their own: they have less
+    time, and their number may be large.
+    """
     rollout, head = seen.rollout, seen.ray.head
-    if rollout is None or head is None or not _is_interested(rollout):
+    is_rolling = rollout is not None and _is_interested(rollout)
+    if head is None or not (is_rolling or seen.disruptions):
         return plan
     plan = replace(
         plan,
@@ -366,37 +381,58 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
     memory = seen.history.drains if seen.history is not None else DrainMemory()
     if memory.head != head:
         memory = DrainMemory(head)
-    told = memory.commands
-    nodes = _untold(seen, rollout, told)
-    if not nodes or plan.commit is not None or plan.lookups:
+    if plan.commit is not None or plan.lookups:
         return plan
-    until = min(nodes.values()) + timedelta(seconds=rollout.settings.drain_timeout_seconds)
-    command = f"drain-{suffix(*sorted(nodes))}"
-    serving = any(labels.SERVE in (pod.metadata.labels or {}) for pod in _leaving(rollout))
-    drain = DrainNodes(command, until, tuple(sorted(nodes)), until, serving)
-    kept = replace(plan.memory, drains=DrainMemory(head, {**told, **dict.fromkeys(nodes, command)}))
-    return replace(plan, commands=(HeadCommand(head, drain),), memory=kept)
+    told, commands, events = dict(memory.commands), list[HeadCommand](), list(plan.events)
+    for leaving in (_leaving(seen), _deleted(seen)):
+        nodes: dict[str, datetime] = {}
+        for pod, until in leaving:
+            node = seen.ray.node_of(pod)
+            if node is not None and node.alive and node.id not in told:
+                nodes[node.id] = until
+                if pod.metadata.terminating:
+                    events.append(drains_before_end(pod, seen.disruptions[pod.metadata.uid].why))
+        if nodes:
+            command = _drain(tuple(sorted(nodes)), min(nodes.values()), serving=_serve(seen))
+            told |= dict.fromkeys(nodes, command.id)
+            commands.append(HeadCommand(head, command))
+    if not commands:
+        return plan
+    kept = replace(plan.memory, drains=DrainMemory(head, told))
+    return replace(plan, commands=tuple(commands), memory=kept, events=tuple(events))
+
+
+def _drain(nodes: tuple[str, ...], until: datetime, *, serving: bool) -> DrainNodes:
+    return DrainNodes(f"drain-{suffix(*nodes)}", until, nodes, until, serving)
+
+
+def _serve(seen: ClusterObservation) -> bool:
+    """Return whether the pods of the cluster are those of a RayService."""
+    return any(labels.SERVE in (pod.metadata.labels or {}) for pod in seen.all_pods)
 
 
 def _is_interested(rollout: Rollout) -> bool:
     return rollout.is_leaving or rollout.verdict not in AT_REST | {Verdict.PAUSED}
 
 
-def _untold(
-    seen: ClusterObservation, rollout: Rollout, told: Mapping[str, str]
-) -> dict[str, datetime]:
-    """Return the living nodes of draining pods that Ray was not told of, and since when."""
-    found: dict[str, datetime] = {}
-    for pod in _leaving(rollout):
-        node, since = seen.ray.node_of(pod), draining_since((pod,))
-        if node is not None and node.alive and since is not None and node.id not in told:
-            found[node.id] = since
-    return found
+def _leaving(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
+    """Yield the pods that the operator drains, and when the drain of each is over."""
+    if seen.rollout is None:
+        return
+    limit = timedelta(seconds=seen.rollout.settings.drain_timeout_seconds)
+    for each in seen.rollout.groups.values():
+        for pod in each.pods_of(each.leaving):
+            since = draining_since((pod,))
+            if since is not None:
+                yield pod, since + (UNLIMITED if is_announced(pod) else limit)
 
 
-def _leaving(rollout: Rollout) -> Iterator[Pod]:
-    for each in rollout.groups.values():
-        yield from each.pods_of(each.leaving)
+def _deleted(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
+    """Yield the pods that others delete, and when their processes are killed."""
+    for pod in seen.all_pods:
+        going = seen.disruptions.get(pod.metadata.uid)
+        if going is not None and going.until is not None:
+            yield pod, going.until
 
 
 def _stamp(
@@ -405,6 +441,17 @@ def _stamp(
     meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(now)}
     target = pod_target(seen, meta.name, scope_of(pod))
     return MergePatch(target, meta.uid, {"metadata": {"annotations": stamp}}, on_success=event)
+
+
+def drains_before_end(pod: Pod, why: str) -> Event:
+    """Return the event of the drain of a pod that others take away."""
+    return Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {pod.metadata.name} before it is taken away, because {why}",
+        aggregate_note="Draining {count} pods before they are taken away",
+    )
 
 
 def _begins(pod: Pod) -> Event:

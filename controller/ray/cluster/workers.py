@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
+from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.api.pod_state import has_ended_since, is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
@@ -244,9 +245,10 @@ def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete
         if since is None or pod.metadata.terminating or scope_of(pod) in seen.pending_scopes:
             continue
         left = (since + DRAIN_TIMEOUT - now).total_seconds()
-        if left <= 0 or has_ended_since(pod, since):
+        keeps_time = not is_announced(pod)
+        if (keeps_time and left <= 0) or has_ended_since(pod, since):
             deletions.append(delete_pod(seen, pod, what="WorkerPod", reason=DRAINED))
-        else:
+        elif keeps_time:
             waits.append(left)
     return deletions, min(waits, default=None)
 

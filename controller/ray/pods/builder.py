@@ -10,6 +10,8 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
@@ -30,6 +32,7 @@ from controller.ray.pods.environment import (
 )
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, add_state_storage, state_storage
 from controller.ray.pods.features import (
+    add_graceful_termination,
     add_probes,
     add_shared_memory,
     add_token,
@@ -108,6 +111,10 @@ def options_of(
         options["authOptions"] = auth.by_kubernetes or token_secret_name(cluster_name, auth)
     if storage is not None:
         options["gcsFaultToleranceOptions"] = role == "head" and _kept_in(storage, raw_spec)
+    if spec.graceful_termination_options is not None:
+        options["gracefulTerminationOptions"] = msgspec.to_builtins(
+            spec.graceful_termination_options
+        )
     if spec.history_server_options is not None:
         options["historyServerOptions"] = raw_spec.get("historyServerOptions")
     if spec.autoscaling and role == "head":
@@ -307,6 +314,7 @@ class PodBuilder:
             if command is not None:
                 draft.ray["command"], draft.ray["args"] = command
         self._add_environment(draft, start)
+        add_graceful_termination(draft, self._spec.graceful_termination_options)
         if self._settings.probes:
             serving = self._identity.origin == "RayService"
             add_probes(draft, ray_version=self._spec.ray_version, serving=serving)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
+from controller.ray.api.graceful_termination import grace_of
 from controller.ray.api.names import AGENT_PORT, DASHBOARD_PORT
 from controller.ray.api.ray_options import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.api.raycluster import TOKEN_KEY, token_secret_name
@@ -18,7 +19,7 @@ from controller.ray.pods.environment import Environment, Role, port_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.ray.api.raycluster import AuthOptions, ClusterSpec
+    from controller.ray.api.raycluster import AuthOptions, ClusterSpec, GracefulTerminationOptions
     from controller.ray.head.endpoint import Identity
     from controller.ray.pods.environment import PodDraft
 
@@ -242,6 +243,42 @@ def _apply_options(container: Body, spec: ClusterSpec) -> None:
 
 def _from_field(name: str, path: str) -> Body:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+# Graceful termination: the time that a pod has, and the hook that lets Ray drain a worker in it.
+#
+# A head has no hook: with its GCS all work of the cluster ends, and drained it could not even
+# finish what its drivers ask for.
+
+_MARGIN: Final = 5
+"""Seconds of the grace period that are left for Ray's own end after the hook."""
+
+_HOOK: Final = (
+    "end=$(($(date +%s) + {seconds})); "
+    "timeout 15 ray drain-node --reason DRAIN_NODE_REASON_PREEMPTION "
+    "--reason-message 'its pod is being deleted' --deadline-remaining-seconds {seconds} || exit 0; "
+    "while [ $(date +%s) -lt $end ] && grep -qsx raylet /proc/[0-9]*/comm; do sleep 1; done"
+)
+"""Ray gives a drained node no new work, and its raylet ends with the last of its work.
+
+The container does not end with it. Where Ray cannot drain the node, such as after the head was
+deleted with its cluster, nothing is waited for.
+"""
+
+
+def add_graceful_termination(draft: PodDraft, options: GracefulTerminationOptions | None) -> None:
+    """Give the pod its grace period and a worker its hook, unless the template has its own."""
+    if options is None:
+        return
+    grace = grace_of(draft.spec, options)
+    draft.spec.setdefault("terminationGracePeriodSeconds", grace)
+    lifecycle: Body = draft.ray.setdefault("lifecycle", {})
+    if draft.role == "worker" and "preStop" not in lifecycle:
+        wait = min(options.drain_deadline_seconds or grace, max(1, grace - _MARGIN))
+        command = ["/bin/sh", "-c", _HOOK.format(seconds=wait)]
+        lifecycle["preStop"] = {"exec": {"command": command}}
+    if not lifecycle:
+        del draft.ray["lifecycle"]
 
 
 # Liveness and readiness probes of Ray containers, by role and Ray version.

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.caches.watches import ResourceWatch
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.kind import Kind
+    from controller.runtime.kind import Kind, References
     from controller.runtime.reconcile.controller import Controller
     from informers import Clock, InformerMetrics, Notification, Undecodable
 
@@ -413,10 +413,12 @@ class Caches:
             return owner.metadata.uid if owner is not None else None
         return None
 
-    def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
-        """Return the primaries that refer to a key; none if the API server lacks the resource."""
-        reads = self._expectations.reader
-        return reads.by_index(resource, index, key) if reads.serves(resource) else ()
+    def _referring(
+        self, primary: Resource[Any], by: References[Any], key: str
+    ) -> Sequence[KubeObject]:
+        """Return the objects that refer to a key; none if the API server lacks their resource."""
+        reads, resource = self._expectations.reader, by.through or primary
+        return reads.by_index(resource, by.index, key) if reads.serves(resource) else ()
 
 
 def _selection(scope: CacheScope) -> Watched:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
+    from controller.runtime.kind import Kind, References
     from informers import Tombstone
     from workqueue import WorkQueue
 
@@ -59,6 +59,7 @@ def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], Resource
         ValueError: two kinds declare different selectors for one resource, or different functions
             for one index. The message names both kinds and the remedy.
     """
+    kinds = tuple(kinds)
     watches: dict[Resource[Any], ResourceWatch] = {}
     for kind in kinds:
         for owned in (_primary(kind), *kind.owned):
@@ -76,6 +77,13 @@ def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], Resource
                     f"{_REMEDY}"
                 )
             _add_indexes(watch, owned, kind.name)
+    for kind in kinds:
+        for references in (owned.references for owned in kind.owned):
+            if references is not None and references.through is not None:
+                through = Owned(
+                    references.through, indexes={references.index: references.of_primary}
+                )
+                _add_indexes(watches[references.through], through, kind.name)
     return watches
 
 
@@ -91,8 +99,8 @@ def _add_indexes(watch: ResourceWatch, owned: Owned[Any], kind: str) -> None:
 
 def _primary(kind: Kind[Any]) -> Owned[Any]:
     """Return the primary resource with the indexes that `References` look it up by."""
-    references = [owned.references for owned in kind.owned if owned.references is not None]
-    indexes = {each.index: each.of_primary for each in references}
+    references = (owned.references for owned in kind.owned if owned.references is not None)
+    indexes = {each.index: each.of_primary for each in references if each.through is None}
     return Owned(kind.primary, indexes=indexes, optional=kind.optional)
 
 
@@ -140,7 +148,7 @@ class EnqueueHandler(Generic[T]):
             self._queue.add(key, priority=LOW_PRIORITY if low else 0)
 
 
-def own_key(obj: KubeObject, _existing: bool) -> list[str]:
+def own_key(obj: KubeObject, _existing: bool = True) -> list[str]:
     """Return the object's own key."""
     return [obj.metadata.key]
 
@@ -149,7 +157,7 @@ def owner_keys(
     primary: Resource[Any],
     owned: Owned[T],
     uid_of: Callable[[str], str | None],
-    referring: Callable[[str, str], Iterable[KubeObject]] = lambda _index, _key: (),
+    referring: Callable[[References[Any], str], Iterable[KubeObject]] = lambda _by, _key: (),
     is_served: Callable[[str], bool] = lambda _key: True,
 ) -> Callable[[T, bool], list[str]]:
     """Return a function that gives the keys of an object's owner and of related objects.
@@ -162,24 +170,28 @@ def owner_keys(
         primary: resource of the owners.
         owned: what is watched.
         uid_of: uid of the cached owner with that key, None if there is none.
-        referring: cached owners that have a key in an index.
+        referring: cached objects that refer to a key: owners, or objects of theirs.
         is_served: whether the owner of a key is watched, if it exists. Labels of an object in no
             namespace may name an owner in any.
     """
 
-    def keys(obj: T, existing: bool) -> list[str]:
-        found: list[str] = []
+    def owner(obj: KubeObject, *, existing: bool) -> list[str]:
         controller = obj.metadata.controller
         if controller is not None and refers_to(controller, primary):
             namespace = obj.metadata.namespace if primary.namespaced else ""
             key = f"{namespace}/{controller.name}" if namespace else controller.name
             if not existing or uid_of(key) in {None, controller.uid}:
-                found.append(key)
+                return [key]
+        return []
+
+    def keys(obj: T, existing: bool) -> list[str]:
+        found = owner(obj, existing=existing)
         if owned.also_enqueues is not None:
             found.extend(filter(is_served, owned.also_enqueues(obj)))
         if (references := owned.references) is not None:
             for key in references.of_object(obj):
-                found.extend(each.metadata.key for each in referring(references.index, key))
+                for each in referring(references, key):
+                    found += owner(each, existing=True) if references.through else own_key(each)
         return found
 
     return keys

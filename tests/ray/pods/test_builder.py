@@ -237,6 +237,7 @@ def test_the_switches_of_an_administrator_are_obeyed():
     assert value(ray(worker), "FQ_RAY_IP") == "example-head-svc.default.svc.corp.example"
     assert settings.head_cluster_ip_service
     assert settings.delete_unnamed
+    assert ClusterSettings.from_environment({"WATCH_NODES": "TRUE"}).watch_nodes
 
 
 def test_defaults_of_an_administrator_are_added_where_nothing_is_said():

@@ -36,6 +36,66 @@ def with_head_env(*entries: Body) -> Body:
     return head
 
 
+def pre_stop(pod: Body) -> str:
+    hook = container(pod).get("lifecycle", {}).get("preStop")
+    return hook["exec"]["command"][-1] if hook else ""
+
+
+def test_without_graceful_termination_nothing_delays_the_end_of_a_pod():
+    for pod in pods():
+        assert "terminationGracePeriodSeconds" not in pod["spec"]
+        assert "lifecycle" not in container(pod)
+
+
+@pytest.mark.parametrize(
+    ("options", "grace", "waits"),
+    [
+        ({}, 30, 25),
+        ({"terminationGracePeriodSeconds": 120}, 120, 115),
+        ({"terminationGracePeriodSeconds": 120, "drainDeadlineSeconds": 60}, 120, 60),
+        ({"terminationGracePeriodSeconds": 2}, 2, 1),
+    ],
+)
+def test_a_worker_drains_before_its_end_and_a_head_only_has_the_time(
+    options: Body, grace: int, waits: int
+):
+    head, worker = pods(gracefulTerminationOptions=options)
+    assert head["spec"]["terminationGracePeriodSeconds"] == grace
+    assert worker["spec"]["terminationGracePeriodSeconds"] == grace
+    assert not pre_stop(head)
+    assert f"--deadline-remaining-seconds {waits} " in pre_stop(worker)
+    assert f"+ {waits})" in pre_stop(worker)
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"ray.io/graceful-termination-enabled": "True"},
+        {"manta.dev/graceful-termination": "{}"},
+    ],
+)
+def test_an_annotation_asks_for_it_where_the_definition_drops_the_field(annotations: Body):
+    _, worker = pods(annotations)
+    assert pre_stop(worker)
+    _, worker = pods(dict.fromkeys(annotations, ""))
+    assert not pre_stop(worker)
+
+
+def test_what_a_template_says_about_its_end_stays():
+    groups = manifest()["spec"]["workerGroupSpecs"]
+    own = {"preStop": {"exec": {"command": ["true"]}}, "postStart": {"exec": {"command": ["a"]}}}
+    spec = groups[0]["template"]["spec"]
+    spec["terminationGracePeriodSeconds"] = 90
+    spec["containers"][0]["lifecycle"] = own
+    _, worker = pods(workerGroupSpecs=groups, gracefulTerminationOptions={})
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 90
+    assert container(worker)["lifecycle"] == own
+    del own["preStop"]
+    _, worker = pods(workerGroupSpecs=groups, gracefulTerminationOptions={})
+    assert list(container(worker)["lifecycle"]) == ["postStart", "preStop"]
+    assert "+ 85)" in pre_stop(worker)
+
+
 def test_without_fault_tolerance_the_head_says_so_and_nobody_has_its_variables():
     head, worker = pods()
     assert head["metadata"]["annotations"]["ray.io/ft-enabled"] == "false"

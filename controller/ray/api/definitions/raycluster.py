@@ -51,6 +51,7 @@ def cluster_spec() -> Schema:
                 "Whether Ray's autoscaler runs beside the head and decides on replicas."
             ),
             "gcsFaultToleranceOptions": _gcs_fault_tolerance_options(),
+            "gracefulTerminationOptions": _graceful_termination_options(),
             "headGroupSpec": _head_group(),
             "headServiceAnnotations": strings("Annotations of the head service."),
             "historyServerOptions": _history_server_options(),
@@ -90,6 +91,23 @@ def _disruption_budgets() -> Schema:
                 minimum=0,
                 maximum=100,
             )
+        },
+    )
+
+
+def _graceful_termination_options() -> Schema:
+    """Return the schema of `spec.gracefulTerminationOptions`, which KubeRay is about to have."""
+    return struct(
+        "How much time pods get when they are taken away. With it, even if empty, workers get a "
+        "hook that lets Ray drain them first.",
+        {
+            "drainDeadlineSeconds": int32(
+                "Seconds that the hook waits for running work; the grace period if not given.",
+                minimum=1,
+            ),
+            "terminationGracePeriodSeconds": int32(
+                "Grace period of pods whose template has none; 30 if not given.", minimum=1
+            ),
         },
     )
 

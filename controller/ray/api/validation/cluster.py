@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.conditions import is_true
-from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.custom_object import conditions_of, mapping
 from controller.apimachinery.names import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import (
@@ -22,7 +22,12 @@ from controller.apimachinery.template import (
     read_template,
     service_problem,
 )
-from controller.ray.api import disruption_budgets, idle_termination, labels
+from controller.ray.api import (
+    disruption_budgets,
+    graceful_termination,
+    idle_termination,
+    labels,
+)
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
 from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
@@ -73,6 +78,9 @@ def validate_cluster(
         budgets = disruption_budgets.budget_options(cluster, spec)
         if not isinstance(budgets, Problem):
             spec = msgspec.structs.replace(spec, disruption_budgets=budgets)
+        graceful = graceful_termination.graceful_options(cluster, spec)
+        if not isinstance(graceful, Problem):
+            spec = msgspec.structs.replace(spec, graceful_termination_options=graceful)
         if idle_termination.is_idle_suspended(cluster, spec):
             spec = msgspec.structs.replace(spec, suspend=True)
     problems = partial(_problems, cluster=cluster, gates=gates)
@@ -130,6 +138,7 @@ def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> It
     yield from _suspended_groups(context)
     yield from _autoscaler(context)
     yield from _idle(context)
+    yield from _graceful(context)
     if not isinstance(strategy, Problem):
         yield from strategy_problems(context)
     yield from _contradicting_status(context)
@@ -261,6 +270,21 @@ def _idle(context: ValidationContext) -> Iterator[Problem]:
             f"cannot be {idle_termination.SCALE_DOWN} while the autoscaler decides on replicas; "
             "set spec.autoscalerOptions.idleTimeoutSeconds instead",
         )
+
+
+def _graceful(context: ValidationContext) -> Iterator[Problem]:
+    spec = context.spec
+    options = graceful_termination.graceful_options(context.cluster, spec)
+    if isinstance(options, Problem):
+        yield options
+        return
+    templates = {"spec.headGroupSpec.template": spec.head_group_spec.template}
+    templates |= {
+        f"{_group(position)}.template": group.template
+        for position, group in enumerate(spec.worker_group_specs)
+    }
+    pods = {path: mapping(template.get("spec")) for path, template in templates.items()}
+    yield from graceful_termination.late_deadlines(options, pods)
 
 
 def _restart_policies(context: ValidationContext) -> Iterator[Problem]:

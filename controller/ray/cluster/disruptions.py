@@ -1,0 +1,119 @@
+"""Workers that others take away: they are drained in Ray before their processes end.
+
+`disruption_of` decides which these are, and why. A pod that is being deleted has until its deletion
+timestamp. One whose eviction is only announced leaves the service and is drained; the operator
+deletes it when Ray has nothing left on it, and else leaves its end to whoever announced it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import is_true, rfc3339
+from controller.apimachinery.custom_object import conditions_of
+from controller.kube.resources import NODES, PODS
+from controller.ray.api import labels
+from controller.ray.api.disruption import Disruption, disruption_of, why_leaving
+from controller.ray.api.names import SUSPENDED, SUSPENDING
+from controller.ray.cluster.pods import pod_target, scope_of
+from controller.ray.cluster.rolling_units import draining_since, drains_before_end
+from controller.runtime.kind import Owned, References
+from controller.runtime.plan import MergePatch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Node, Pod
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observation import (
+        ClusterObservation,
+        DesiredCluster,
+        PodHistory,
+    )
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Write
+
+_NODE_INDEX: Final = "node"
+
+
+def _node_of(pod: Pod) -> Sequence[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _if_leaving(node: Node) -> Sequence[str]:
+    """Return the name of a node whose pods will be taken away: all others concern nobody."""
+    return (node.metadata.name,) if why_leaving(node) else ()
+
+
+_RAY_NODES: Final = replace(NODES, part="of Ray pods")
+
+OF_NODES: Final = (
+    Owned(
+        _RAY_NODES,
+        references=References(_NODE_INDEX, _node_of, _if_leaving, through=PODS),
+        optional=True,
+    ),
+)
+"""The nodes of a cluster's pods, for operators that may read nodes."""
+
+
+def observe_disruptions(
+    cluster: RayCluster,
+    desired: DesiredCluster,
+    workers: Mapping[str, tuple[Pod, ...]],
+    reads: CacheReader,
+    *,
+    watches: bool,
+) -> dict[str, Disruption]:
+    """Return the disruptions of workers by uid; none of pods that this operator has deleted.
+
+    Args:
+        cluster: its owner.
+        desired: what it should be.
+        workers: its workers by group.
+        reads: the caches.
+        watches: whether nodes are watched.
+    """
+    conditions = conditions_of(cluster)
+    suspends = desired.spec.suspend or any(
+        is_true(conditions, each) for each in (SUSPENDED, SUSPENDING)
+    )
+    if cluster.metadata.terminating or suspends:
+        return {}
+    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    ours = history.condemned if history is not None else frozenset[str]()
+    reads_nodes = watches and reads.serves(_RAY_NODES)
+    found: dict[str, Disruption] = {}
+    for pod in (pod for pods in workers.values() for pod in pods):
+        if pod.metadata.uid in ours:
+            continue
+        name = pod.spec.node_name
+        going = disruption_of(pod, reads.get(_RAY_NODES, name) if reads_nodes and name else None)
+        if going is not None:
+            found[pod.metadata.uid] = going
+    return found
+
+
+def announce(seen: ClusterObservation, now: datetime, taken: Collection[str]) -> Iterator[Write]:
+    """Begin the drain of workers that will be taken away and are not yet being deleted.
+
+    Args:
+        seen: the cluster.
+        now: the time.
+        taken: names of pods that this plan deletes or drains already.
+    """
+    for pod in seen.all_pods:
+        going, meta, scope = seen.disruptions.get(pod.metadata.uid), pod.metadata, scope_of(pod)
+        if going is None or meta.terminating or meta.name in taken or scope in seen.pending_scopes:
+            continue
+        if draining_since((pod,)) is not None:
+            continue
+        patch: dict[str, Any] = {
+            "annotations": {labels.DRAINING_SINCE: rfc3339(now), labels.DISRUPTION: going.why}
+        }
+        if labels.SERVE in (meta.labels or {}):
+            patch["labels"] = {labels.SERVE: "false"}
+        target, event = pod_target(seen, meta.name, scope), drains_before_end(pod, going.why)
+        yield MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)

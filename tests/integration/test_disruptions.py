@@ -1,0 +1,97 @@
+"""Nodes are taken away under a cluster: its workers are drained in Ray, and go when they are."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.devcluster.nodes import NodeSettings
+from controller.kube.resources import NODES, PODS
+from controller.ray.cluster import ClusterSettings
+from tests.integration.harness import embedded_world
+from tests.integration.rolling import RollingWorld, rolling_manifest
+from tests.ray.dashboard.simulated import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.kube.objects import Pod
+
+pytestmark = pytest.mark.embedded_only
+
+THREE = NodeSettings(nodes=3, scheduling=True, termination_delay=300)
+
+
+HOUR = 3600.0
+
+
+class Nodes(RollingWorld):
+    """A cluster of two workers on three nodes, and an operator that may read nodes."""
+
+    async def begin(self) -> None:
+        self.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        await self.create()
+
+    async def cordon(self, node: str) -> None:
+        await self.world.user.merge_patch(NODES, "", node, {"spec": {"unschedulable": True}})
+
+    async def delete(self, pod: Pod) -> None:
+        await self.world.user.delete(PODS, self.world.namespace, pod.metadata.name)
+
+    def exists(self, pod: Pod) -> bool:
+        return pod.metadata.uid in {each.metadata.uid for each in self.world.journal.workers()}
+
+    async def is_drained(self, count: int = 1) -> bool:
+        return len(self.nodes().drained) == count
+
+    async def is_whole_without(self, pod: Pod) -> bool:
+        ready = self.world.journal.ready_workers()
+        return len(ready) == 2 and not self.exists(pod)
+
+
+@asynccontextmanager
+async def three_nodes(**spec: Any) -> AsyncIterator[Nodes]:
+    async with embedded_world(nodes=THREE) as world:
+        manifest = rolling_manifest(2)
+        manifest["spec"] |= {"upgradeStrategy": {"type": "None"}} | spec
+        found = Nodes(world, manifest, refereed=False)
+        await found.begin()
+        yield found
+
+
+async def test_a_worker_leaves_a_cordoned_node_when_its_work_has_ended_and_not_before():
+    async with three_nodes() as it:
+        worker, _ = it.workers()
+        it.nodes().work[worker.metadata.uid] = it.world.loop.time() + HOUR
+        await it.cordon(worker.spec.node_name)
+        await it.world.eventually(it.is_drained, seconds=60)
+        await it.world.settle(HOUR - 120)
+        assert it.exists(worker)
+        await it.world.eventually(lambda: it.is_whole_without(worker), seconds=600)
+        assert not [pod for pod in it.workers() if pod.spec.node_name == worker.spec.node_name]
+        assert (await it.events()).count("DrainingWorkerPod") == 1
+
+
+@pytest.mark.parametrize(("spec", "others"), [({}, 1), ({"gracefulTerminationOptions": {}}, 2)])
+async def test_a_worker_that_is_deleted_is_drained_in_its_grace_period(
+    spec: dict[str, Any], others: int
+):
+    async with three_nodes(**spec) as it:
+        worker, _ = it.workers()
+        await it.delete(worker)
+        await it.world.eventually(it.is_drained, seconds=20)
+        assert len(it.world.journal.workers()) == others
+        await it.world.eventually(lambda: it.is_whole_without(worker), seconds=60)
+
+
+async def test_a_node_that_is_emptied_while_ray_is_silent_delays_nothing():
+    async with three_nodes() as it:
+        worker, _ = it.workers()
+        it.rays.ray.fault(Fault.SILENT)
+        await it.cordon(worker.spec.node_name)
+        await it.world.settle(HOUR)
+        assert it.exists(worker)
+        await it.delete(worker)
+        await it.world.eventually(lambda: it.is_whole_without(worker), seconds=90)
