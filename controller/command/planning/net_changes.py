@@ -31,6 +31,7 @@ _HIDDEN: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
         labels.DELETE_AFTER,
+        labels.DISRUPTED,
         labels.RUNS_ON,
         labels.SERVE_CONFIG,
     }

@@ -49,6 +49,7 @@ class RayJob(RayObject, frozen=True, gc=True, weakref=True):
         "conditions": read_conditions,
         "dashboardURL": only(str),
         "endTime": _read_time,
+        "disrupted": only(int),
         "failed": only(int),
         "jobDeploymentStatus": only(str),
         "jobId": only(str),
@@ -130,6 +131,8 @@ class JobSpec(View, frozen=True):
     Attributes:
         given_mode: `spec.submissionMode` as written; use `submission_mode`.
         ray_cluster_spec: plain data without nulls, copied to the RayCluster unchanged.
+        disruption_backoff_limit: attempts lost to disruptions that `backoff_limit` does not count;
+            not KubeRay's.
     """
 
     entrypoint: str = ""
@@ -142,6 +145,7 @@ class JobSpec(View, frozen=True):
     suspend: bool = False
     managed_by: str | None = None
     backoff_limit: Int32 = 0
+    disruption_backoff_limit: Int32 = 0
     active_deadline_seconds: Int32 | None = None
     pre_running_deadline_seconds: Int32 | None = None
     ttl_seconds_after_finished: Int32 = 0

@@ -346,6 +346,20 @@ def record_head(seen: JobObservation) -> MergePatch | None:
     )
 
 
+def record_disruption(seen: JobObservation) -> MergePatch | None:
+    """Record that a disruption takes the recorded head, before its pod is gone."""
+    is_known = seen.disruption == seen.recorded_disruption
+    if is_known or not seen.disruption or seen.spec.disruption_backoff_limit <= 0:
+        return None
+    meta, uid = seen.job.metadata, seen.recorded_head.partition("/")[0]
+    return MergePatch(
+        Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
+        meta.uid,
+        {"metadata": {"annotations": {labels.DISRUPTED: f"{uid}/{seen.disruption}"}}},
+        resource_version=meta.resource_version,
+    )
+
+
 def _target(seen: JobObservation, name: str, scope: str) -> Target:
     return Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
 

@@ -138,9 +138,16 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
         result_grace_passed=watch.waited(_result_time(seen), settings.transition_grace_period),
         leftovers=has_leftovers(seen),
-        failed=max(0, seen.status.get("failed", 0)),
+        failed=max(0, seen.status.get("failed", 0) - disrupted_attempts(seen)),
+        disrupted=bool(seen.disruption)
+        and disrupted_attempts(seen) < spec.disruption_backoff_limit,
         backoff_limit=max(0, spec.backoff_limit),
     )
+
+
+def disrupted_attempts(seen: JobObservation) -> int:
+    """Return the number of failed attempts that do not count."""
+    return max(0, seen.status.get("disrupted", 0))
 
 
 def may_still_run(seen: JobObservation) -> bool:

@@ -206,7 +206,8 @@ class JobFacts:
         result_grace_passed: whether the transition grace period has passed since the Ray job ended.
         leftovers: whether the attempt's cluster or submitter exists or may exist, or its job may
             run on a cluster that stays.
-        failed: number of attempts that have failed.
+        failed: number of attempts that have failed and count.
+        disrupted: whether a disruption has taken the recorded head, and another one may.
         backoff_limit: `spec.backoffLimit`.
     """
 
@@ -232,6 +233,7 @@ class JobFacts:
     result_grace_passed: bool = False
     leftovers: bool = False
     failed: int = 0
+    disrupted: bool = False
     backoff_limit: int = 0
 
 

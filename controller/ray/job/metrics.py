@@ -25,13 +25,14 @@ class JobCollector(ObjectCollector["RayJob"]):
 
     def metrics(self, current: Iterable[RayJob], /) -> Iterable[Metric]:
         """Yield the samples of every job."""
-        info, states, durations, failed = families = _families()
+        info, states, durations, failed, disrupted = families = _families()
         for job in current:
             own, status = identity(job.metadata), status_of(job)
             state = status.get("jobDeploymentStatus", "")
             info.add_metric(own, 1)
             states.add_metric([*own, state], 1)
             failed.add_metric(own, status.get("failed", 0))
+            disrupted.add_metric(own, status.get("disrupted", 0))
             for name, retries, seconds in _durations(state, status):
                 durations.add_metric([*own, name, str(retries)], seconds)
         return families
@@ -81,5 +82,9 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
         object_gauge(
             "manta_job_failed_attempts",
             "Attempts of a RayJob that have failed",
+        ),
+        object_gauge(
+            "manta_job_disrupted_attempts",
+            "Failed attempts of a RayJob that do not count, because a disruption took their head",
         ),
     )

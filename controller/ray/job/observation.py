@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields
+from controller.ray.api.pod_state import condition
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.job.facts import State
@@ -144,6 +145,29 @@ class JobObservation:
         submission = annotations.get(labels.SUBMITTED, "").partition(" ")[0]
         is_of_this = cluster == self.cluster_name and submission in {"", self.job_id}
         return incarnation if is_of_this else ""
+
+    @property
+    def disruption(self) -> str:
+        """What has taken the recorded head away, in one word; empty if nothing has.
+
+        What is announced may be called off as long as the pod is there.
+        """
+        uid = self.recorded_head.partition("/")[0]
+        pods = (self.head.pod if self.head is not None else None, self.ended_head)
+        for pod in pods:
+            if pod is not None and uid and pod.metadata.uid == uid:
+                target = condition(pod, "DisruptionTarget")
+                if target is None or target.status != "True":
+                    return ""
+                return target.reason or target.type
+        return self.recorded_disruption
+
+    @property
+    def recorded_disruption(self) -> str:
+        """What was recorded about it when the pod was there."""
+        record = (self.job.metadata.annotations or {}).get(labels.DISRUPTED, "")
+        uid, _, reason = record.partition("/")
+        return reason if uid and uid == self.recorded_head.partition("/")[0] else ""
 
     @property
     def mode(self) -> SubmissionMode | None:

@@ -25,6 +25,7 @@ from controller.ray.job.attempt import (
     delete_surviving_submitter,
     end_failed_submitters,
     reconcile_head_service,
+    record_disruption,
     record_head,
     stop_submitter_retries,
 )
@@ -70,6 +71,8 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     if step is not None:
         return _plan_transition(seen, step, settings, deadlines)
     plan = _plan_state(seen, facts, settings, deadlines)
+    if seen.state.has_attempt and plan.commit is None and not plan.lookups:
+        plan = replace(plan, commit=record_disruption(seen))
     watched = interests(seen, deadlines)
     taken = seen.foreign_cluster or seen.foreign_submitter or seen.groups.taken
     retry = NAME_CONFLICT_RETRY if taken else None

@@ -16,6 +16,7 @@ from controller.ray.job.attempt import changed_after_submission, is_outdated
 from controller.ray.job.cleanup import unmatched_rules
 from controller.ray.job.collect_facts import (
     dashboard_outage,
+    disrupted_attempts,
     given_id,
     info_of,
     is_end_stored,
@@ -230,9 +231,15 @@ class _TransitionPatch:
         self._now = deadlines.now
         self._deadlines = deadlines
         self._failed = max(0, seen.status.get("failed", 0)) + step.failed
+        self._disrupted = disrupted_attempts(seen) + step.disrupted
         self._message = ""
         if step.reason is not None:
             self._message = failure_message(seen, step.reason, settings, deadlines)
+            if step.failed and seen.disruption and not step.disrupted and self._disrupted:
+                self._message += (
+                    f"; a disruption ({seen.disruption}) took its head, as in {self._disrupted} "
+                    "attempts before: spec.disruptionBackoffLimit is used up"
+                )
 
     def changes(self) -> Status:  # noqa: PLR0911  one for each state
         """Return the changed fields; None for removed ones."""
@@ -331,6 +338,7 @@ class _TransitionPatch:
         assert reason is not None
         changes = ray_fields(seen) | {
             "failed": self._failed,
+            **({"disrupted": self._disrupted} if self._disrupted else {}),
             "endTime": rfc3339(self._now),
             "reason": reason.for_status,
             "message": self._message,
@@ -339,6 +347,7 @@ class _TransitionPatch:
                 result="Failed",
                 reason=reason.title,
                 message=in_short(self._message),
+                disruption=seen.disruption,
                 log=_log(seen) or self._kept(),
             ),
         }
@@ -393,10 +402,18 @@ class _TransitionPatch:
                 return JobReadiness(reason, in_short(self._message))
 
     def _retry_note(self) -> str:
-        of = self._seen.spec.backoff_limit + 1
+        spec = self._seen.spec
+        if self._step.disrupted:
+            return (
+                f"attempt {self._failed} lost its head to a disruption ({self._seen.disruption}) "
+                f"and does not count: {self._disrupted} of {spec.disruption_backoff_limit} that "
+                f"spec.disruptionBackoffLimit allows: {in_short(self._message)}; the next one "
+                "starts on a fresh cluster"
+            )
+        of, counted = spec.backoff_limit + 1, self._failed - self._disrupted
         reason = self._step.reason.title if self._step.reason is not None else ""
         return (
-            f"attempt {self._failed} of {of} failed ({reason}): {in_short(self._message)}; "
+            f"attempt {counted} of {of} failed ({reason}): {in_short(self._message)}; "
             "the next one starts on a fresh cluster"
         )
 

@@ -266,11 +266,13 @@ class DueTransition:
         state: the next state.
         reason: reason of the transition, if it has one.
         failed: whether the attempt fails.
+        disrupted: whether it failed because of a disruption, and does not count.
     """
 
     state: State
     reason: FailureReason | None = None
     failed: bool = False
+    disrupted: bool = False
 
 
 _STAY: Final = Stay()
@@ -372,17 +374,31 @@ def next_step(state: State, facts: JobFacts) -> DueTransition | None:
     return None
 
 
-def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> State:
+def after_failure(
+    reason: FailureReason, *, failed: int, backoff_limit: int, disrupted: bool = False
+) -> State:
     """Return the state after a failed attempt: the only place that decides a retry.
 
     Args:
         reason: reason of the failure.
-        failed: number of failed attempts, including this one.
+        failed: number of failed attempts that count, including this one.
         backoff_limit: maximum retries that the user allows.
+        disrupted: whether this one failed because of a disruption, and does not count.
     """
-    if reason.retriable and failed < backoff_limit + 1:
+    if reason.retriable and (disrupted or failed < backoff_limit + 1):
         return State.RETRYING
     return State.FAILED
+
+
+def is_lost_to_disruption(reason: FailureReason, facts: JobFacts) -> bool:
+    """Return whether an attempt failed because its head was taken away, and does not count.
+
+    While a head is taken away Ray may report the job as failed. On a head that has taken over with
+    its state, it fails for reasons of its own.
+    """
+    if not reason.retriable or not facts.disrupted:
+        return False
+    return reason is FailureReason.HEAD_LOST or facts.head is not HeadFact.REPLACED
 
 
 def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
@@ -390,10 +406,14 @@ def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
         case Enter(state, reason):
             return DueTransition(state, reason)
         case Fail(reason):
+            disrupted = is_lost_to_disruption(reason, facts)
             state = after_failure(
-                reason, failed=facts.failed + 1, backoff_limit=facts.backoff_limit
+                reason,
+                failed=facts.failed + 1,
+                backoff_limit=facts.backoff_limit,
+                disrupted=disrupted,
             )
-            return DueTransition(state, reason, failed=True)
+            return DueTransition(state, reason, failed=True, disrupted=disrupted)
         case Stay():
             return None
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.objects import Json, child, entries
+from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.selectors import LabelRequirement
 from controller.devcluster.apiserver.status import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
 
@@ -45,6 +46,24 @@ def check_budgets(pod: Json, budgets: Sequence[Json], pods: Sequence[Json]) -> N
             }
             message = "Cannot evict pod as it would violate the pod's disruption budget."
             raise ApiError(429, "TooManyRequests", message, {"causes": [cause]})
+
+
+def evicted(pod: Json, now: datetime) -> Json:
+    """Return the pod as the API server marks it before it deletes it."""
+    target = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": timestamp(now),
+    }
+    status = child(pod, "status")
+    kept = [each for each in entries(status, "conditions") if each["type"] != target["type"]]
+    return {
+        **pod,
+        "metadata": dict(pod["metadata"]),
+        "status": {**status, "conditions": [*kept, target]},
+    }
 
 
 def _selects(budget: Json, pod: Json) -> bool:

@@ -10,7 +10,7 @@ from controller.devcluster.apiserver.messages import bytes_response, json_respon
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.options import DeleteOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.requests.evictions import check_budgets
+from controller.devcluster.apiserver.requests.evictions import check_budgets, evicted
 from controller.devcluster.apiserver.requests.resource_call import WholeObjects
 from controller.devcluster.apiserver.status import (
     ApiError,
@@ -282,6 +282,9 @@ class Subresources:
         pod, namespace = self._require(call), call.where.namespace
         budgets = self._all("poddisruptionbudgets.policy", namespace)
         check_budgets(pod, budgets, self._all("pods", namespace))
+        self._deleter.delete(*call.target, replace(options, dry_run=True))  # if it may be
+        if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
+            self._store.put(call.resource.table, call.key, evicted(pod, self._wall()))
         self._deleter.delete(*call.target, options)
         return json_response(201, _CREATED)
 

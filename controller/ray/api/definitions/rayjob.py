@@ -88,6 +88,11 @@ def _lifetime() -> dict[str, Schema]:
             "How often a failed job is retried on a new cluster.", default=0, **rules.not_negative
         ),
         "deletionStrategy": _deletion_strategy(),
+        "disruptionBackoffLimit": int32(
+            "How many attempts may lose their head to evictions, preemption or the loss of a node "
+            "and be retried without counting against backoffLimit; 0 if not given.",
+            **rules.not_negative,
+        ),
         "preRunningDeadlineSeconds": int32(
             "Seconds that an attempt may take until the job runs.", minimum=1
         ),
@@ -173,6 +178,9 @@ def job_status() -> Schema:
                 "The last ten attempts, the oldest first.", _attempt(), keys=["number"]
             ),
             "conditions": conditions("the job"),
+            "disrupted": int32(
+                "How many of the failed attempts do not count, because of a disruption."
+            ),
             "failed": int32("Attempts that failed.", default=0),
             "observedGeneration": int64("Generation of the specification that this is about."),
             "succeeded": int32("1 when the job has succeeded.", default=0),
@@ -216,6 +224,7 @@ def _attempt() -> Schema:
             "result": string("How it ended."),
             "reason": string("Why it ended, in one word."),
             "message": string("Why it ended, in words."),
+            "disruption": string("What took the head away, in one word."),
             "log": string("The last lines of the submitter's log."),
         },
         required=["number"],

@@ -276,12 +276,18 @@ def _selection(spec: JobSpec) -> Iterator[Problem]:
             "new head; use another mode",
             against=("spec.submissionMode",),
         )
-    if spec.backoff_limit > 0:
+    for field in _retries(spec):
         yield Problem(
-            "spec.backoffLimit",
-            f"must be 0 with {selector}: retries need new clusters",
-            against=(selector,),
+            field, f"must be 0 with {selector}: retries need new clusters", against=(selector,)
         )
+
+
+def _retries(spec: JobSpec) -> Iterator[str]:
+    """Yield the fields that ask for retries."""
+    if spec.backoff_limit > 0:
+        yield "spec.backoffLimit"
+    if spec.disruption_backoff_limit > 0:
+        yield "spec.disruptionBackoffLimit"
 
 
 def ignored_cluster(spec: JobSpec) -> str:
@@ -298,13 +304,13 @@ def _needs_own_cluster(spec: JobSpec) -> bool:
     """Return whether the job could not run on an existing cluster either."""
     strategy = spec.deletion_strategy
     deletes = strategy is not None and deletes_cluster(strategy)
-    return spec.submission_mode is SubmissionMode.SIDECAR or spec.backoff_limit > 0 or deletes
+    return spec.submission_mode is SubmissionMode.SIDECAR or any(_retries(spec)) or deletes
 
 
 def _interactive(spec: JobSpec) -> Iterator[Problem]:
-    if spec.submission_mode is SubmissionMode.INTERACTIVE and spec.backoff_limit > 0:
+    for field in _retries(spec) if spec.submission_mode is SubmissionMode.INTERACTIVE else ():
         yield Problem(
-            "spec.backoffLimit",
+            field,
             "must be 0 with spec.submissionMode InteractiveMode: you submit the job",
             against=("spec.submissionMode",),
         )
@@ -355,5 +361,9 @@ def _limits(spec: JobSpec) -> Iterator[Problem]:
     ):
         if seconds is not None and seconds <= 0:
             yield Problem(f"spec.{name}", f"is {seconds}; it must be positive, or left out")
-    if spec.backoff_limit < 0:
-        yield Problem("spec.backoffLimit", f"is {spec.backoff_limit}; it must not be negative")
+    for name, limit in (
+        ("backoffLimit", spec.backoff_limit),
+        ("disruptionBackoffLimit", spec.disruption_backoff_limit),
+    ):
+        if limit < 0:
+            yield Problem(f"spec.{name}", f"is {limit}; it must not be negative")

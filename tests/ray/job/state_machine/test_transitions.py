@@ -136,7 +136,10 @@ def test_every_failure_in_the_table_is_decided_by_the_one_function():
                 continue
             assert step.reason is not None
             assert step.state is after_failure(
-                step.reason, failed=known["failed"] + 1, backoff_limit=known["backoff_limit"]
+                step.reason,
+                failed=known["failed"] + 1,
+                backoff_limit=known["backoff_limit"],
+                disrupted=step.disrupted,
             )
 
 
@@ -333,3 +336,29 @@ def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
             late = next_step(State.INITIALIZING, replace(facts, records_late=True))
             unrecorded = cluster is ClusterFact.READY and head is HeadFact.UNRECORDED
             assert (late is not None) == (unrecorded or step is not None)
+
+
+def test_an_attempt_whose_head_a_disruption_took_is_retried_beyond_the_limit():
+    lost = {"cluster": ClusterFact.ABSENT, "disrupted": True}
+    assert running(**lost) == DueTransition(
+        State.RETRYING, FailureReason.HEAD_LOST, failed=True, disrupted=True
+    )
+    failed = {"ray": RayFact.FAILED, "submitter": SubmitterFact.NONE, "disrupted": True}
+    for head in (HeadFact.SAME, HeadFact.TERMINATING, HeadFact.GONE):
+        step = running(**failed, head=head)
+        assert step is not None
+        assert step.state is State.RETRYING, "Ray may call the job failed while its head goes"
+
+
+def test_a_job_that_fails_on_the_head_which_took_over_with_its_state_counts():
+    failed = {"ray": RayFact.FAILED, "submitter": SubmitterFact.NONE, "disrupted": True}
+    step = running(**failed, head=HeadFact.REPLACED)
+    assert step == DueTransition(State.FAILED, FailureReason.APP_FAILED, failed=True)
+    unknown = running(ray=RayFact.NOT_FOUND, head=HeadFact.REPLACED, disrupted=True)
+    assert unknown is not None
+    assert unknown.state is State.RETRYING
+
+
+def test_a_disruption_excuses_no_reason_that_is_never_retried():
+    step = running(deadline_passed=True, disrupted=True)
+    assert step == DueTransition(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)

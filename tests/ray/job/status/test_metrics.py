@@ -26,6 +26,7 @@ def test_a_job_without_status_has_its_info_and_an_empty_state():
         f"kuberay_job_info{{{IDENTITY}}} 1.0",
         f'kuberay_job_deployment_status{{deployment_status="",{IDENTITY}}} 1.0',
         f"manta_job_failed_attempts{{{IDENTITY}}} 0.0",
+        f"manta_job_disrupted_attempts{{{IDENTITY}}} 0.0",
     ]
 
 
