@@ -199,6 +199,17 @@ CASES: dict[str, Case] = {
         {series("kuberay_job_deployment_status", UID, deployment_status="Running"): "1x120"},
         OBJECT,
     ),
+    "RayJobDisrupted": Case(
+        {
+            series("manta_job_disrupted_attempts", UID): "3x120",
+            series("kuberay_job_deployment_status", UID, deployment_status="Running"): "1x120",
+        },
+        {
+            series("manta_job_disrupted_attempts", UID): "3x120",
+            series("kuberay_job_deployment_status", UID, deployment_status="Complete"): "1x120",
+        },
+        OBJECT,
+    ),
     "RayServiceNotReady": Case(
         *gauge("manta_service_state", of=UID, bad="1", good="_", state="not_ready"),
         OBJECT,

@@ -24,6 +24,8 @@ from tests.integration.harness import World, embedded_world, example_cluster
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest
+from tests.integration.test_disrupted_jobs import evict_head, runs
+from tests.ray.dashboard.simulated import Course
 
 pytestmark = [pytest.mark.slow, needs_promtool]
 
@@ -154,3 +156,15 @@ async def test_gpus_that_nobody_uses_for_an_hour_fire(tmp_path: Path):
         await seen.follow(75)
     (unused,) = firing(tmp_path, seen.scrapes)["RayClusterGPUsUnused"]
     assert unused["name"] == "cluster"
+
+
+async def test_a_job_whose_head_is_taken_three_times_fires_until_it_ends(tmp_path: Path):
+    async with watched() as seen:
+        seen.rays.ray.course = lambda _body: Course(running=NEVER)
+        await seen.create(RAYJOBS, job_manifest("job", disruptionBackoffLimit=5))
+        for number in (1, 2, 3):
+            await runs(seen.rays, number=number)
+            await evict_head(seen.rays)
+        await seen.follow(20)
+    (fired,) = firing(tmp_path, seen.scrapes)["RayJobDisrupted"]
+    assert fired["name"] == "job"

@@ -56,6 +56,7 @@ ELSEWHERE = {
     "MantaReconcileStuck": "a reconcile is cancelled after two minutes",
     "MantaWatchSilent": "a watch is silent for minutes",
     "RayClusterGPUsUnused": "a cluster is unused for an hour",
+    "RayJobDisrupted": "it needs Ray",
     "RayServiceUpgradeStuck": "it needs Ray",
 }
 """Alerts that test_provoked_alerts.py and test_alerts_about_objects.py fire, in virtual time."""

@@ -32,11 +32,11 @@ async def running_job(*, seconds: float = 300, **spec: Any) -> AsyncIterator[Ray
         yield rays
 
 
-async def runs(rays: Rays, *, number: int = 1) -> None:
+async def runs(rays: Rays, *, number: int = 1, name: str = "job") -> None:
     """Wait until Ray runs the attempt of this number."""
 
     async def reached() -> bool:
-        status = await rays.status()
+        status = await rays.status(name)
         attempts = status.get("attempts", ())
         return status.get("jobStatus") == "RUNNING" and attempts[-1]["number"] == number
 
