@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway.definitions import gateway_api_definitions
-from controller.devcluster.gateway.listening import Listening
-from controller.devcluster.gateway.objects import GATEWAY_CLASSES, Gateway, HTTPRoute
+from controller.devcluster.gateway.definitions import (
+    GATEWAY_CLASSES,
+    Gateway,
+    HTTPRoute,
+    gateway_api_definitions,
+)
+from controller.devcluster.gateway.publishing import Listening
 from controller.devcluster.nodes.components import ComponentContext, NodeCaches
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound

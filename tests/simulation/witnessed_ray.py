@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.rays.answers import Answer
+    from controller.devcluster.rays.serve import Answer
     from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation

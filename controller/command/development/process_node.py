@@ -12,9 +12,9 @@ from controller.command.development.rayenv.environment import progress_for_peopl
 from controller.command.process import wall
 from controller.devcluster.gateway.controller import GatewayController
 from controller.devcluster.gateway.proxy import WeightedProxy
-from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
+from controller.devcluster.processes.environment import ApiAccess
 from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.devcluster.processes.isolation.selection import (
     IsolationOption,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.gateway.controller import GatewayController
-from controller.devcluster.gateway.listening import SimulatedListeners
+from controller.devcluster.gateway.publishing import SimulatedListeners
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import SimulatedKubelet
 from controller.devcluster.processes.references import References

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.messages import ReceivedRequest
     from controller.devcluster.apiserver.object_writer import ObjectWriter
     from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.requests.watch import Clock
+    from controller.devcluster.apiserver.requests.reads import Clock
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.streams.connections import Session
     from controller.devcluster.apiserver.streams.port_forward import PortForward

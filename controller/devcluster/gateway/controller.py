@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.gateway.listening import Listening
-from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
-from controller.devcluster.gateway.publishing import Publisher
+from controller.devcluster.gateway.definitions import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
+from controller.devcluster.gateway.publishing import Listening, Publisher
 from controller.devcluster.gateway.statuses import (
     attached_routes,
     class_status,
@@ -28,7 +27,7 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+    from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
     from controller.devcluster.gateway.statuses import Status
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource

@@ -18,11 +18,14 @@ from controller.apimachinery.schemas.schema import (
     struct,
     words,
 )
+from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, View
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.apimachinery.schemas.schema import Schema
+
 
 GROUP: Final = "gateway.networking.k8s.io"
 _NEVER: Final = "1970-01-01T00:00:00Z"
@@ -302,3 +305,33 @@ def _definition(
             ],
         },
     }
+
+
+# Views of the Gateway API that its controllers need.
+
+
+__all__ = ["GATEWAYS", "GATEWAY_CLASSES", "HTTP_ROUTES", "Gateway", "GatewayClass", "HTTPRoute"]
+
+
+class GatewayClassSpec(View, frozen=True):
+    """`spec` of a GatewayClass."""
+
+    controller_name: str = ""
+
+
+class GatewayClassStatus(View, frozen=True):
+    """`status` of a GatewayClass."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class GatewayClass(KubeObject, frozen=True):
+    """A GatewayClass, which names the controller of its Gateways."""
+
+    spec: GatewayClassSpec = GatewayClassSpec()
+    status: GatewayClassStatus = GatewayClassStatus()
+
+
+GATEWAY_CLASSES: Resource[Any] = Resource(
+    GROUP, "v1", "gatewayclasses", "GatewayClass", GatewayClass, namespaced=False
+)

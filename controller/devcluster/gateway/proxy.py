@@ -25,15 +25,14 @@ from __future__ import annotations
 import asyncio
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import structlog
 from aiohttp import web
 from yarl import URL
 
-from controller.devcluster.gateway.listening import Listening
-from controller.devcluster.gateway.matching import backends_for, choose
+from controller.devcluster.gateway.publishing import Listening
 from controller.devcluster.gateway.statuses import PROTOCOL, backend_key
 from controller.devcluster.hop_by_hop import HOP_BY_HOP
 
@@ -41,11 +40,61 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
 
-    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+    from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
 
     Endpoint = tuple[str, int]
     Endpoints = Callable[[str, int], Sequence[Endpoint]]
     Admits = Callable[[Endpoint, Endpoint], bool]
+
+
+# Chooses the backend of a request: by host name and path of the routes, then by the weights.
+
+
+Backend = dict[str, Any]
+
+
+def backends_for(
+    routes: Sequence[HTTPRoute], host: str, path: str
+) -> tuple[HTTPRoute, list[Backend]] | None:
+    """Return the route that applies and its rule's backends; None if none applies."""
+    for route in routes:
+        if route.spec.hostnames and not any(_is_host(each, host) for each in route.spec.hostnames):
+            continue
+        for rule in route.spec.rules:
+            matches: list[dict[str, Any]] = rule.get("matches") or [{}]
+            if any(_matches(each, path) for each in matches):
+                return route, rule.get("backendRefs") or []
+    return None
+
+
+def choose(backends: Sequence[Backend], rng: random.Random) -> Backend | None:
+    """Return one of the backends, by their weights; None if no weight is positive."""
+    weights = [each.get("weight", 1) for each in backends]
+    if not any(weights):
+        return None
+    [chosen] = rng.choices(backends, weights)
+    return chosen
+
+
+def _is_host(pattern: str, host: str) -> bool:
+    name = host.rpartition(":")[0] or host if host.rpartition(":")[2].isdigit() else host
+    if pattern.startswith("*."):
+        return name.endswith(pattern[1:]) and name != pattern[2:]
+    return name == pattern
+
+
+def _matches(condition: Mapping[str, Any], path: str) -> bool:
+    wanted: Mapping[str, Any] = condition.get("path") or {}
+    value: str = wanted.get("value", "/")
+    match wanted.get("type", "PathPrefix"):
+        case "Exact":
+            return path == value
+        case "PathPrefix":
+            prefix = value.rstrip("/")
+            return not prefix or path == prefix or path.startswith(f"{prefix}/")
+        case _:
+            return False
+
 
 _log = structlog.get_logger(__name__)
 

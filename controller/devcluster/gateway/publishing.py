@@ -1,21 +1,57 @@
-"""The Service of a Gateway, by whose name pods reach it: `<gateway>-<class>`, as Istio names it."""
+"""The Service of a Gateway, by whose name pods reach it, and the addresses of its listeners."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import is_owned_by, owner_reference
-from controller.devcluster.gateway.objects import GATEWAYS
+from controller.devcluster.gateway.definitions import GATEWAYS
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from controller.kube.resources import SERVICES
 
 if TYPE_CHECKING:
-    from controller.devcluster.gateway.listening import Listening
-    from controller.devcluster.gateway.objects import Gateway
+    from collections.abc import Mapping, Sequence
+
+    from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from informers import Lister
+
+
+# The addresses of a Gateway's listeners.
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The addresses of a Gateway's listeners.
+
+    Attributes:
+        addresses: addresses for requests.
+        ports: each port of a listener, and the one that is bound for it; empty if nothing is.
+        problem: a sentence about why there are none; empty otherwise.
+        remark: a text about the addresses for users.
+    """
+
+    addresses: tuple[str, ...] = ()
+    ports: tuple[tuple[int, int], ...] = ()
+    problem: str = ""
+    remark: str = ""
+
+
+class SimulatedListeners:
+    """Gives every Gateway an address where nothing listens, for simulated pods."""
+
+    async def apply(
+        self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
+    ) -> dict[str, Listening]:
+        """Implement `Listeners.apply`."""
+        return {key: Listening(("10.9.9.9",)) for key in gateways}
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing listens."""
+
 
 Body = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from controller.devcluster.gateway.listening import Listening
-    from controller.devcluster.gateway.objects import Gateway, GatewayClass, HTTPRoute
+    from controller.devcluster.gateway.definitions import Gateway, GatewayClass, HTTPRoute
+    from controller.devcluster.gateway.publishing import Listening
     from controller.kube.objects import Condition, Service
 
 Status = dict[str, Any]

@@ -22,7 +22,7 @@ from controller.devcluster.processes.environment import (
     invocation,
 )
 from controller.devcluster.processes.images import UnknownImage
-from controller.devcluster.processes.pod_runtime import oom_kills
+from controller.devcluster.processes.pod_managers import oom_kills
 from controller.devcluster.processes.pod_sandbox import ContainerConfig, Mount
 from controller.devcluster.processes.probes import ContainerProbes, run_action
 from controller.kube.errors import KubeError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_runtime import ContainerContext, StartSlot
+    from controller.devcluster.processes.pod_managers import ContainerContext, StartSlot
     from controller.devcluster.processes.pod_sandbox import ContainerDir
     from controller.devcluster.processes.specification import ContainerSpecification
 

@@ -19,13 +19,13 @@ from controller.devcluster.nodes.kubelet import (
 )
 from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.processes.events import PodEvents
-from controller.devcluster.processes.pod_runtime import (
+from controller.devcluster.processes.pod_managers import (
     KubeletDirs,
     PodRuntime,
     StartSlots,
     machine_memory,
 )
+from controller.devcluster.processes.pod_status import PodEvents
 from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.volume_sources import Claims, Sources
 from controller.kube.errors import Conflict, NotFound
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import Component, ComponentContext
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod
-    from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.container_process import ContainerProcess
+    from controller.devcluster.processes.environment import ApiAccess
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.output import Output, Outputs
     from controller.devcluster.processes.pod_sandbox import Isolation

@@ -17,17 +17,17 @@ from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.components import seconds_since
 from controller.devcluster.processes import pod_status as states
-from controller.devcluster.processes.api_access import with_service_account
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import GracePeriod
-from controller.devcluster.processes.environment import DownwardValues
+from controller.devcluster.processes.environment import DownwardValues, with_service_account
 from controller.devcluster.processes.pod_managers import (
+    ContainerContext,
     StatusManager,
     VolumeManager,
+    machine_memory,
     read_pod,
     remove_pod,
 )
-from controller.devcluster.processes.pod_runtime import ContainerContext, machine_memory
 from controller.devcluster.processes.pod_status import PodFacts, pod_status
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_runtime import PodRuntime
+    from controller.devcluster.processes.pod_managers import PodRuntime
     from controller.devcluster.processes.pod_sandbox import PodSandbox
     from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.kube.objects import ObjectMeta

@@ -21,12 +21,12 @@ from controller.devcluster.processes.environment import (
 )
 from controller.devcluster.processes.images import Image
 from controller.devcluster.processes.specification import SPECIFIED_PODS
-from controller.devcluster.processes.volume_files import (
+from controller.devcluster.processes.volume_sources import (
+    Sources,
     is_made_of_objects,
     volume_files,
     volume_sources,
 )
-from controller.devcluster.processes.volume_sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

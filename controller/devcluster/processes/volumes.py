@@ -15,7 +15,7 @@ from controller.devcluster.processes.environment import (
     expand,
 )
 from controller.devcluster.processes.pod_sandbox import Mount
-from controller.devcluster.processes.volume_files import (
+from controller.devcluster.processes.volume_sources import (
     is_made_of_objects,
     volume_files,
     volume_sources,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         SpecifiedPod,
         Volume,
     )
-    from controller.devcluster.processes.volume_files import VolumeFile
+    from controller.devcluster.processes.volume_sources import VolumeFile
     from controller.kube.objects import ObjectMeta
 
 

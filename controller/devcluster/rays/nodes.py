@@ -12,14 +12,14 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.rays.answers import json_answer
+from controller.devcluster.rays.serve import json_answer
 from controller.ray.dashboard import PURPOSE, REASON_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.devcluster.rays.answers import Answer
+    from controller.devcluster.rays.serve import Answer
 
 
 @dataclass(frozen=True)

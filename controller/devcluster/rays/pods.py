@@ -14,9 +14,9 @@ from controller.devcluster.apiserver.messages import bytes_response
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.nodes.endpointslices import selects
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
-from controller.devcluster.rays.answers import text_answer
 from controller.devcluster.rays.nodes import NodePod
 from controller.devcluster.rays.ray import NEVER, VERSION, Course, SimulatedRay
+from controller.devcluster.rays.serve import text_answer
 from controller.ray.dashboard import JobStatus
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.rays.answers import Answer
     from controller.devcluster.rays.ray import Incarnation
+    from controller.devcluster.rays.serve import Answer
 
 Json = dict[str, Any]
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.devcluster.rays.answers import (
+from controller.devcluster.rays.nodes import NodePod, SimulatedNodes, drained_by
+from controller.devcluster.rays.serve import (
     Answer,
+    SimulatedServe,
     json_answer,
     no_such_job,
     refused_by_agent,
     text_answer,
 )
-from controller.devcluster.rays.nodes import NodePod, SimulatedNodes, drained_by
-from controller.devcluster.rays.serve import SimulatedServe
 from controller.ray.dashboard import PURPOSE, JobStatus
 
 if TYPE_CHECKING:

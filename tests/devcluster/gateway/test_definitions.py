@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.gateway.definitions import gateway_api_definitions
-from controller.devcluster.gateway.objects import GATEWAYS, HTTP_ROUTES
+from controller.devcluster.gateway.definitions import GATEWAYS, HTTP_ROUTES, gateway_api_definitions
 from controller.kube.client import Client
 from controller.kube.errors import Invalid
 from controller.kube.resources import CRDS

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
 from controller.devcluster.gateway.proxy import WeightedProxy
 from tests.ports import free_port
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.gateway.listening import Listening
-from controller.devcluster.gateway.objects import Gateway, GatewayClass, HTTPRoute
+from controller.devcluster.gateway.definitions import Gateway, GatewayClass, HTTPRoute
+from controller.devcluster.gateway.publishing import Listening
 from controller.devcluster.gateway.statuses import (
     attached_routes,
     class_status,

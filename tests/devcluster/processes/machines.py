@@ -16,8 +16,11 @@ import pytest
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
 from controller.devcluster.processes.isolation.selection import OPENERS
-from controller.devcluster.processes.isolation.shared import SharedIsolation
-from controller.devcluster.processes.isolation.shim import ShimIsolation, build_library
+from controller.devcluster.processes.isolation.shim import (
+    SharedIsolation,
+    ShimIsolation,
+    build_library,
+)
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     ContainerDir,

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway.definitions import gateway_api_definitions
-from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
+from controller.devcluster.gateway.definitions import (
+    GATEWAY_CLASSES,
+    GATEWAYS,
+    HTTP_ROUTES,
+    gateway_api_definitions,
+)
 from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES

@@ -14,7 +14,7 @@ from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import GracePeriod
-from controller.devcluster.processes.pod_runtime import ContainerContext
+from controller.devcluster.processes.pod_managers import ContainerContext
 from controller.devcluster.processes.specification import ContainerSpecification
 from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.kube.errors import NotFound

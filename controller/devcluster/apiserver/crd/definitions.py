@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.columns import NAME
-from controller.devcluster.apiserver.crd.columns import DATE, PathError, custom_columns
+from controller.devcluster.apiserver.columns import DATE, NAME, PathError, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
     from controller.devcluster.apiserver.objects import Json
     from controller.devcluster.apiserver.options import Admission
+    from controller.devcluster.apiserver.requests.reads import Clock
     from controller.devcluster.apiserver.requests.subresources import Hooks
-    from controller.devcluster.apiserver.requests.watch import Clock
     from controller.devcluster.apiserver.resources import ApiResource
     from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.streams.connections import Session

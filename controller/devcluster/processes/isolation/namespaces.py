@@ -32,7 +32,7 @@ from controller.devcluster.processes.isolation.sandbox import (
     ProcessSandbox,
     SandboxConfig,
 )
-from controller.devcluster.processes.network.owners import permitted_users, ranges_of_others
+from controller.devcluster.processes.network.forwarder import permitted_users, ranges_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -16,7 +16,7 @@ from controller.devcluster.processes.cluster_dir import (
     kill_tagged,
     supervisor_command,
 )
-from controller.devcluster.processes.network.names import hosts_file
+from controller.devcluster.processes.network.services import hosts_file
 from controller.devcluster.processes.pod_sandbox import Launch, Mount
 from controller.devcluster.processes.supervisor.container_dir import KILL
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, clean_up, clusters_dir
 from controller.devcluster.processes.isolation.namespaces import open_namespaces
-from controller.devcluster.processes.isolation.shared import open_shared
-from controller.devcluster.processes.isolation.shim import open_shim
+from controller.devcluster.processes.isolation.shim import open_shared, open_shim
 from controller.devcluster.processes.pod_sandbox import ContainerConfig
 
 if TYPE_CHECKING:

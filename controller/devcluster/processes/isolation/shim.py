@@ -1,9 +1,9 @@
-"""Mode "shim": each pod has its own loopback address, without privileges.
+"""Modes "shim" and "shared" of isolation, which need no privileges.
 
-A library that is loaded into every process of a pod, compiled at first use, keeps its listeners and
-connections at the pod's address. Containers have their own files and processes where this machine
-lets users create namespaces; elsewhere they share the user's, and paths of volumes are replaced in
-commands and variables.
+With "shim" each pod has its own loopback address: a library that is loaded into every process of a
+pod, compiled at first use, keeps its listeners and connections at it. Containers have their own
+files and processes where this machine lets users create namespaces; elsewhere they share the
+user's, and paths of volumes are replaced in commands and variables.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from controller.devcluster.processes.isolation.sandbox import (
     SandboxConfig,
     create_container_dir,
 )
+from controller.devcluster.processes.network.services import DOMAIN
 from controller.devcluster.processes.pod_sandbox import ContainerConfig
 
 if TYPE_CHECKING:
@@ -285,3 +286,63 @@ async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
     await process.communicate()
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     return process.returncode == 0
+
+
+# Mode "shared": all pods share this machine's network. The fallback for all machines.
+#
+# Pods have loopback addresses, but a listener on all addresses listens on those of all pods. Ray's
+# nodes get their own ports through a hook of `ray start`.
+
+
+_HOOK = Path(__file__).with_name("manta_ray_start.py")
+
+
+class SharedIsolation(ShimIsolation):
+    """Implements `Isolation`."""
+
+    mode: Mode = "shared"
+
+    def __init__(self, cluster_dir: ClusterDir, *, namespaces: bool) -> None:
+        """Use `open_shared`."""
+        super().__init__(cluster_dir, _HOOK, namespaces=namespaces)
+
+    @property
+    def description(self) -> str:
+        """Description for users."""
+        return (
+            "all pods share this machine's network, so run one Ray cluster at a time; a worker's "
+            "metrics and agent ports are not those of its pod, and other users of this machine "
+            "reach pods" + self._files
+        )
+
+    def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
+        del hostname
+        numbers = {
+            sandbox.setting.env.get("MANTA_POD_NUMBER") for sandbox in self._sandboxes.values()
+        }
+        number = next(one for one in range(1, 4096) if str(one) not in numbers)
+        return {
+            "RAY_START_HOOK": f"{_HOOK.stem}.hook",
+            "PYTHONPATH": seen,
+            "MANTA_POD_IP": ip,
+            "MANTA_POD_NUMBER": str(number),
+        }
+
+    def translate(self, text: str) -> str:
+        """Return `text` with names of services replaced by addresses.
+
+        Raises:
+            OSError: a service has no ready pod yet.
+        """
+        for (namespace, service), addresses in self._names.items():
+            if addresses:
+                text = text.replace(f"{service}.{namespace}.svc.{DOMAIN}", addresses[0])
+        if f".svc.{DOMAIN}" in text:
+            name = text.partition(f".svc.{DOMAIN}")[0].split()[-1]
+            raise OSError(f"no pod is ready behind the service in {name}.svc.{DOMAIN}")
+        return text
+
+
+async def open_shared(cluster_dir: ClusterDir) -> SharedIsolation:
+    """Open the isolation, which is always possible."""
+    return SharedIsolation(cluster_dir, namespaces=await namespaces_permitted(cluster_dir))

@@ -1,19 +1,115 @@
-"""A listener that forwards TCP connections to one of several backends."""
+"""Where the services of pods lead: their backends, who may reach them, and who forwards to them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from controller.devcluster.processes.network.backends import Backend
+    from controller.devcluster.nodes.objects import RawEndpointSlice
+    from controller.kube.objects import Service, ServicePort
+
+
+# The backends of a service, from the Service and its EndpointSlices.
+
+
+HEADLESS = "None"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Backend:
+    """An address and port of a ready pod."""
+
+    ip: str
+    port: int
+
+
+def backends(port: ServicePort, slices: Iterable[RawEndpointSlice]) -> tuple[Backend, ...]:
+    """Return the ready pods behind one port of a service, in order."""
+    found = {
+        Backend(address, entry["port"])
+        for item in slices
+        for entry in item.ports or ()
+        if (entry.get("name") or "") == port.name and entry.get("port")
+        for address in _ready(item)
+    }
+    return tuple(sorted(found))
+
+
+def addresses(service: Service, slices: Iterable[RawEndpointSlice]) -> tuple[str, ...]:
+    """Return the addresses of the service's name: its own, or those of ready pods if headless."""
+    if service.spec.cluster_ip != HEADLESS:
+        return (service.spec.cluster_ip,) if service.spec.cluster_ip else ()
+    return tuple(sorted({address for item in slices for address in _ready(item)}))
+
+
+def _ready(item: RawEndpointSlice) -> list[str]:
+    return [
+        address
+        for endpoint in item.endpoints or ()
+        if endpoint.get("conditions", {}).get("ready", True)
+        for address in endpoint["addresses"]
+    ]
+
+
+# The users of this machine who may reach pods: whoever reaches Ray acts as the user of Ray.
+
+
+_TABLES = {Path("/proc/net/tcp"): "", Path("/proc/net/tcp6"): "0000000000000000FFFF0000"}
+"""Tables of connections, with what stands before an IPv4 address in each."""
+_LAST_UID = 4_294_967_294
+
+
+def permitted_users(environment: Mapping[str, str] = os.environ) -> frozenset[int]:
+    """Return the user ids of this process and of the user behind `sudo`."""
+    behind = environment.get("SUDO_UID", "")
+    return frozenset({os.getuid(), *([int(behind)] if behind.isdecimal() else [])})
+
+
+def ranges_of_others(permitted: Collection[int]) -> list[str]:
+    """Return all other user ids, in ranges as `ip rule` takes them."""
+    found: list[str] = []
+    first = 0
+    for uid in (*sorted(permitted), _LAST_UID + 1):
+        if first < uid:
+            found.append(f"{first}-{uid - 1}")
+        first = uid + 1
+    return found
+
+
+def owner(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
+    """Return the user at the other end of a connection within this machine's own network.
+
+    Args:
+        peer: address and port of that end.
+        here: address and port of this end.
+
+    Returns:
+        The user id; None if no process of that network holds that end, as for one in a pod.
+    """
+    for table, before in _TABLES.items():
+        wanted = [before + _in_table(peer), before + _in_table(here)]
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            fields = line.split()
+            if fields[1:3] == wanted and fields[9] != "0":  # closed ends have no inode, no owner
+                return int(fields[7])
+    return None
+
+
+def _in_table(endpoint: tuple[str, int]) -> str:
+    (number,) = struct.unpack("=I", socket.inet_aton(endpoint[0]))
+    return f"{number:08X}:{endpoint[1]:04X}"
+
 
 _log = structlog.get_logger(__name__)
 

@@ -13,9 +13,15 @@ import structlog
 from controller.devcluster.nodes.components import Enqueue
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.processes.network.backends import HEADLESS, Backend, addresses, backends
-from controller.devcluster.processes.network.forwarder import Forwarder
-from controller.devcluster.processes.network.owners import owner, permitted_users
+from controller.devcluster.processes.network.forwarder import (
+    HEADLESS,
+    Backend,
+    Forwarder,
+    addresses,
+    backends,
+    owner,
+    permitted_users,
+)
 from controller.kube.resources import SERVICES
 
 if TYPE_CHECKING:
@@ -26,6 +32,38 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.processes.pod_sandbox import Isolation
     from controller.kube.objects import KubeObject, Service
+
+
+# The hosts file of a pod, in place of the cluster's DNS.
+
+
+DOMAIN = "cluster.local"
+
+
+def hosts_file(
+    names: Mapping[tuple[str, str], tuple[str, ...]],
+    *,
+    namespace: str,
+    hostname: str,
+    ip: str,
+) -> str:
+    """Return the text of the hosts file of one pod.
+
+    Args:
+        names: addresses by namespace and service.
+        namespace: namespace of the pod: its services have short names for it.
+        hostname: hostname of the pod.
+        ip: IP address of the pod.
+    """
+    lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]
+    for (space, service), found in sorted(names.items()):
+        full = f"{service}.{space}.svc.{DOMAIN}"
+        others = [f"{service}.{space}.svc", f"{service}.{space}"]
+        if space == namespace and service != hostname:  # a pod's own name resolves to the pod
+            others.append(service)
+        lines += [" ".join([address, full, *others]) for address in found]
+    return "".join(f"{line}\n" for line in lines)
+
 
 _log = structlog.get_logger(__name__)
 

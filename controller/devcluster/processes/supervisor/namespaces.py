@@ -26,14 +26,14 @@ from controller.devcluster.processes.supervisor.container_dir import (
     wait_for_end,
     write,
 )
-from controller.devcluster.processes.supervisor.filesystem import build_root
-from controller.devcluster.processes.supervisor.kernel import (
+from controller.devcluster.processes.supervisor.filesystem import (
     NEWIPC,
     NEWNET,
     NEWNS,
     NEWPID,
     NEWUSER,
     NEWUTS,
+    build_root,
     die_with_parent,
     set_hostname,
     setns,

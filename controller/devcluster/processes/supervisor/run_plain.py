@@ -24,7 +24,7 @@ from controller.devcluster.processes.supervisor.container_dir import (
     refuse,
     write,
 )
-from controller.devcluster.processes.supervisor.kernel import adopt_orphans, die_with_parent
+from controller.devcluster.processes.supervisor.filesystem import adopt_orphans, die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

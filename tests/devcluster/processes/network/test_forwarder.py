@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.processes.network.backends import Backend
-from controller.devcluster.processes.network.forwarder import Forwarder
+from controller.devcluster.processes.network.forwarder import Backend, Forwarder
 from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time

@@ -17,7 +17,7 @@ from controller.devcluster.processes.environment import (
     SourceReference,
 )
 from controller.devcluster.processes.specification import SpecifiedPod
-from controller.devcluster.processes.volume_files import VolumeFile
+from controller.devcluster.processes.volume_sources import VolumeFile
 from controller.devcluster.processes.volumes import Volumes, write_atomically
 
 SOURCES = {
