@@ -4,6 +4,6 @@
 `manta demo`; the production image leaves it and `controller.devcluster` out.
 """
 
-from controller.command.first_process import end_on_sigterm
+from controller.command.process import end_on_sigterm
 
 end_on_sigterm()  # before the other modules are loaded

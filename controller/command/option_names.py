@@ -1,9 +1,11 @@
-"""Names the option of the command line in an error about a setting."""
+"""What commands say of options: help of `--feature-gates`, and the option that a setting has."""
 
 from __future__ import annotations
 
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
+
+from controller.ray.api.feature_gates import GATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,3 +21,21 @@ def with_option(error: ValueError, options: Mapping[str, str]) -> str:
     text = str(error)
     setting = text[: len(text) - len(text.lstrip(f"{ascii_lowercase}_"))]
     return options.get(setting, setting) + text.removeprefix(setting)
+
+
+# The help of `--feature-gates`.
+
+
+def gates_help() -> str:
+    """Describe all gates with their defaults, and those without effect."""
+    real = [
+        f"{name} ({'on' if gate.default else 'off'})"
+        for name, gate in GATES.items()
+        if gate.fixed is None
+    ]
+    missing = [name for name, gate in GATES.items() if gate.fixed is False]
+    return (
+        f"switch features on or off by KubeRay's names, with their defaults: {', '.join(real)}. "
+        f"Gates without effect, because the feature does not exist yet: {', '.join(missing)}; "
+        "objects that need one of these for their protection are refused"
+    )

@@ -27,7 +27,7 @@ from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.kind import missing_members
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.logs import current_level
-from controller.runtime.manager import Group, Manager
+from controller.runtime.manager import Group, Manager, Recording, Writers
 from controller.runtime.metrics.metrics import (
     ClientCollector,
     EventCollector,
@@ -40,7 +40,6 @@ from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import Writer
-from controller.runtime.runnables import Recording, Writers
 from controller.runtime.settings import parse_address
 from controller.runtime.time_of_day import TimeOfDay
 from informers.prometheus import InformerCollector, InformerLabels

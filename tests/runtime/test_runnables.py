@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.runnables import Recording, Writers
+from controller.runtime.manager import Recording, Writers
 
 LEADS_SINCE = 7.0
 

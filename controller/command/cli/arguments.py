@@ -133,7 +133,7 @@ def add_machine(command: argparse.ArgumentParser) -> None:
 
 def add_feature_gates(command: argparse.ArgumentParser) -> None:
     """Add the option for KubeRay's feature gates; `feature_gates` reads it."""
-    from controller.command.feature_gates import gates_help  # noqa: PLC0415
+    from controller.command.option_names import gates_help  # noqa: PLC0415
 
     command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
 

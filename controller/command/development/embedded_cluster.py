@@ -18,17 +18,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.certificates import issued_once
-from controller.command.development.simulated_node import simulated_gateways, simulated_kubelet
 from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.gateway.controller import GatewayController
 from controller.devcluster.gateway.definitions import gateway_api_definitions
+from controller.devcluster.gateway.publishing import SimulatedListeners
 from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_definition
-from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.logs import SimulatedLogs
+from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
+from controller.devcluster.processes.references import References
+from controller.devcluster.rays.pods import SimulatedRays
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
@@ -36,10 +40,35 @@ from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from controller.command.development.process_node import ProcessNode
     from controller.devcluster.karpenter import ClaimFates
     from controller.devcluster.nodes.components import ComponentContext
+
+
+# The nodes of an embedded cluster whose pods are simulated: kubelet, Rays and Gateways.
+
+
+def simulated_kubelet(
+    server: ApiServer, wall: Callable[[], datetime]
+) -> Callable[[ComponentContext], SimulatedKubelet]:
+    """Return a factory of the kubelet; attach logs and simulated Rays to the API server.
+
+    Args:
+        server: asks for logs, and forwards requests to pods and services.
+        wall: returns the time in UTC.
+    """
+    rays = SimulatedRays(server, wall)
+    server.hooks.pod_log = SimulatedLogs(server)
+    server.hooks.pod_proxy = rays.pod_proxy
+    server.hooks.service_proxy = rays.service_proxy
+    return lambda context: SimulatedKubelet(context, rays, References(context))
+
+
+def simulated_gateways(context: ComponentContext) -> GatewayController:
+    """Return a controller for the Gateways of all classes that nobody else has."""
+    return GatewayController(context, SimulatedListeners(), any_class=True)
 
 
 _HOSTS = [

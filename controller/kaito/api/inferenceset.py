@@ -5,14 +5,31 @@ As in `workspace`, the cached object keeps plain data, and `parse_inference_set`
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
-from controller.kaito.api.workspace import LabelSelector, Partition  # noqa: TC001  decoded
-from controller.kube.objects import View
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.kaito.api.labels import label_problem
+from controller.kaito.api.validation.fields import (
+    FieldError,
+    as_problem,
+    invalid_value,
+    missing_field,
+    via,
+)
+from controller.kaito.api.validation.workspace import MAX_NAME, validate_workspace
+from controller.kaito.api.workspace import LabelSelector, Partition, Workspace
+from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.options import KaitoOptions
+
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -91,3 +108,80 @@ def parse_inference_set(inference_set: InferenceSet) -> InferenceSetSpec:
         msgspec.ValidationError: a field has the wrong type.
     """
     return parse(inference_set.spec, InferenceSetSpec)
+
+
+# Validates an InferenceSet with Kaito's rules, and the Workspaces that it would create.
+
+
+INVALID_SET: Final = "InvalidInferenceSetSpec"
+_TEMPLATE: Final = "spec.template"
+MAX_REPLICAS: Final = 10_000
+"""Twice as many as the nodes of the largest clusters. Kaito has no limit, and an autoscaler or a
+typing error may ask for two thousand million."""
+
+SUFFIX: Final = 6
+"""Characters that the names of the Workspaces add."""
+
+
+def validate_inference_set(
+    inference_set: InferenceSet, options: KaitoOptions
+) -> InferenceSetSpec | Problem:
+    """Return the specification if the object is valid, else all errors as one problem."""
+    try:
+        spec = parse_inference_set(inference_set)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec").or_reason(INVALID_SET)
+    errors = tuple(_errors(inference_set, spec, options))
+    return as_problem(errors, INVALID_SET) or _workspace_problem(inference_set, spec, options)
+
+
+def _errors(
+    inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
+) -> Iterator[FieldError]:
+    problem = label_problem(inference_set.metadata.name)
+    if problem:
+        yield invalid_value(problem, "name")
+    if spec.replicas < 0:
+        yield invalid_value(spec.replicas, "spec.replicas", "must be non-negative")
+    elif spec.replicas > MAX_REPLICAS:
+        yield invalid_value(spec.replicas, "spec.replicas", f"must be at most {MAX_REPLICAS}")
+    instance_type = spec.template.resource.instance_type
+    if options.has_own_nodes and instance_type:
+        yield invalid_value(
+            instance_type,
+            f"{_TEMPLATE}.resource.instanceType",
+            "instanceType must be empty when nodeProvisioner is byo",
+        )
+    elif not options.has_own_nodes and not instance_type:
+        yield from via(_TEMPLATE, [missing_field("resource.instanceType")])
+
+
+def _workspace_problem(
+    inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
+) -> InferenceSetSpec | Problem:
+    """Return the specification, or the problem of each Workspace that would be created."""
+    metadata = inference_set.metadata
+    if len(metadata.name) > MAX_NAME - SUFFIX:
+        message = (
+            f"has {len(metadata.name)} characters; at most {MAX_NAME - SUFFIX} leave room for the "
+            "names of its workspaces: create the set under a shorter name"
+        )
+        return Problem("metadata.name", message, INVALID_SET)
+    resource = {
+        "instanceType": spec.template.resource.instance_type,
+        "labelSelector": inference_set.spec.get("labelSelector"),
+        "partition": inference_set.spec["template"].get("resource", {}).get("partition"),
+    }
+    workspace = Workspace(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            annotations=spec.template.metadata.annotations,
+        ),
+        resource=resource,
+        inference=spec.template.inference,
+    )
+    checked = validate_workspace(workspace, options)
+    if isinstance(checked, Problem):
+        return Problem(f"{_TEMPLATE}.{checked.field}", checked.message, INVALID_SET)
+    return spec

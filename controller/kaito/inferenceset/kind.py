@@ -13,8 +13,7 @@ from controller.kaito.api.definitions import (
     is_left_as_it_is,
     of_inference_sets,
 )
-from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.validation.inferenceset import validate_inference_set
+from controller.kaito.api.inferenceset import INFERENCE_SETS, validate_inference_set
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observation import InferenceSetSettings, replica
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec, validate_inference_set
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.inferenceset.observation import Replica, replica

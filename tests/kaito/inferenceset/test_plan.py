@@ -9,8 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
-from controller.kaito.api.validation.inferenceset import MAX_REPLICAS
+from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS, InferenceSet
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetSettings
 from controller.kaito.inferenceset.observation import SCOPE

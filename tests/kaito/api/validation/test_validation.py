@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.inferenceset import validate_inference_set
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.fields import FieldError, message_of, via
-from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets import Cloud
