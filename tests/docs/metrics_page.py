@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
+from controller.command.kinds import KindSettings
 from controller.command.run.election import elected
 from controller.command.run.operator import operator_for
 from controller.kube.credentials import StaticCredentials
+from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks
@@ -27,6 +29,7 @@ SECTIONS: Final = {
     "jobs": ("kuberay_job_", "manta_job_"),
     "services": ("kuberay_service_", "manta_service_"),
     "fleets": ("manta_fleet_",),
+    "workspaces": ("kaito_",),
     "dashboards": ("manta_dashboard_",),
     "reconciles": ("controller_runtime_", "workqueue_", "manta_"),
     "election": ("leader_election_",),
@@ -79,7 +82,10 @@ async def _registered() -> set[Metric]:
         return elected(registry, namespace="n", user_agent="", kubeconfig=None, context=None)
 
     credentials = StaticCredentials("http://127.0.0.1:1")
-    async with operator_for(credentials, Settings(), user_agent="", own_pod="", elect=elect):
+    kinds = KindSettings.from_environment(FeatureGates({"Workspace": True}), {})
+    async with operator_for(
+        credentials, Settings(), user_agent="", kind_settings=kinds, own_pod="", elect=elect
+    ):
         (registry,) = made
         return {
             metric for collector in registry._collector_to_names for metric in _described(collector)

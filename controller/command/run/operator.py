@@ -254,6 +254,7 @@ def _operator(
     )
     if decided.workspace is not None:
         collect_orphans(operator, client, settings.namespaces)
+        _collect_workspaces(operator, registry)
     operator.debug.add("leader", lambda: leader_section(election.snapshot()))
     operator.debug.add("probes", dashboards.snapshot)
     if isinstance(election, ThreadedElection):
@@ -279,6 +280,15 @@ def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str
     reads, keys = operator.expectations.reader, operator.caches.keys
     record = operator.recorder.record
     operator.add_writer(OrphanCollector(client, reads, keys, record, namespaces))
+
+
+def _collect_workspaces(operator: Operator, registry: CollectorRegistry) -> None:
+    from controller.kaito import metrics  # noqa: PLC0415  only where Workspaces are served
+    from controller.kaito.api.inferenceset import INFERENCE_SETS  # noqa: PLC0415
+    from controller.kaito.api.workspace import WORKSPACES  # noqa: PLC0415
+
+    registry.register(metrics.WorkspaceCollector(lambda: _cached(operator, WORKSPACES)))
+    registry.register(metrics.InferenceSetCollector(lambda: _cached(operator, INFERENCE_SETS)))
 
 
 def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:

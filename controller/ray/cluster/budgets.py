@@ -13,11 +13,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
-from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement
 from controller.kube.resources import DISRUPTION_BUDGETS
 from controller.ray.api import disruption_budgets, labels
 from controller.ray.api.names import HEAD_POD_READY
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.child import (
     Child,
     ChildState,
@@ -46,8 +47,11 @@ if TYPE_CHECKING:
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Plan, Write
 
-NAMESPACE_INDEX: Final = "namespace"
-"""Name of the index of budgets by namespace."""
+OF_USERS: Final = "of users"
+"""Name of the index of budgets by namespace, but for those of clusters, which select only theirs.
+
+There may be thousands of these, and each plan looks at all that it finds.
+"""
 
 _NOT_CREATED: Final = "FailedToCreatePodDisruptionBudget"
 _LOOKED_AGAIN: Final = 60.0
@@ -55,6 +59,13 @@ _LOOKED_AGAIN: Final = 60.0
 
 _WITHOUT_HEAD: Final = timedelta(minutes=5)
 """Time for which budgets stay while no head is ready and Ray does not answer."""
+
+
+def namespace_of_users(budget: PodDisruptionBudget) -> tuple[str, ...]:
+    """Return the namespace of a budget that no RayCluster owns."""
+    owner = budget.metadata.controller
+    is_ours = owner is not None and owner.kind == RAYCLUSTERS.kind
+    return () if is_ours else (budget.metadata.namespace,)
 
 
 def selected_cluster(budget: PodDisruptionBudget) -> tuple[str, ...]:
@@ -81,8 +92,8 @@ def observe_budgets(
     notes: list[Note] = []
     foreign = [
         each
-        for each in reads.by_index(DISRUPTION_BUDGETS, NAMESPACE_INDEX, identity.namespace)
-        if not is_owned_by(each.metadata, identity.uid) and not each.metadata.terminating
+        for each in reads.by_index(DISRUPTION_BUDGETS, OF_USERS, identity.namespace)
+        if not each.metadata.terminating
     ]
     for child, group in _desired(desired):
         pods = heads if group == labels.HEAD_GROUP else workers.get(group, ())

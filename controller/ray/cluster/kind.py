@@ -28,7 +28,7 @@ from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
-from controller.ray.cluster.budgets import NAMESPACE_INDEX, selected_cluster
+from controller.ray.cluster.budgets import OF_USERS, namespace_of_users, selected_cluster
 from controller.ray.cluster.disruptions import OF_NODES
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
@@ -95,7 +95,7 @@ class RayClusterKind(Kind["ClusterObservation"]):
         # whole: pods with a budget of ours and one of the user's could not be evicted
         Owned(
             DISRUPTION_BUDGETS,
-            indexes={NAMESPACE_INDEX: lambda budget: (budget.metadata.namespace,)},
+            indexes={OF_USERS: namespace_of_users},
             also_enqueues=selected_cluster,
             optional=True,
         ),
