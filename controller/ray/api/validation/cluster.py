@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_AUTOSCALING: Final = "spec.enableInTreeAutoscaling"
 INVALID_SPEC_REASON: Final = "InvalidRayClusterSpec"
 _DEFAULT_GATES: Final = FeatureGates()
 _EMPTY: Final = TemplateShape(spec=PodShape(containers=(ContainerShape(),)))
@@ -148,10 +149,11 @@ def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]
     """Yield problems of head and worker groups: logical resources and labels."""
     parameters = group.ray_start_params or {}
     given = [key for key in _RESOURCE_PARAMETERS if parameters.get(key)]
-    if given and group.resources:
+    for key in given if group.resources else ():
         yield Problem(
-            f"{path}.rayStartParams[{given[0]}]",
+            f"{path}.rayStartParams[{key}]",
             f"says the same as {path}.resources; keep one of the two",
+            against=(f"{path}.resources",),
         )
     if "labels" in parameters:
         yield Problem(f"{path}.rayStartParams[labels]", f"must be given as {path}.labels instead")
@@ -218,6 +220,14 @@ def _autoscaler_v2(context: ValidationContext, field: str) -> Iterator[Problem]:
         yield Problem(field, "needs autoscaler v2: set spec.autoscalerOptions.version to v2")
 
 
+def _lacks_autoscaler_v2(context: ValidationContext) -> bool:
+    """Return whether a group needs autoscaler v2, so that its further demands are told as well."""
+    if context.autoscaler_v2 or not context.spec.autoscaling:
+        return False
+    groups = context.spec.worker_group_specs
+    return any(group.priority or group.idle_timeout_seconds is not None for group in groups)
+
+
 def _suspended_groups(context: ValidationContext) -> Iterator[Problem]:
     for position, group in enumerate(context.spec.worker_group_specs):
         if group.suspend and not context.gates.enabled(JOB_DELETION_POLICY):
@@ -227,7 +237,8 @@ def _suspended_groups(context: ValidationContext) -> Iterator[Problem]:
         if group.suspend and context.spec.autoscaling:
             yield Problem(
                 f"{_group(position)}.suspend",
-                "cannot be true while autoscaling is on; set replicas bounds instead",
+                f"cannot be true while {_AUTOSCALING} is; set the group's replicas bounds instead",
+                against=(_AUTOSCALING,),
             )
 
 
@@ -236,10 +247,11 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
     variable = context.head.ray.variable(AUTOSCALER_V2)
     where = f"spec.headGroupSpec.template.spec.containers[0].env[{AUTOSCALER_V2}]"
     if not spec.autoscaling and variable is not None and variable.value in {"1", "true"}:
-        yield Problem(where, "has no autoscaler to act on: set spec.enableInTreeAutoscaling")
-    if spec.autoscaler_version and variable is not None:
+        yield Problem(where, f"has no autoscaler to act on: remove it, or set {_AUTOSCALING}")
+    version = "v2" if _lacks_autoscaler_v2(context) else spec.autoscaler_version
+    if version and variable is not None:
         yield Problem(where, "says the same as spec.autoscalerOptions.version; remove it")
-    if spec.autoscaler_version == "v2":
+    if version == "v2":
         yield from _restart_policies(context)
     if options is None:
         return
@@ -267,8 +279,9 @@ def _idle(context: ValidationContext) -> Iterator[Problem]:
     ):
         yield Problem(
             f"{idle_termination.FIELD}.policy",
-            f"cannot be {idle_termination.SCALE_DOWN} while the autoscaler decides on replicas; "
-            "set spec.autoscalerOptions.idleTimeoutSeconds instead",
+            f"cannot be {idle_termination.SCALE_DOWN} while {_AUTOSCALING} is true, because the "
+            "autoscaler decides on replicas; set spec.autoscalerOptions.idleTimeoutSeconds instead",
+            against=(_AUTOSCALING,),
         )
 
 

@@ -66,7 +66,7 @@ def validate_cron_job(
     spec = read_spec(cron, parse_cron_job_spec)
 
     def problems(spec: CronJobSpec) -> Iterator[Problem]:
-        parts = (_schedule(spec.schedule), _zone(spec, local_zone))
+        parts = (_schedule(spec.schedule), _rest(spec.schedule), _zone(spec, local_zone))
         yield from (each for each in parts if isinstance(each, Problem))
         yield from filter(None, (_template_problem(cron, spec, gates),))
 
@@ -86,6 +86,12 @@ def _schedule(text: str) -> Schedule | Problem:
         return parse_schedule(text)
     except InvalidSchedule as error:
         return Problem("spec.schedule", str(error), INVALID)
+
+
+def _rest(text: str) -> Schedule | Problem | None:
+    """Return the schedule without the time zone that it names; None if it names none."""
+    zone, _, rest = text.strip().partition(" ")
+    return _schedule(rest) if zone.startswith(("TZ=", "CRON_TZ=")) else None
 
 
 def _zone(spec: CronJobSpec, local_zone: tzinfo) -> tzinfo | Problem:

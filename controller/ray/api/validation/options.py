@@ -36,19 +36,26 @@ _STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
 
 
 def fault_tolerance_problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield all problems of fault tolerance."""
+    """Yield all problems of fault tolerance, and those of the options that a remedy names."""
     options = context.spec.gcs_fault_tolerance_options
+    username = [*_redis_username(context)]
     if options is None:
-        yield from _address_without_options(context)
+        address = [*_address_without_options(context)]
+        yield from address
+        if address or username:
+            yield from _said_twice(context)
     else:
         yield from _said_twice(context)
         yield from _backend(context, options)
-    yield from _redis_username(context)
+    yield from username
+
+
+def _has_legacy_option(context: ValidationContext) -> bool:
+    return context.annotations.get(labels.FT_ENABLED, "").lower() == "true"
 
 
 def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
-    legacy = context.annotations.get(labels.FT_ENABLED, "").lower() == "true"
-    if not legacy and context.head.ray.variable("RAY_REDIS_ADDRESS"):
+    if not _has_legacy_option(context) and context.head.ray.variable("RAY_REDIS_ADDRESS"):
         yield Problem(
             f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]",
             f"has no effect without fault tolerance; use {_OPTIONS}.redisAddress",
@@ -56,25 +63,31 @@ def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _said_twice(context: ValidationContext) -> Iterator[Problem]:
-    """Yield settings that both options and older annotations contain."""
+    """Yield settings that are made by options and by what is older than these."""
     if context.annotations.get(labels.FT_ENABLED):
         yield Problem(
             f"metadata.annotations[{labels.FT_ENABLED}]",
             f"says the same as {_OPTIONS}; remove the annotation",
         )
     if (context.spec.head_group_spec.ray_start_params or {}).get("redis-password"):
-        yield Problem(f"{_PARAMETERS}[redis-password]", f"use {_OPTIONS}.redisPassword")
-    for name, instead in (
-        ("REDIS_PASSWORD", "redisPassword"),
-        ("RAY_REDIS_ADDRESS", "redisAddress"),
-    ):
-        if context.head.ray.variable(name):
-            yield Problem(f"{_HEAD_ENV}[{name}]", f"use {_OPTIONS}.{instead} instead")
+        yield Problem(f"{_PARAMETERS}[redis-password]", _instead(context, "redisPassword"))
+    if context.head.ray.variable("REDIS_PASSWORD"):
+        yield Problem(f"{_HEAD_ENV}[REDIS_PASSWORD]", _instead(context, "redisPassword"))
+    is_told = context.spec.gcs_fault_tolerance_options is None and not _has_legacy_option(context)
+    if context.head.ray.variable("RAY_REDIS_ADDRESS") and not is_told:
+        yield Problem(f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]", _instead(context, "redisAddress"))
     if context.annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE):
         yield Problem(
             f"metadata.annotations[{labels.EXTERNAL_STORAGE_NAMESPACE}]",
-            f"use {_OPTIONS}.externalStorageNamespace instead",
+            _instead(context, "externalStorageNamespace"),
         )
+
+
+def _instead(context: ValidationContext, option: str) -> str:
+    options = context.spec.gcs_fault_tolerance_options
+    if options is not None and options.embedded:
+        return f"is for Redis, and {_OPTIONS}.backend is rocksdb; remove it"
+    return f"use {_OPTIONS}.{option} instead"
 
 
 def _backend(context: ValidationContext, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
@@ -128,9 +141,9 @@ def _operators_own(context: ValidationContext) -> Iterator[Problem]:
 
 def _redis_username(context: ValidationContext) -> Iterator[Problem]:
     if (context.spec.head_group_spec.ray_start_params or {}).get("redis-username"):
-        yield Problem(f"{_PARAMETERS}[redis-username]", f"use {_OPTIONS}.redisUsername")
+        yield Problem(f"{_PARAMETERS}[redis-username]", _instead(context, "redisUsername"))
     if context.head.ray.variable("REDIS_USERNAME"):
-        yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", f"use {_OPTIONS}.redisUsername instead")
+        yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", _instead(context, "redisUsername"))
 
 
 # Refuses protection that a RayCluster asks for and this version does not implement.
@@ -243,7 +256,7 @@ def _history_server(context: ValidationContext) -> Iterator[Problem]:
         yield Problem(_HISTORY_SERVER, f"needs the feature gate {HISTORY_SERVER}")
     collector = options.collector_options
     if collector is None:
-        yield Problem(_HISTORY, "must be set")
+        yield Problem(_HISTORY, "must be set, with an image, and with STORAGE_BACKEND in env")
         return
     if not collector.image:
         yield Problem(f"{_HISTORY}.image", "must be set")
@@ -294,24 +307,28 @@ def _auth(context: ValidationContext) -> Iterator[Problem]:
     auth, version = context.spec.auth_options, context.spec.ray_version
     if auth is None:
         return
-    if not auth.by_token:
-        if auth.enable_k8s_token_auth:
-            yield Problem("spec.authOptions.enableK8sTokenAuth", "needs mode token")
-        return
-    if not is_at_least(version, TOKEN_AUTH_SINCE):
+    by_kubernetes = bool(auth.enable_k8s_token_auth)
+    if by_kubernetes and not auth.by_token:
+        yield Problem(
+            "spec.authOptions.enableK8sTokenAuth",
+            "needs spec.authOptions.mode to be token",
+            against=("spec.authOptions.mode",),
+        )
+    if (by_kubernetes or auth.by_token) and not is_at_least(version, TOKEN_AUTH_SINCE):
         yield Problem(
             "spec.authOptions.mode", "token needs spec.rayVersion to be set to 2.52.0 or later"
         )
-    if auth.enable_k8s_token_auth:
-        if not is_at_least(version, KUBERNETES_AUTH_SINCE):
-            yield Problem(
-                "spec.authOptions.enableK8sTokenAuth",
-                "needs spec.rayVersion to be set to 2.55.0 or later",
-            )
-        if auth.secret_name:
-            yield Problem(
-                "spec.authOptions.secretName", "is not used with enableK8sTokenAuth; remove it"
-            )
+    if by_kubernetes and not is_at_least(version, KUBERNETES_AUTH_SINCE):
+        yield Problem(
+            "spec.authOptions.enableK8sTokenAuth",
+            "needs spec.rayVersion to be set to 2.55.0 or later",
+        )
+    if by_kubernetes and auth.secret_name:
+        yield Problem(
+            "spec.authOptions.secretName",
+            "is not used with spec.authOptions.enableK8sTokenAuth; remove it",
+            against=("spec.authOptions.enableK8sTokenAuth",),
+        )
 
 
 def _all_containers(context: ValidationContext) -> Iterator[tuple[str, ContainerShape]]:
@@ -342,6 +359,8 @@ def strategy_problems(context: ValidationContext) -> Iterator[Problem]:
         )
     if strategy.rolling is not None:
         yield from budget_problems(strategy.rolling, f"{path}.rollingUpdate")
+    elif strategy.rolling_update is not None and origin in _REPLACED_BY_THEIR_OWNERS:
+        yield Problem(f"{path}.rollingUpdate", f"cannot be set on a cluster of a {origin}")
     elif strategy.rolling_update is not None:
         yield Problem(
             f"{path}.rollingUpdate",

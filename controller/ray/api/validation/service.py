@@ -113,6 +113,8 @@ def _timeout(metadata: ObjectMeta) -> Iterator[Problem]:
 def _cluster(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
     """Yield problems that would make the created RayClusters invalid."""
     config = spec.ray_cluster_config
+    if spec.upgrade_strategy.type == UpgradeType.INCREMENTAL.value:
+        config = {**config, "enableInTreeAutoscaling": True}  # which it must be, told in _strategy
     if dig(config, "authOptions", "enableK8sTokenAuth"):
         yield Problem(
             f"{_CLUSTER}.authOptions.enableK8sTokenAuth",
@@ -150,11 +152,16 @@ def _strategy(spec: RayServiceSpec, gates: FeatureGates) -> Iterator[Problem]:
     if not dig(spec.ray_cluster_config, "enableInTreeAutoscaling"):
         yield Problem(
             f"{_CLUSTER}.enableInTreeAutoscaling",
-            f"must be true with {UpgradeType.INCREMENTAL.value}: the clusters grow and shrink with "
-            "their capacity",
+            f"must be true with spec.upgradeStrategy.type {strategy.type}: the clusters grow and "
+            "shrink with their capacity",
+            against=("spec.upgradeStrategy.type",),
         )
     if strategy.cluster_upgrade_options is None:
-        yield Problem(_OPTIONS, f"must be set with {UpgradeType.INCREMENTAL.value}")
+        yield Problem(
+            _OPTIONS,
+            f"must be set with spec.upgradeStrategy.type {strategy.type}: gatewayClassName, "
+            "stepSizePercent and intervalSeconds",
+        )
     else:
         yield from _options(strategy.cluster_upgrade_options)
 
