@@ -52,6 +52,7 @@ from controller.kube.objects.metadata import (
     View,
 )
 from controller.kube.objects.pods import (
+    RAY_PORT,
     BatchJobSpec,
     BatchJobStatus,
     Container,
@@ -79,6 +80,7 @@ from controller.kube.objects.pods import (
 )
 
 __all__ = [
+    "RAY_PORT",
     "BatchJobSpec",
     "BatchJobStatus",
     "ClaimResources",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from controller.kube.objects.metadata import Condition, KubeObject, View
 
 # Pods, their containers and their states.
+
+RAY_PORT: Final = "RAY_PORT"
+"""The variable whose value is kept: the port of the GCS that the pod was created for."""
 
 
 class ContainerPort(View, frozen=True):
@@ -26,9 +29,14 @@ class ContainerResources(View, frozen=True):
 
 
 class ContainerVariable(View, frozen=True):
-    """`spec.containers[].env[]` without its value, which may be a secret."""
+    """`spec.containers[].env[]`, without values but that of `RAY_PORT`: others may be secrets."""
 
     name: str = ""
+    value: str = ""
+
+    def __post_init__(self) -> None:  # noqa: D105
+        if self.value and not (self.name == RAY_PORT and self.value.isdecimal()):
+            msgspec.structs.force_setattr(self, "value", "")
 
 
 class Container(View, frozen=True):

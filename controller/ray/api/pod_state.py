@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import time_of
+from controller.kube.objects import RAY_PORT
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def ray_status(pod: Pod) -> ContainerStatus | None:
     container = ray_container(pod)
     name = container.name if container is not None else ""
     return next((each for each in pod.status.container_statuses if each.name == name), None)
+
+
+def gcs_port(pod: Pod) -> str:
+    """Return the port of the GCS that the pod was created for; empty if it does not say."""
+    variables = (each for container in pod.spec.containers for each in container.env)
+    return next((each.value for each in variables if each.name == RAY_PORT), "")
 
 
 def has_ended_since(pod: Pod, moment: datetime) -> bool:

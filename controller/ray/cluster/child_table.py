@@ -138,7 +138,7 @@ def desired_children(
         routes: whether the API server serves routes.
     """
     spec, identity = desired.spec, desired.identity
-    for policy in network_policies(cluster, spec, identity):
+    for policy in network_policies(cluster, spec, identity, endpoint):
         yield Child(NETWORK_POLICIES, policy, desired_fields=desired_policy_fields)
     annotations = cluster.metadata.annotations or {}
     head = head_service(spec, identity, endpoint, cluster_ip=settings.head_cluster_ip_service)

@@ -30,22 +30,24 @@ if TYPE_CHECKING:
         RayCluster,
     )
     from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head.endpoint import HeadEndpoint, Identity
     from controller.runtime.kind import CacheReader
 
 NAME_COLLISION = "NetworkPolicyNameCollision"
 """KubeRay's reason of the event about a policy that another owner has."""
 
 
-def network_policies(cluster: RayCluster, spec: ClusterSpec, identity: Identity) -> Iterator[Body]:
-    """Yield the policies that the specification asks for."""
+def network_policies(
+    cluster: RayCluster, spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint
+) -> Iterator[Body]:
+    """Yield the policies that the specification asks for; `endpoint` is the head that is there."""
     options = spec.network_policy
     if options is None:
         return
     own = {"from": [_pods({labels.CLUSTER: identity.name})]}
     head = {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.HEAD}
     name = f"{identity.name}-head"
-    admitted = [own, *_submitter(cluster, spec)]
+    admitted = [own, *_submitter(cluster, spec, endpoint)]
     yield _policy(identity, name, labels.HEAD_GROUP, head, _spec(options, options.head, admitted))
     for group in spec.worker_group_specs:
         selected = {
@@ -96,15 +98,19 @@ def _pods(selected: Mapping[str, str]) -> Body:
     return {"podSelector": {"matchLabels": dict(selected)}}
 
 
-def _submitter(cluster: RayCluster, spec: ClusterSpec) -> Iterator[Body]:
-    """Yield the rule that admits the submitter pod of the RayJob which owns the cluster."""
+def _submitter(cluster: RayCluster, spec: ClusterSpec, endpoint: HeadEndpoint) -> Iterator[Body]:
+    """Yield the rule that admits the submitter pod of the RayJob which owns the cluster.
+
+    It calls the port to which the service of the head that is there leads.
+    """
     owner, given = cluster.metadata.controller, cluster.metadata.labels or {}
     if owner is None or owner.kind != "RayJob" or not owner.api_version.startswith("ray.io/"):
         return
     if given.get(labels.SUBMISSION_MODE) != "K8sJobMode":
         return
     peer = _pods({labels.ORIGIN_NAME: owner.name, labels.ORIGIN_KIND: "RayJob"})
-    yield {"from": [peer], "ports": [{"protocol": "TCP", "port": _dashboard_port(spec)}]}
+    ports = dict.fromkeys((_dashboard_port(spec), endpoint.dashboard_port))
+    yield {"from": [peer], "ports": [{"protocol": "TCP", "port": port} for port in ports]}
 
 
 def _dashboard_port(spec: ClusterSpec) -> int:

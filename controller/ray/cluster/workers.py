@@ -13,7 +13,7 @@ from controller.apimachinery.names import child_name
 from controller.ray.api import labels
 from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import head_prefix, worker_prefix
-from controller.ray.api.pod_state import has_ended_since, is_ready
+from controller.ray.api.pod_state import gcs_port, has_ended_since, is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster import scale_down
 from controller.ray.cluster.pods import (
@@ -27,7 +27,7 @@ from controller.ray.cluster.pods import (
 from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.rollout_memory import DRAINED
 from controller.ray.cluster.scale_down import free_indices, missing_hosts
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head.endpoint import HEAD_SCOPE, gcs_port_of, sets_gcs_port, worker_scope
 from controller.ray.pods.builder import ReplicaPosition
 from controller.runtime.plan import Event, MergePatch, ReplicaMember
 
@@ -259,8 +259,29 @@ def workers_to_delete(
     """Yield the workers that specification, autoscaler or their own state condemns, in order."""
     for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
-            yield from _of_group(seen, desired, group, settings)
+            found = [*_of_group(seen, desired, group, settings)]
+            yield from found
+            yield from _of_former_port(
+                seen, desired, group, {each.pod.metadata.uid for each in found}
+            )
     yield from _of_removed_groups(seen, desired)
+
+
+def _of_former_port(
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, known: Collection[str]
+) -> Iterator[scale_down.PodToDelete]:
+    """Yield workers that look for the GCS at another port than that of the head that is there.
+
+    They never find it, however often they are restarted.
+    """
+    if sets_gcs_port(group) or not seen.heads:
+        return
+    port = gcs_port_of(desired.spec, desired.identity, seen.heads)
+    for pod in seen.workers.get(group.group_name, ()):
+        meta, its_own = pod.metadata, gcs_port(pod)
+        if its_own and its_own != port and not meta.terminating and meta.uid not in known:
+            reason = f"it looks for the GCS at port {its_own}, and the head listens on {port}"
+            yield scale_down.PodToDelete(pod, reason)
 
 
 def _of_removed_groups(
@@ -307,9 +328,11 @@ def _create(
     place, member = pod.place, None
     if place is not None and place.replica_name:
         member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
+    port = gcs_port_of(desired.spec, desired.identity, seen.heads)
+    builder = desired.builder.for_gcs_port(port)
     return create_pod(
         seen,
-        desired.builder.worker(group, pod.name, place),
+        builder.worker(group, pod.name, place),
         scope=worker_scope(group.group_name),
         what="WorkerPod",
         member=member,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template, service_problem
+from controller.kube.objects import RAY_PORT
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.names import (
@@ -22,6 +23,7 @@ from controller.ray.api.names import (
     checked_name,
 )
 from controller.ray.api.pod_state import (
+    gcs_port,
     is_head,
     is_on_lost_node,
     is_ready,
@@ -192,6 +194,25 @@ def head_endpoint(spec: ClusterSpec, identity: Identity, pods: Iterable[Pod]) ->
 def head_ports(spec: ClusterSpec, pods: Iterable[Pod]) -> dict[str, int]:
     """Return the ports of the head among these pods; those of a new head if there is none."""
     return _ports_of(chosen_head(pods), template_ports(spec))
+
+
+def gcs_port_of(spec: ClusterSpec, identity: Identity, pods: Iterable[Pod]) -> str:
+    """Return the port of the GCS of the head among these pods; that of a new head if there is none.
+
+    A head that is terminating, or that nothing restarts, is none: a new one takes its place.
+    """
+    stays = (p for p in pods if not p.metadata.terminating and p.status.phase not in _OVER)
+    head = chosen_head(stays)
+    if head is None or sets_gcs_port(spec.head_group_spec):
+        return identity.gcs_port
+    return gcs_port(head) or identity.gcs_port
+
+
+def sets_gcs_port(group: HeadGroup | WorkerGroup) -> bool:
+    """Return whether the variable of the port, or the address of the head, is the user's own."""
+    env = group.template["spec"]["containers"][0].get("env", ())
+    own_address = "address" in (group.ray_start_params or {})
+    return own_address or any(entry.get("name") == RAY_PORT for entry in env)
 
 
 def serve_ports(ports: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ replica labels, so a group's pod is built once per RayCluster object and shared.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -151,6 +151,7 @@ class PodBuilder:
         identity: Identity,
         settings: ClusterSettings,
     ) -> None:
+        self._object = cluster
         self._cluster = cluster.metadata
         self._annotations = cluster.metadata.annotations or {}
         self._raw_spec: dict[str, Any] = cluster.spec
@@ -161,6 +162,14 @@ class PodBuilder:
         self._templates: dict[str, Body] = {}
         self._hashes: dict[str, Hash] = {}
         self._options: dict[Role, dict[str, Any]] = {}
+        self._of_ports: dict[str, PodBuilder] = {identity.gcs_port: self}
+
+    def for_gcs_port(self, port: str) -> PodBuilder:
+        """Return the builder of pods whose head listens on this port, whatever is specified now."""
+        if port not in self._of_ports:
+            identity = replace(self._identity, gcs_port=port)
+            self._of_ports[port] = PodBuilder(self._object, self._spec, identity, self._settings)
+        return self._of_ports[port]
 
     def head(self, name: str) -> Body:
         """Return the head pod of this name."""

@@ -9,9 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.kube.objects import KubeObject, Pod
-from controller.kube.resources import PODS, ROLE_BINDINGS, ROUTES, SERVICES, Resource
+from controller.kube.objects import KubeObject, Pod, PodStatus
+from controller.kube.resources import (
+    NETWORK_POLICIES,
+    PODS,
+    ROLE_BINDINGS,
+    ROUTES,
+    SERVICES,
+    Resource,
+)
 from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api.pod_state import gcs_port
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.ray.cluster.support import UID, cache, cluster, manifest, owner, plan, with_meta
 
@@ -196,9 +204,7 @@ def test_a_new_head_is_followed_while_an_old_one_terminates():
     new, _ = made_for(raw)
     new = with_meta(new, name="example-head-new", uid="new")
     old = with_meta(head, deletion_timestamp="2026-08-20T09:59:00Z")
-    starting = msgspec.structs.replace(
-        new, status=msgspec.convert({"phase": "Pending"}, type(new.status))
-    )
+    starting = msgspec.structs.replace(new, status=PodStatus(phase="Pending"))
     for each in (new, starting):
         patch = changes(plan_of(raw, children, old, each))[HEAD_SERVICE]
         assert patch["spec"]["selector"] == {NAME: "conv2"}
@@ -282,3 +288,64 @@ def test_a_head_without_an_autoscaler_gives_its_account_no_rights():
     raw["spec"]["enableInTreeAutoscaling"] = True
     template(raw)["spec"]["serviceAccountName"] = "own"
     assert subjects(plan_of(raw, [], head)) == ["own"]
+
+
+@pytest.mark.parametrize(
+    ("state", "port"),
+    [("Running", "6379"), ("Failed", "6380"), ("terminating", "6380"), ("of another port", "6380")],
+)
+def test_new_workers_look_for_the_gcs_where_a_head_that_stays_listens(state: str, port: str):
+    raw = sample()
+    head, children = made_for(raw)
+    raw["spec"]["headGroupSpec"]["rayStartParams"] = {"port": "6380"}
+    if state == "Failed":
+        head = msgspec.structs.replace(
+            head, status=msgspec.structs.replace(head.status, phase="Failed")
+        )
+    elif state == "terminating":
+        head = with_meta(head, deletion_timestamp="2026-08-20T10:00:00Z")
+    elif state == "of another port":
+        head, _ = made_for(raw)
+    made = plan_of(raw, children, head)
+    workers = [
+        msgspec.convert(dict(write.body), Pod)
+        for stage in made.stages
+        for write in stage
+        if isinstance(write, Create) and "-worker-" in write.target.name
+    ]
+    assert {gcs_port(worker) for worker in workers} == {port}
+
+
+def test_of_the_variables_of_a_pod_only_the_port_of_the_gcs_is_kept():
+    env = [
+        {"name": "RAY_PORT", "value": "6379"},
+        {"name": "PASSWORD", "value": "12345"},
+        {"name": "RAY_ADDRESS", "value": "head:6379"},
+    ]
+    odd = [{"name": "RAY_PORT", "value": "$(PORT)"}, {"name": "RAY_PORT"}]
+    pod = {"spec": {"containers": [{"env": env}, {"env": odd}]}}
+    read = msgspec.json.decode(msgspec.json.encode(pod), type=Pod)
+    values = [each.value for container in read.spec.containers for each in container.env]
+    assert values == ["6379", "", "", "", ""]
+
+
+def test_the_submitter_reaches_the_dashboard_that_is_there_and_the_one_that_follows_it():
+    raw = sample()
+    raw["metadata"]["labels"] = {"ray.io/job-submission-mode": "K8sJobMode"}
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "uid": "1"}
+    raw["metadata"]["ownerReferences"] = [job | {"controller": True}]
+    head, _ = made_for(raw)
+    raw["spec"]["networkPolicy"] = {}
+    raw["spec"]["headGroupSpec"]["rayStartParams"] = {"dashboard-port": "9265"}
+    ray(raw)["ports"][0]["containerPort"] = 9265
+    kept = cache(served={NETWORK_POLICIES}).add(RAYCLUSTERS, cluster(raw)).add(PODS, head)
+    made = plan(kept)
+    (policy,) = (
+        write.body
+        for stage in made.stages
+        for write in stage
+        if isinstance(write, Create)
+        and (write.target.resource, write.target.name) == (NETWORK_POLICIES, "example-head")
+    )
+    ports = [port["port"] for port in policy["spec"]["ingress"][1]["ports"]]
+    assert ports == [9265, 8265]

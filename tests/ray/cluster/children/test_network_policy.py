@@ -97,18 +97,18 @@ def test_rules_of_a_group_replace_those_of_the_workers_and_no_part_gets_those_of
 
 
 @pytest.mark.parametrize(
-    ("mode", "owner", "parameters", "port"),
+    ("mode", "owner", "parameters", "ports"),
     [
-        ("K8sJobMode", JOB, {}, 8265),
-        ("K8sJobMode", JOB, {"dashboard-port": "9265"}, 9265),
-        ("K8sJobMode", JOB, {"dashboard-port": "none"}, 8265),
-        ("SidecarMode", JOB, {}, None),
-        ("K8sJobMode", JOB | {"controller": False}, {}, None),
-        ("K8sJobMode", JOB | {"apiVersion": "batch/v1"}, {}, None),
+        ("K8sJobMode", JOB, {}, [8265]),
+        ("K8sJobMode", JOB, {"dashboard-port": "9265"}, [9265, 8265]),
+        ("K8sJobMode", JOB, {"dashboard-port": "none"}, [8265]),
+        ("SidecarMode", JOB, {}, []),
+        ("K8sJobMode", JOB | {"controller": False}, {}, []),
+        ("K8sJobMode", JOB | {"apiVersion": "batch/v1"}, {}, []),
     ],
 )
 def test_the_submitter_of_the_rayjob_that_owns_the_cluster_reaches_the_dashboard(
-    mode: str, owner: Json, parameters: Json, port: int | None
+    mode: str, owner: Json, parameters: Json, ports: list[int]
 ):
     marks = {"ray.io/job-submission-mode": mode}
     raw = sample({}, labels=marks, ownerReferences=[owner])
@@ -120,9 +120,9 @@ def test_the_submitter_of_the_rayjob_that_owns_the_cluster_reaches_the_dashboard
     }
     rule = {
         "from": [{"podSelector": {"matchLabels": submitter}}],
-        "ports": [{"protocol": "TCP", "port": port}],
+        "ports": [{"protocol": "TCP", "port": port} for port in ports],
     }
-    assert found["example-head"]["ingress"][1:] == ([rule] if port else [])
+    assert found["example-head"]["ingress"][1:] == ([rule] if ports else [])
     assert len(found["example-workers-workers"]["ingress"]) == 1
 
 
