@@ -15,11 +15,11 @@ from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
+from controller.ray.api.names import SUBMITTER
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.submitter import SUBMITTER
 from tests.integration.harness import RunningOperator, World, cluster_of, example_cluster, is_ready
 from tests.ray.dashboard.simulated import Course, Incarnation, SimulatedRay
 

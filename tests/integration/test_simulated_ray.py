@@ -24,8 +24,8 @@ from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
+from controller.ray.api.names import SUBMITTER
 from controller.ray.dashboard import Connector, DashboardActors
-from controller.ray.job.submitter import SUBMITTER
 from tests.fakes.worlds import embedded_server, virtual_wall
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role
 from tests.integration.rays import job_manifest

@@ -80,6 +80,12 @@ DASHBOARD_PORT: Final = 8265
 METRICS_PORT: Final = 8080
 AGENT_PORT: Final = 52365
 
+AUTOSCALER: Final = "autoscaler"
+"""Name of the container of Ray's autoscaler in a head."""
+
+SUBMITTER: Final = "ray-job-submitter"
+"""Name of the container that submits a RayJob, by which its log is read."""
+
 COLLECTOR: Final = "ray-history-collector"
 """Name of the container that sends logs and events to the storage of the history server."""
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.apimachinery.quantity import parse_quantity
 from controller.kube.resources import INGRESSES, PODS, ROUTES
-from controller.ray.api.names import KUBERAY_NOUNS, event_noun
+from controller.ray.api.names import AUTOSCALER, KUBERAY_NOUNS, SUBMITTER, event_noun
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.head.endpoint import AUTOSCALER, HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
+from controller.ray.head.endpoint import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime import reasons
 from controller.runtime.plan import Create, verb_of
@@ -32,6 +32,7 @@ _INJECTED: Final = {
         f"give the pod template an init container {WAIT_CONTAINER} that has only other resources"
     ),
     AUTOSCALER: "set spec.autoscalerOptions.resources",
+    SUBMITTER: f"give the head's template a container {SUBMITTER} that has only other resources",
 }
 """How users size the containers that the operator adds."""
 

@@ -16,6 +16,7 @@ from controller.kube.objects import RAY_PORT
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.names import (
+    AUTOSCALER,
     DASHBOARD_PORT,
     GCS_PORT,
     METRICS_PORT,
@@ -147,8 +148,6 @@ _FIXED: Final = (labels.CLUSTER, labels.NODE_TYPE)
 """Labels without which a selector would find pods of another cluster or role."""
 _CHANGEABLE: Final = (labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
 _OVER: Final = frozenset({"Failed", "Succeeded"})
-AUTOSCALER: Final = "autoscaler"
-"""Name of the container of Ray's autoscaler in a head."""
 
 
 @dataclass(frozen=True, slots=True)

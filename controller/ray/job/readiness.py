@@ -10,7 +10,7 @@ from controller.apimachinery.custom_object import conditions_of, mapping
 from controller.apimachinery.ownership import owner_reference, ownership_text
 from controller.apimachinery.redaction import redact
 from controller.kube.resources import JOBS
-from controller.ray.api.names import KUBERAY_NOUNS
+from controller.ray.api.names import KUBERAY_NOUNS, SUBMITTER
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
@@ -29,7 +29,6 @@ from controller.ray.job.collect_facts import (
 from controller.ray.job.facts import State, SubmitterFact
 from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.settings import submitter_name
-from controller.ray.job.submitter import SUBMITTER
 from controller.ray.job.submitter_state import submitting_container
 from controller.runtime import reasons, refusals
 from controller.runtime.plan import Target

@@ -15,7 +15,7 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import WORKLOAD_API
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
-from controller.ray.api.names import DASHBOARD_PORT
+from controller.ray.api.names import DASHBOARD_PORT, SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID
 from controller.ray.api.ray_options import read_entrypoint_resources, read_runtime_env
 from controller.ray.api.raycluster import ClusterSpec
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 # The container that submits a job, in the pod of a Job or in the head pod.
 
 Body = dict[str, Any]
-
-SUBMITTER: Final = "ray-job-submitter"
-"""Name of the container, by which its log is read."""
-
 
 _TAKEN: Final = ("imagePullSecrets", "securityContext")
 """What the pod of a Job takes from the head's template: what its image and its admission need."""
@@ -205,6 +201,9 @@ def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings
         f"http://127.0.0.1:{port}", f"http://localhost:{port}", repeatable=restarts
     )
     container = default_container(parsed)
+    for given in [each for each in pod["containers"][1:] if each.get("name") == SUBMITTER]:
+        container |= given  # it changes some of ours, such as resources
+        pod["containers"].remove(given)
     script = submission_script(spec, job_id, dashboard)
     run_script(container, script, login_shell=settings.login_shell)
     add_variables(container, address="", job_id=job_id)

@@ -14,11 +14,11 @@ from controller.apimachinery.conditions import job_end, template_containers, tim
 from controller.kube.objects import Container
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.diagnosis.pod import exit_code, last_words, saying
 from controller.ray.job.facts import SubmitterFact
-from controller.ray.job.submitter import SUBMITTER
 from controller.runtime.plan import LogTail
 
 if TYPE_CHECKING:

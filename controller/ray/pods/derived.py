@@ -25,11 +25,13 @@ _POD: Final = (
     "enableServiceLinks",
     "hostAliases",
     "hostNetwork",
+    "hostUsers",
     "imagePullSecrets",
     "nodeSelector",
     "priorityClassName",
     "runtimeClassName",
     "securityContext",
+    "serviceAccount",
     "serviceAccountName",
     "tolerations",
 )
@@ -59,6 +61,7 @@ _SCHEDULING: Final = (
     "kai.scheduler",
     "koordinator.sh",
     "run.ai",
+    "runai",
     "scheduling.k8s.io",
     "sigs.k8s.io",
     "volcano.sh",
@@ -120,5 +123,5 @@ def _measures(variable: Mapping[str, Any]) -> bool:
 
 
 def _is_of(key: str, domains: Iterable[str]) -> bool:
-    domain = key.rpartition("/")[0]
+    domain = key.rpartition("/")[0] or key
     return any(domain == each or domain.endswith(f".{each}") for each in domains)

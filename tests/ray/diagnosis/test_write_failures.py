@@ -227,6 +227,10 @@ def test_a_pod_that_cannot_be_deleted_is_named():
             "set spec.autoscalerOptions.resources",
         ),
         (
+            "maximum memory usage per Container is 1Gi, but limit is 3Gi",
+            "give the head's template a container ray-job-submitter that has only other resources",
+        ),
+        (
             "cpu max limit to request ratio per Container is 4, but provided ratio is 10.000000",
             "change the resources in the pod template",
         ),
@@ -243,6 +247,7 @@ def test_a_limit_range_is_told_with_the_container_that_violates_it_and_how_to_si
         "containers": [
             {"name": "ray-worker", "resources": amounts("1", "2Gi")},
             {"name": "autoscaler", "resources": amounts("500m", "512Mi")},
+            {"name": "ray-job-submitter", "resources": amounts("600m", "3Gi")},
         ],
     }
     target = Target(PODS, "default", POD, "worker/workers")

@@ -127,6 +127,20 @@ def test_a_sidecar_comes_after_the_users_containers_and_the_head_is_not_restarte
     assert made["restartPolicy"] == "Never"
 
 
+def test_a_container_of_its_name_in_the_template_changes_some_of_a_sidecar():
+    raw = job_manifest(submissionMode="SidecarMode")
+    pod = raw["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    own = {"name": "ray-job-submitter", "resources": {"limits": {"cpu": "100m"}}}
+    pod["containers"].append(own | {"env": [{"name": "A", "value": "1"}]})
+    job = rayjob(raw)
+    body = cluster_body(job, valid(job), "a", "id", JobSettings())
+    _, submitter = body["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    assert submitter["resources"] == own["resources"]
+    assert submitter["image"]
+    assert "ray job submit" in submitter["args"][0]
+    assert {"A", "RAY_JOB_SUBMISSION_ID"} <= {each["name"] for each in submitter["env"]}
+
+
 def test_the_retries_of_the_submitter_are_the_users_to_choose():
     assert submitter()["spec"]["backoffLimit"] == 2
     assert submitter(submitterConfig={})["spec"]["backoffLimit"] == 2

@@ -10,7 +10,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, NETWORK_POLICY
-from controller.ray.api.names import COLLECTOR
+from controller.ray.api.names import AUTOSCALER, COLLECTOR
 from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
 
@@ -246,6 +246,19 @@ def option_problems(context: ValidationContext) -> Iterator[Problem]:
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
     yield from _auth(context)
+    yield from _taken_names(context)
+
+
+def _taken_names(context: ValidationContext) -> Iterator[Problem]:
+    """Yield containers of the user that have the name of one that the operator adds."""
+    for path, container in _all_containers(context):
+        by_head = context.spec.autoscaling and path.startswith("spec.headGroupSpec")
+        if (container.name == AUTOSCALER and by_head) or (
+            container.name == COLLECTOR and context.spec.history_server_options is not None
+        ):
+            yield Problem(
+                path, f"{container.name!r} is the name of the operator's own container; rename it"
+            )
 
 
 def _history_server(context: ValidationContext) -> Iterator[Problem]:
@@ -265,9 +278,6 @@ def _history_server(context: ValidationContext) -> Iterator[Problem]:
         if name in _COLLECTOR_OWN_ENV:
             yield Problem(f"{_HISTORY}.env[{name}]", "is set by the operator; remove it")
     yield from _storage_backend(env)
-    for path, container in _all_containers(context):
-        if container.name == COLLECTOR:
-            yield Problem(path, f"{COLLECTOR!r} is the name of the operator's own container")
 
 
 def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
@@ -335,8 +345,10 @@ def _all_containers(context: ValidationContext) -> Iterator[tuple[str, Container
     shapes = [("spec.headGroupSpec", context.head)]
     shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(context.workers)]
     for path, shape in shapes:
-        for position, container in enumerate(shape.spec.containers):
-            yield f"{path}.template.spec.containers[{position}].name", container
+        lists = {"containers": shape.spec.containers, "initContainers": shape.spec.init_containers}
+        for field, containers in lists.items():
+            for position, container in enumerate(containers):
+                yield f"{path}.template.spec.{field}[{position}].name", container
 
 
 # Checks a RayCluster's upgrade strategy, whether a field or an annotation sets it.

@@ -215,6 +215,32 @@ def test_nothing_of_the_head_keeps_the_job_waiting():
     assert job(heads_alone())["metadata"]["labels"].keys() == meta["labels"].keys()
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "kueue.x-k8s.io/queue-name",
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io",
+        "runai/queue",
+        "kai.scheduler/queue",
+        "yunikorn.apache.org/app-id",
+    ],
+)
+def test_no_label_puts_the_job_into_the_queue_or_the_gang_of_the_head(label: str):
+    raw = redis.with_options()
+    template = raw["spec"]["headGroupSpec"]["template"]
+    template["metadata"] = {"labels": {label: "a", "team": "b"}}
+    found = job(raw)["spec"]["template"]["metadata"]["labels"]
+    assert "team" in found
+    assert label not in found
+
+
+def test_an_account_under_its_former_name_is_the_jobs_too():
+    raw = redis.with_options()
+    raw["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccount"] = "reads-redis"
+    assert job(raw)["spec"]["template"]["spec"]["serviceAccount"] == "reads-redis"
+
+
 def test_what_the_way_to_redis_needs_is_taken():
     raw = redis.with_options()
     template = raw["spec"]["headGroupSpec"]["template"]
@@ -226,6 +252,7 @@ def test_what_the_way_to_redis_needs_is_taken():
         "serviceAccountName": "reads-redis",
         "priorityClassName": "high",
         "hostNetwork": True,
+        "hostUsers": False,
         "dnsPolicy": "ClusterFirstWithHostNet",
     }
     tls = {"name": "tls", "secret": {"secretName": "redis-tls"}}
