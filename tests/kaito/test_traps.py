@@ -101,7 +101,10 @@ def test_what_has_no_labels_is_watched_whole_and_all_else_is_selected():
 def test_no_write_depends_on_a_webhook_of_the_operator():
     chart = ROOT / "charts" / "manta-operator"
     text = "\n".join(path.read_text() for path in chart.rglob("*.yaml"))
-    assert "WebhookConfiguration" not in text
+    assert "MutatingWebhookConfiguration" not in text
+    (validating,) = chart.rglob("webhook.yaml")
+    own = 'expression: request.userInfo.username != "system:serviceaccount:'
+    assert validating.read_text().count(own) == text.count("admissionReviewVersions") == 1
     assert not {each for each in PERMISSIONS if "webhook" in each}
 
 

@@ -59,6 +59,16 @@ BYPASS_RESOURCE_CHECKS: Final = "kaito.sh/bypass-resource-checks"
 NODE_IMAGE_FAMILY: Final = "kaito.sh/node-image-family"
 NODE_CLASS_NAME: Final = "kaito.sh/node-class-name"
 
+# Of streamed weights, which are not built.
+MODEL_STREAMING: Final = "kaito.sh/model-streaming"
+_STREAMING: Final = (
+    MODEL_STREAMING,
+    "kaito.sh/model-mirror-storage-class",
+    "kaito.sh/streaming-service-account",
+    "inference.kaito.sh/stream-",
+    "inference.kaito.sh/static-model-mirror",
+)
+
 # Ours.
 NODE_CLAIMS: Final = "manta.dev/node-claims"
 """Annotation of a Workspace: the committed set of its claims."""
@@ -89,6 +99,13 @@ _RESERVED: Final = frozenset(
 def without_reserved(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels of a selector that users may request; Kaito drops the others silently."""
     return {key: value for key, value in labels.items() if key not in _RESERVED}
+
+
+def streaming_annotations(given: Mapping[str, str]) -> list[str]:
+    """Return the paths of the annotations that ask for weights from a ModelMirror."""
+    if given.get(MODEL_STREAMING) == "disabled":
+        return []
+    return [f"metadata.annotations[{key}]" for key in sorted(given) if key.startswith(_STREAMING)]
 
 
 # Names of objects and adapters, with the messages of Kubernetes.

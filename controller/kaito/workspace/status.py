@@ -15,6 +15,7 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
+from controller.kaito.api.labels import streaming_annotations
 from controller.kaito.api.messages import failure_event, failure_reason, what_failed
 from controller.kaito.provisioning.pool_decision import (
     NODE_CLAIM_READY,
@@ -366,6 +367,7 @@ def _conditions(
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
     set_fields_known(conditions, seen.unknown_fields)
+    conditions.set_features(streaming_annotations(seen.workspace.metadata.annotations or {}))
     return conditions.as_list()
 
 

@@ -89,6 +89,20 @@ def test_an_invalid_workspace_gets_a_condition_and_nothing_else():
     assert given.condition("ResourceReady")[:2] == ("False", INVALID)
 
 
+def test_annotations_for_streamed_weights_are_named_as_without_effect():
+    asked = {"inference.kaito.sh/stream-threads": "4", labels.MODEL_STREAMING: "enabled"}
+    given = Given(workspace(annotations=asked))
+    status, _, message = given.condition("FeaturesSupported")
+    assert status == "False"
+    assert message.endswith(
+        "without effect in this version: "
+        "metadata.annotations[inference.kaito.sh/stream-threads], "
+        "metadata.annotations[kaito.sh/model-streaming]"
+    )
+    for quiet in ({**asked, labels.MODEL_STREAMING: "disabled"}, {}):
+        assert Given(workspace(annotations=quiet)).condition("FeaturesSupported") == ("", "", "")
+
+
 def test_the_first_revision_is_stored_beside_the_first_claims():
     assert kinds(Given().plan()) == [["create NodeClaim"], ["create ControllerRevision"]]
 
