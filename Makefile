@@ -33,7 +33,7 @@ AUDIT  ?= .audit
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom audit lock clean
+.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom package audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -95,6 +95,17 @@ bench: $(VENV)/.dev
 sbom: $(AUDIT)/.tools $(AUDIT)/.image
 	$(AUDIT)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	    --output-file sbom.cdx.json $(AUDIT)/image/bin/python
+
+# What a release publishes, but for the image: wheel, chart and list of parts, in dist/. Needs helm.
+HELM ?= helm
+
+package: sbom
+	rm -rf dist
+	$(AUDIT)/image/bin/python -m hatchling build -t wheel -d dist
+	$(AUDIT)/tools/bin/twine check --strict dist/*.whl
+	$(HELM) lint --strict charts/manta-operator
+	$(HELM) package charts/manta-operator --destination dist
+	cp sbom.cdx.json dist/
 
 # Known vulnerabilities of what is pinned. Asks pypi.org; fails, too, if it cannot say of a package.
 audit: $(AUDIT)/.tools

@@ -10,6 +10,7 @@ from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError, NotSent, PathNotFound, Paused, Unauthorized
 from controller.kube.http import HttpTransport
 from controller.kube.load import load_credentials
+from controller.kube.resources import INSTALL_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -31,7 +32,7 @@ def with_remedy(error: KubeError) -> str:
             remedy = "ask for this right, or choose another account with --context"
         case PathNotFound():
             remedy = (
-                "install the definitions: manta crds | kubectl apply --server-side -f - (those of "
+                f"install the definitions: {INSTALL_CRDS} (those of "
                 "Workspaces: manta crds --kind workspace), or choose another cluster with --context"
             )
         case _:

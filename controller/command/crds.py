@@ -1,4 +1,4 @@
-"""`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply -f -`.
+"""`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply`.
 
 Those of Workspaces and InferenceSets are printed on request: few clusters need them, and Kaito's
 own definitions work as well.

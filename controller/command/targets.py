@@ -33,8 +33,9 @@ def parse_target(
     parts = words[0].split("/") if len(words) == 1 else list(words)
     if len(parts) != 2 or not all(map(_PART.fullmatch, parts)):
         kind = next(iter(resources)).kind.lower()
+        name = parts[0] if len(parts) == 1 and _PART.fullmatch(parts[0]) else "example"
         raise ConfigurationError(
-            f"{' '.join(words)!r} names no object; write {kind}/NAME, for example {kind}/example"
+            f"{' '.join(words)!r} names no object; write {kind}/NAME, for example {kind}/{name}"
         )
     return parse_kind(parts[0], resources, participle), parts[1]
 
@@ -54,7 +55,7 @@ def parse_kind(word: str, resources: Collection[Resource[Any]], participle: str)
     kinds = [each.kind.lower() for each in resources]
     raise ConfigurationError(
         f"{word!r} cannot be {participle}; {', '.join(kinds[:-1])} and {kinds[-1]} can"
-        f"{suggestion(name.removesuffix('s'), kinds)}"
+        f"{suggestion(name.removesuffix('s'), kinds) or f'; an object is {kinds[0]}/{name}'}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from controller.kube.objects import (
     ConfigMap,
@@ -94,6 +94,9 @@ NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", KubeObject)
 JOBS = Resource("batch", "v1", "jobs", "Job", Job)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", StatefulSet)
+INSTALL_CRDS: Final = "manta crds | kubectl apply --server-side --force-conflicts -f -"
+"""Installs and upgrades the definitions, whoever wrote them last, such as Helm."""
+
 CRDS = Resource(
     "apiextensions.k8s.io",
     "v1",

@@ -12,10 +12,16 @@ import yaml
 from controller.command.manager.flags import ManagerOptions, read_options
 from controller.command.manager.start import settings_of
 from controller.ray.api import custom_resource_definitions
+from controller.ray.api.feature_gates import GATES
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
 from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
 from tests.chart.prometheus import alerts
+
+GATE_TWICE = ",".join(
+    f"featureGates[{number}].name=Workspace,featureGates[{number}].enabled={value}"
+    for number, value in enumerate(("true", "false"))
+)
 
 
 def render(*values: str) -> list[dict[str, Any]]:
@@ -320,6 +326,17 @@ def test_an_account_that_exists_must_be_named():
         ("service.port=70000", "service/port"),
         ("batchScheduler.name=slurm", "batchScheduler/name"),
         ("batchScheduler.enabled=true,batchScheduler.name=yunikorn", "keep only the latter"),
+        ("featureGates[0].name=RayCronJobs,featureGates[0].enabled=true", "'RayCronJob'"),
+        (GATE_TWICE, "Workspace is both enabled and disabled"),
+        ("watchNamespace={Team_A}", "watchNamespace/0"),
+        ("watchNamespace={a,a}", "items at 0 and 1 are equal"),
+        ("extraArgs={--watch-namespace=a}", "set watchNamespace instead"),
+        ("resources.limit.memory=1Gi", "'limit'"),
+        ("resources.limits.memory=512mb", "resources/limits/memory"),
+        ("env[0].nam=A", "'nam'"),
+        ("extraEnv[0].name=A,extraEnv[0].valeu=b", "'valeu'"),
+        ("env[0].name=A,env[0].value=b,env[0].valueFrom.c=d", "keep one of them"),
+        ("debugPort=8082", "choose another"),
     ],
 )
 def test_a_value_that_does_not_exist_or_makes_no_sense_is_named(value: str, said: str):
@@ -356,6 +373,12 @@ def test_the_schema_has_every_value_and_no_other():
     paths = set(_paths(values))
     assert paths <= set(_schema_paths(schema))
     assert {path[0] for path in _schema_paths(schema)} - {path[0] for path in paths} == {"global"}
+
+
+def test_the_schema_lists_the_feature_gates():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    gates = schema["properties"]["featureGates"]["items"]["properties"]["name"]["enum"]
+    assert gates == ["AllAlpha", "AllBeta", *GATES]
 
 
 def test_the_schema_lists_the_alerts():

@@ -154,7 +154,7 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
         ("status rayjob/a -A --kubeconfig dead.config", "name one without it, with -n"),
         ("why pd/a --kubeconfig dead.config", "'pd' cannot be explained; pod, raycluster, "),
         ("why pd/a --kubeconfig dead.config", "; did you mean pod?"),
-        ("why a --kubeconfig dead.config", "write pod/NAME, for example pod/example"),
+        ("why a --kubeconfig dead.config", "write pod/NAME, for example pod/a"),
         ("status a b c --kubeconfig dead.config", "write raycluster/NAME, for example"),
         ("rollout status raycluster/a --timeout 5", "'5' is not a duration such as 90m or 1h30m"),
         (

@@ -42,7 +42,8 @@ RUN_ELSEWHERE = {
     "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",
     "manta dev --workspaces": "test_dev_with_workspaces.py",
-    "docker build -t manta-operator .": "test_image.py reads what it builds from",
+    "docker build -t registry.example/manta-operator:0.1.0 .": "test_image.py reads what it builds",
+    "docker push registry.example/manta-operator:0.1.0": "test_release.py reads what releases push",
     "make test-real ARGS='-k test_killed_again_and_again'": (
         "CI runs `make test-real`, tests/lab/test_lab.py tries its arguments"
     ),

@@ -14,7 +14,7 @@ from tests.e2e.processes import ROOT
 
 pytestmark = pytest.mark.timeout(400)
 
-_OUTSIDE_OF_MAKE = {
+OUTSIDE_OF_MAKE = {
     name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
 }
 SLOW_ONE = "tests/integration/test_many_jobs.py"
@@ -25,7 +25,7 @@ def line_of(*arguments: str) -> str:
     return subprocess.run(
         ["make", "-n", *arguments],
         cwd=ROOT,
-        env=_OUTSIDE_OF_MAKE,
+        env=OUTSIDE_OF_MAKE,
         check=True,
         capture_output=True,
         text=True,
@@ -71,7 +71,7 @@ def test_make_keeps_compiled_modules_whatever_the_environment_says():
     shown = subprocess.run(
         ["make", "--eval=shown: ; @echo $${PYTHONDONTWRITEBYTECODE:-unset}", "shown"],
         cwd=ROOT,
-        env=_OUTSIDE_OF_MAKE | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=OUTSIDE_OF_MAKE | {"PYTHONDONTWRITEBYTECODE": "1"},
         check=True,
         capture_output=True,
         text=True,
@@ -85,7 +85,7 @@ def test_make_mutate_tries_the_mutants_of_a_module_and_prints_the_score():
     tried = subprocess.run(
         ["make", "mutate", "PACKAGES=workqueue", "ARGS=--only heap"],
         cwd=ROOT,
-        env=_OUTSIDE_OF_MAKE,
+        env=OUTSIDE_OF_MAKE,
         check=False,
         capture_output=True,
         text=True,
@@ -100,7 +100,7 @@ def test_the_list_of_parts_names_all_that_the_image_pins_with_licences():
     tools = subprocess.run(
         ["make", ".audit/.tools", ".audit/.image"],
         cwd=ROOT,
-        env=_OUTSIDE_OF_MAKE,
+        env=OUTSIDE_OF_MAKE,
         check=False,
         capture_output=True,
         text=True,
@@ -108,7 +108,7 @@ def test_the_list_of_parts_names_all_that_the_image_pins_with_licences():
     if "connection broken" in tools.stderr:
         pytest.skip("SKIPPED, NOT PASSED: packages cannot be installed without a network")
     assert tools.returncode == 0, tools.stderr
-    subprocess.run(["make", "sbom"], cwd=ROOT, env=_OUTSIDE_OF_MAKE, check=True)
+    subprocess.run(["make", "sbom"], cwd=ROOT, env=OUTSIDE_OF_MAKE, check=True)
     listed = json.loads((ROOT / "sbom.cdx.json").read_text())
     assert (listed["bomFormat"], listed["specVersion"]) == ("CycloneDX", "1.6")
     assert listed["metadata"]["component"]["name"] == "manta-operator"

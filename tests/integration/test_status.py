@@ -233,4 +233,5 @@ async def test_an_object_that_does_not_exist_is_told_with_the_nearest_name(
     await world.create_cluster("training")
     assert await shown(world, "raycluster/trianing", status=1) == ""
     assert "; did you mean training?" in capsys.readouterr().err
-    assert await shown(world, "rayjobs") == "there is none; -A looks into all namespaces\n"
+    said = "there is none in namespace default; -A looks into all of them\n"
+    assert await shown(world, "rayjobs") == said

@@ -17,7 +17,8 @@ def add(commands: Commands) -> None:
     crds = commands.add_parser(
         "crds",
         help="print the CustomResourceDefinitions",
-        description="Print the definitions. To install them: manta crds | kubectl apply -f -",
+        description="Print the definitions. To install and to upgrade them: "
+        "manta crds | kubectl apply --server-side --force-conflicts -f -",
     )
     crds.add_argument(
         "--kind",

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.kube.errors import Invalid, KubeError, NotFound, PathNotFound
+from controller.kube.resources import INSTALL_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,8 +74,7 @@ async def unserved_version(
         return f"apiVersion: {given} has no {resource.kind}; install its definition (manta crds)"
     if not versions:
         return (
-            f"apiVersion: {resource.group} is not served; install the definitions (manta crds | "
-            "kubectl apply --server-side -f -)"
+            f"apiVersion: {resource.group} is not served; install the definitions ({INSTALL_CRDS})"
         )
     usual = resource.api_version if resource.api_version in versions else versions[0]
     return f"apiVersion: {given} is not served; use {usual}"

@@ -31,6 +31,7 @@ from controller.kube.errors import (
     TransportError,
     UnexpectedResponse,
 )
+from controller.kube.resources import INSTALL_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ async def set_paused(client: Client, workload: Workload, report: Report, *, paus
     if kind.is_paused(stored) != paused:
         raise RolloutError(
             f"{workload} was not {done}: the installed definition drops the field; install this "
-            "operator's definitions (manta crds | kubectl apply -f -)"
+            f"operator's definitions ({INSTALL_CRDS})"
         )
     report.result(done)
 

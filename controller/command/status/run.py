@@ -155,8 +155,7 @@ class _View:
         elif isinstance(found, Tree):
             write_tree(found, self._output, now)
         else:
-            everywhere = self._options.all_namespaces
-            write_overview(found, self._output, now, width=width, all_of_them=everywhere)
+            write_overview(found, self._output, now, width=width, namespace=self.namespace)
 
     def _tree(self, seen: Seen) -> Tree | None:
         """Return the tree of the named object; None, with a word to the user, without it."""

@@ -37,9 +37,10 @@ class _Node:
 
 
 def write_overview(
-    found: Overview, output: CommandOutput, now: datetime, *, width: int | None, all_of_them: bool
+    found: Overview, output: CommandOutput, now: datetime, *, width: int | None, namespace: str
 ) -> None:
-    """Print a table of the objects, cut at the width of a terminal."""
+    """Print a table of the objects, cut at the width of a terminal; no namespace means all."""
+    all_of_them = not namespace
     if found.objects:
         heading = ["NAMESPACE"] * all_of_them + ["OBJECT", "STATE", "AGE", "CPUS", "GPUS", "CAUSE"]
         rows = [_row(each, now, all_of_them=all_of_them) for each in found.objects]
@@ -48,7 +49,10 @@ def write_overview(
         for each, line in zip(found.objects, lines[1:], strict=True):
             output.line(line, _colour(each.state) if each.state != "ready" else "")
     elif not found.missing:
-        output.line("there is none; -A looks into all namespaces")
+        where = (
+            f"namespace {namespace}; -A looks into all of them" if namespace else "any namespace"
+        )
+        output.line(f"there is none in {where}")
 
 
 def _row(each: ObjectStatus, now: datetime, *, all_of_them: bool) -> list[str]:

@@ -61,6 +61,7 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         object: `pod/NAME`.
         owners: its owner, the owner of that and so on, each with its state.
+        now: its state and the first cause; empty if it has stored none, or is gone.
         made: when it was made, by whom and why.
         changed: who wrote its specification last.
         deleted: when it was deleted, by whom and why.
@@ -70,6 +71,7 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
 
     object: str
     owners: tuple[str, ...]
+    now: str
     made: str
     changed: str
     deleted: str
@@ -132,8 +134,9 @@ async def why_with(client: Client, options: WhyOptions, namespace: str, stream: 
 def _write(account: Account, output: CommandOutput) -> None:
     output.document(account)
     output.line(account.object, "bold")
-    for title in ("made", "changed", "deleted"):
-        output.line(f"  {title}: {getattr(account, title)}")
+    for title in ("now", "made", "changed", "deleted"):
+        if words := getattr(account, title):
+            output.line(f"  {title}: {words}")
     for owner in account.owners:
         output.line(f"  owner: {owner}")
     output.line("")
@@ -192,7 +195,8 @@ class _Story:
         own = [*self._events(), *self._written(), *self._conditions(), *self._records()]
         return Account(
             f"{self._resource.kind.lower()}/{self._name}",
-            tuple(_described(text, owner) for text, _, owner in self._owners),
+            tuple(f"{text}{_state(owner, ', ')}" for text, _, owner in self._owners),
+            _state(self._found),
             self._made(),
             self._changed(),
             self._deleted(),
@@ -346,13 +350,14 @@ def _controller(meta: Json) -> Json:
     return next((each for each in references if each.get("controller")), dict[str, Any]())
 
 
-def _described(text: str, owner: Json | None) -> str:
-    """Return an owner with the first cause that it has stored."""
-    for each in mappings(dig(owner, "status", "conditions")):
+def _state(obj: Json | None, before: str = "") -> str:
+    """Return whether the object is ready, with the first cause that it has stored, if any."""
+    for each in mappings(dig(obj, "status", "conditions")):
         if each.get("type") == "Ready":
             state = "ready" if each.get("status") == "True" else "not ready"
-            return f"{text}, {state}: {each.get('message')}"
-    return text
+            said = each.get("message") or each.get("reason")
+            return f"{before}{state}: {said}" if said else f"{before}{state}"
+    return ""
 
 
 def _sentence(event: SeenEvent, *, timed: bool = True) -> str:

@@ -14,6 +14,7 @@ from controller.kaito.api.messages import cut, what_failed
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workloads import engine_metadata
+from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, StatusPatch, Target
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 from controller.runtime.refusals import refused_create
@@ -127,7 +128,7 @@ FAILED: Final = "inferencesetFailed"
 
 _NOT_SERVED: Final = (
     "the API server has no Workspaces: install their definition "
-    "(manta crds --kind workspace | kubectl apply -f -)"
+    f"({INSTALL_CRDS.replace('crds', 'crds --kind workspace')})"
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from controller.kube.resources import INSTALL_CRDS
 from controller.kube.source import translate_errors
 from controller.runtime.errors import SyncTimeout
 from informers import ConnectionRefused, Failed, SourceError
@@ -106,7 +107,7 @@ def _remedy(cache: Cache) -> str:
                 f'"{resource.group}" to the operator\'s service account by a {role}.'
             )
         case Failed(status=404) if resource.group == "ray.io":
-            return "Install the definitions: manta crds | kubectl apply --server-side -f -"
+            return f"Install the definitions: {INSTALL_CRDS}"
         case Failed(status=404):
             return f"The API server does not serve {resource} in version {resource.version}."
         case ConnectionRefused():

@@ -16,6 +16,7 @@ from controller.apimachinery.ownership import index_by_owner, refers_to
 from controller.kube.discovery import is_served
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.objects import KubeObject
+from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.kind import OWNER_INDEX, Owned
 from informers import last_state
 from workqueue import LOW_PRIORITY
@@ -250,6 +251,6 @@ def warn_not_served(resource: Resource[Any]) -> None:
     _log.warning(
         "kind.not_served",
         kind=resource.kind,
-        remedy="install the definitions (manta crds | kubectl apply --server-side -f -; "
+        remedy=f"install the definitions ({INSTALL_CRDS}; "
         "those of Workspaces are printed by manta crds --kind workspace)",
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, stored_message
 from controller.apimachinery.custom_object import IdentityMemo, mapping, read_conditions
-from controller.kube.resources import PODS
+from controller.kube.resources import INSTALL_CRDS, PODS
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event, Plan
 
@@ -40,10 +40,8 @@ EVENT_INTERVAL: Final = 600.0
 
 def remedy(command: str = "manta crds") -> str:
     """Return the remedy for missing fields, given the command that prints a complete definition."""
-    return (
-        f"Install this operator's definitions ({command} | kubectl apply -f -) and apply the "
-        "manifest again"
-    )
+    install = INSTALL_CRDS.replace("manta crds", command)
+    return f"Install this operator's definitions ({install}) and apply the manifest again"
 
 
 REMEDY: Final = remedy()

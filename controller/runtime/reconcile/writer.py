@@ -23,6 +23,7 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
+from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
 from controller.runtime.plan import (
@@ -307,7 +308,7 @@ def _explained(write: Write, error: StatusError) -> StatusError:
         return error
     message = (
         f"the installed definition of {target.resource} has no subresource {subresource}: install "
-        "this operator's definitions (manta crds | kubectl apply -f -)"
+        f"this operator's definitions ({INSTALL_CRDS})"
     )
     return NotFound(Status(404, "NotFound", message))
 

@@ -51,7 +51,7 @@ def test_nothing_is_written_while_a_definition_lacks_a_field(resource: Resource[
     assert is_left(plan)
     assert [each.reason for each in plan.events] == ["DefinitionIncomplete"]
     assert f"lacks {path}:" in plan.events[0].note
-    assert "manta crds --kind workspace | kubectl apply -f -" in plan.events[0].note
+    assert "manta crds --kind workspace | kubectl apply --server-side" in plan.events[0].note
 
 
 def test_a_write_that_fails_meanwhile_is_not_told_in_the_status():

@@ -48,7 +48,7 @@ def test_nothing_is_written_while_the_definition_lacks_a_field(path: str):
     assert is_left(plan)
     assert reasons(plan) == ["DefinitionIncomplete"]
     assert f"lacks {path}:" in plan.events[0].note
-    assert "manta crds --kind workspace | kubectl apply -f -" in plan.events[0].note
+    assert "manta crds --kind workspace | kubectl apply --server-side" in plan.events[0].note
     assert plan.requeue_after == 600.0
 
 

@@ -203,7 +203,7 @@ async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
     assert (served.keys, failures) == (set(), 0)
     assert scopes(world) == [("secrets", "")]
     remedy = (
-        "manta crds | kubectl apply --server-side -f -; "
+        "manta crds | kubectl apply --server-side --force-conflicts -f -; "
         "those of Workspaces are printed by manta crds --kind workspace"
     )
     assert logs == [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kube.objects import KubeObject
-from controller.kube.resources import JOBS, PODS, Resource
+from controller.kube.resources import INSTALL_CRDS, JOBS, PODS, Resource
 from controller.runtime.caches.cache import explain, failing
 from controller.runtime.expectations.cache_barrier import CacheScope
 from informers import ConnectionRefused, Failed, InternalError
@@ -54,7 +54,7 @@ REPAIR = (
         ),
         (
             cache(RAY_CLUSTERS, Failed(404, "NotFound", "no")),
-            "Install the definitions: manta crds | kubectl apply --server-side -f -",
+            f"Install the definitions: {INSTALL_CRDS}",
         ),
         (
             cache(PODS, ConnectionRefused("refused")),

@@ -108,8 +108,8 @@ def test_fields_that_are_missing_are_said_with_what_follows_and_what_to_do():
 
 def test_the_usual_remedy_names_the_command():
     assert remedy() == (
-        "Install this operator's definitions (manta crds | kubectl apply -f -) and apply the "
-        "manifest again"
+        "Install this operator's definitions (manta crds | kubectl apply --server-side "
+        "--force-conflicts -f -) and apply the manifest again"
     )
     assert "(manta crds --kind x | kubectl apply" in remedy("manta crds --kind x")
     assert InstalledDefinition().remedy == REMEDY == remedy()
