@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.kube.errors import ConfigurationError
 from controller.runtime.debug import PageContent
 
 if TYPE_CHECKING:
@@ -269,6 +270,20 @@ def debug(port: int, output: str, *, tasks: bool = False) -> int:
     else:
         sys.stdout.write(page_text(page, sys.stdout, tasks=tasks))
     return 0
+
+
+def page_of(port: int) -> bytes:
+    """Return the page that an operator serves on this machine, as JSON.
+
+    Raises:
+        ConfigurationError: there is none; the message says what to do.
+    """
+    try:
+        body = _fetch(port)
+        _decode(body, port)
+    except _NoPageError as error:
+        raise ConfigurationError(str(error)) from error
+    return body
 
 
 def _fetch(port: int) -> bytes:

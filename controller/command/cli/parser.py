@@ -11,6 +11,7 @@ from controller.command.cli import (
     debug,
     demo,
     dev,
+    diagnose,
     example,
     plan,
     rollout,
@@ -33,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    shown = (run, status, debug, dev, demo, example, plan, rollout, crds, change_operator)
+    shown = (run, status, diagnose, debug, dev, demo, example, plan, rollout, crds, change_operator)
     for subcommand in shown:
         subcommand.add(commands)
     return manta
