@@ -51,6 +51,22 @@ class CommandParser(argparse.ArgumentParser):
         self._commands = commands
         return commands
 
+    def subcommands(self) -> dict[str, tuple[str, CommandParser]]:
+        """Return the help and the parser of each subcommand."""
+        commands: Any = self._commands
+        if commands is None:
+            return {}
+        helps = {each.dest: each.help for each in commands._choices_actions}  # noqa: SLF001
+        return {name: (helps.get(name, ""), each) for name, each in commands.choices.items()}
+
+    def options(self) -> dict[str, tuple[str, list[str]]]:
+        """Return the help and the possible values of each option, which may be any."""
+        return {
+            name: (each.help or "", [str(choice) for choice in each.choices or ()])
+            for each in self._actions
+            for name in each.option_strings
+        }
+
     def _refuse_unknown_options(self, words: Sequence[str]) -> None:
         known = self._option_string_actions
         for word in words:

@@ -34,19 +34,27 @@ def add(commands: Commands) -> None:
 
 
 def _start(options: argparse.Namespace) -> int:
-    examples = {file.stem: file for folder in _FOLDERS for file in sorted(folder.glob("*.yaml"))}
+    files = _files()
     if options.name is None:
-        width = max(map(len, examples), default=0)
-        for name, file in examples.items():
-            sys.stdout.write(f"{name:{width}}  {_summary(file)}\n")
+        width = max(map(len, files), default=0)
+        sys.stdout.writelines(f"{name:{width}}  {text}\n" for name, text in examples().items())
         return 0
-    if options.name not in examples:
+    if options.name not in files:
         raise ConfigurationError(
             f"there is no example {options.name!r}; `manta example` lists them"
-            f"{suggestion(options.name, examples)}"
+            f"{suggestion(options.name, files)}"
         )
-    sys.stdout.write(examples[options.name].read_text())
+    sys.stdout.write(files[options.name].read_text())
     return 0
+
+
+def examples() -> dict[str, str]:
+    """Return the first sentence about each example, by its name."""
+    return {name: _summary(file) for name, file in _files().items()}
+
+
+def _files() -> dict[str, Path]:
+    return {file.stem: file for folder in _FOLDERS for file in sorted(folder.glob("*.yaml"))}
 
 
 def _summary(file: Path) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller import __version__
 from controller.command.cli import (
     change_operator,
+    completion,
     crds,
     debug,
     demo,
@@ -20,11 +19,8 @@ from controller.command.cli import (
 )
 from controller.command.cli.arguments import CommandParser
 
-if TYPE_CHECKING:
-    import argparse
 
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """Return a parser; `start` of its result runs the subcommand and returns the exit status."""
     manta = CommandParser(
         prog="manta",
@@ -34,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    shown = (run, status, diagnose, debug, dev, demo, example, plan, rollout, crds, change_operator)
-    for subcommand in shown:
+    shown = (run, status, diagnose, debug, dev, demo, example, plan, rollout, crds)
+    for subcommand in (*shown, change_operator, completion):
         subcommand.add(commands)
     return manta
