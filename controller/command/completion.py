@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from controller.command.cli.arguments import CommandParser
+    class Parser(Protocol):
+        """What a parser knows."""
+
+        def subcommands(self) -> Mapping[str, tuple[str, Parser]]:
+            """Return the help and the parser of each subcommand."""
+            ...
+
+        def options(self) -> Mapping[str, tuple[str, list[str]]]:
+            """Return the help and the possible values of each option."""
+            ...
+
 
 _TARGETS: Final = ("status", "why", "diagnose", "rollout")
 _KINDS: Final = ("raycluster", "rayjob", "rayservice", "raycronjob", "rayclusterfleet")
@@ -22,7 +32,7 @@ class _Command:
     options: dict[str, str] = field(default_factory=dict[str, str])
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
-    def take(self, parser: CommandParser) -> None:
+    def take(self, parser: Parser) -> None:
         """Add what this parser knows, and its subcommands."""
         for name, (text, choices) in parser.options().items():
             self.options[name] = _first_line(text)
@@ -32,7 +42,7 @@ class _Command:
             self.words[name] = _first_line(text)
             self.take_options(inner)
 
-    def take_options(self, parser: CommandParser) -> None:
+    def take_options(self, parser: Parser) -> None:
         """Add the options of a subcommand's subcommand."""
         inner = _Command()
         inner.take(parser)
@@ -40,7 +50,7 @@ class _Command:
         self.values |= inner.values
 
 
-def script(shell: str, parser: CommandParser, examples: Mapping[str, str]) -> str:
+def script(shell: str, parser: Parser, examples: Mapping[str, str]) -> str:
     """Return the script for `bash`, `zsh` or `fish`; `examples` are those of `manta example`."""
     top = _Command()
     commands: dict[str, _Command] = {}

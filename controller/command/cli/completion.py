@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from controller.command.cli.arguments import Commands
+    from controller.command.cli.arguments import CommandParser, Commands
 
 _EPILOG: Final = """\
 For this shell, and in the file that it reads at start:
@@ -18,8 +19,8 @@ For this shell, and in the file that it reads at start:
 """
 
 
-def add(commands: Commands) -> None:
-    """Add `manta completion`."""
+def add(commands: Commands, manta: CommandParser) -> None:
+    """Add `manta completion`, which completes what `manta` parses."""
     completion = commands.add_parser(
         "completion",
         help="print a script that completes commands in a shell",
@@ -28,13 +29,12 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="your shell")
-    completion.set_defaults(start=_start)
+    completion.set_defaults(start=partial(_start, manta))
 
 
-def _start(options: argparse.Namespace) -> int:
+def _start(manta: CommandParser, options: argparse.Namespace) -> int:
     from controller.command.cli.example import examples  # noqa: PLC0415
-    from controller.command.cli.parser import parser  # noqa: PLC0415
     from controller.command.completion import script  # noqa: PLC0415
 
-    sys.stdout.write(script(options.shell, parser(), examples()))
+    sys.stdout.write(script(options.shell, manta, examples()))
     return 0

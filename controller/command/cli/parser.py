@@ -31,6 +31,7 @@ def parser() -> CommandParser:
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
     shown = (run, status, diagnose, debug, dev, demo, example, plan, rollout, crds)
-    for subcommand in (*shown, change_operator, completion):
+    for subcommand in (*shown, change_operator):
         subcommand.add(commands)
+    completion.add(commands, manta)
     return manta
