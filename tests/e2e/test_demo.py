@@ -14,6 +14,7 @@ def test_the_demo_works_and_prints_plain_lines_into_a_pipe():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cluster state: ready" in done.stdout
     assert "surplus pods: 0" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Try next: `manta demo --kind rayjob`")
     assert "\x1b" not in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     import argparse
 
     from controller.command.cli.arguments import Commands
+
+_NEXT = {
+    True: "`manta demo --kind rayjob`: a job with real Ray that fails, is retried and succeeds",
+    False: "`manta dev`, and in another terminal `manta example rayjob | kubectl apply -f -`",
+}
+"""What to try after a demo that has worked; the first demo is that of a RayCluster."""
 
 EXAMPLES = {
     kind: Path(__file__).parents[3] / "examples" / f"{kind}.yaml"
@@ -96,4 +103,7 @@ def _start(options: argparse.Namespace) -> int:
         )
     else:
         demo = cluster_demo(manifest)
-    return asyncio.run(interruptible(demo))
+    status = asyncio.run(interruptible(demo))
+    if status == 0:
+        sys.stdout.write(f"\nTry next: {_NEXT[options.kind == 'raycluster']}\n")
+    return status

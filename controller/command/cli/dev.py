@@ -63,6 +63,12 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="serve Workspaces too; a simulated provisioner gives them nodes and GPUs",
     )
+    dev.add_argument(
+        "--log",
+        action="store_true",
+        help="show the log; without it a terminal shows clusters, jobs, services and the "
+        "last events as they change, and the log goes to a file",
+    )
     add_machine(dev)
     add_log_level(dev)
     dev.set_defaults(start=_start)
@@ -89,6 +95,7 @@ def _start(options: argparse.Namespace) -> int:
         images=tuple(options.images),
         isolation=options.isolation,
         workspaces=options.workspaces,
+        log=options.log,
         nodes=() if processes else node_shapes(options.nodes),
     )
     if options.isolation != "auto" and not chosen.processes:

@@ -11,6 +11,7 @@ import random
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from controller.command.development.embedded_cluster import embedded_cluster
@@ -24,6 +25,7 @@ from controller.command.development.runs import (
 )
 from controller.command.development.user_dirs import cache_dir
 from controller.command.development.view import ObjectHandler
+from controller.command.development.view.overview import live_overview
 from controller.command.development.view.screens import pod_state
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
@@ -137,6 +139,7 @@ class DevOptions:
         isolation: how pods that are processes are kept apart.
         workspaces: whether Workspaces are served, and a simulated provisioner gives them nodes.
         nodes: the simulated nodes; empty if the node is this machine.
+        log: whether a terminal shows the operator's log instead of the live screen.
     """
 
     port: int
@@ -150,6 +153,7 @@ class DevOptions:
     isolation: IsolationOption = "auto"
     workspaces: bool = False
     nodes: tuple[NodeShape, ...] = ()
+    log: bool = False
 
     @property
     def processes(self) -> bool:
@@ -163,8 +167,10 @@ async def dev(options: DevOptions) -> int:
     Raises:
         ConfigurationError: an option cannot be honoured; the message says why.
     """
-    level = options.log_level
-    configure_logging(level=level, format="console" if sys.stderr.isatty() else "json")
+    live = _is_live(options)
+    if not live:
+        as_text = "console" if sys.stderr.isatty() else "json"
+        configure_logging(level=options.log_level, format=as_text)
     definitions = _definitions(options)
     stop = stop_on_signals()
     if not options.processes:
@@ -191,10 +197,24 @@ async def dev(options: DevOptions) -> int:
         if node:
             _tell_about(node)
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
-        _greet(options, cluster.url, kubeconfig)
+        greeting = _greeting(options, cluster.url, kubeconfig)
+        if live:
+            log = cache_dir() / f"{run.name}.log"
+            stream = stack.enter_context(log.open("w"))
+            configure_logging(level=options.log_level, format="console", stream=stream)
+            screen = live_overview(cluster.client("manta-dev"), f"{greeting} Log: {log}\n")
+            await stack.enter_async_context(screen)
+        else:
+            _say(greeting)
         status = await (_run_operator(cluster, options, stop) if options.operator else _wait(stop))
     _say("stopped")
     return status
+
+
+def _is_live(options: DevOptions) -> bool:
+    """Return whether to show a live screen: on a terminal that can, unless the log is asked for."""
+    can = sys.stdout.isatty() and "NO_COLOR" not in os.environ and find_spec("rich") is not None
+    return can and options.operator and not options.log
 
 
 def _load_definitions(path: Path) -> list[dict[str, Any]]:
@@ -282,10 +302,10 @@ def _tell_about(node: ProcessNode) -> None:
         _say(sentence)
 
 
-def _greet(options: DevOptions, url: str, kubeconfig: Path) -> None:
+def _greeting(options: DevOptions, url: str, kubeconfig: Path) -> str:
     with_operator = "with the operator" if options.operator else "without an operator"
     kind = "workspace" if options.workspaces else "raycluster"
-    _say(
+    return (
         f"An embedded Kubernetes API server listens at {url}, {with_operator}.\n"
         "In another terminal:\n\n"
         f"  export KUBECONFIG={kubeconfig}\n"

@@ -42,17 +42,29 @@ def write_overview(
     """Print a table of the objects, cut at the width of a terminal; no namespace means all."""
     all_of_them = not namespace
     if found.objects:
-        heading = ["NAMESPACE"] * all_of_them + ["OBJECT", "STATE", "AGE", "CPUS", "GPUS", "CAUSE"]
-        rows = [_row(each, now, all_of_them=all_of_them) for each in found.objects]
-        lines = [line[:width] for line in aligned([heading, *rows])]
+        rows = overview_rows(found.objects, now, all_of_them=all_of_them)
+        lines = [line[:width] for line in aligned(rows)]
         output.line(lines[0], "bold")
         for each, line in zip(found.objects, lines[1:], strict=True):
-            output.line(line, _colour(each.state) if each.state != "ready" else "")
+            output.line(line, colour_of(each.state) if each.state != "ready" else "")
     elif not found.missing:
         where = (
             f"namespace {namespace}; -A looks into all of them" if namespace else "any namespace"
         )
         output.line(f"there is none in {where}")
+
+
+def overview_rows(
+    objects: Iterable[ObjectStatus], now: datetime, *, all_of_them: bool
+) -> list[list[str]]:
+    """Return the table of these objects; its first row is the heading."""
+    heading = ["NAMESPACE"] * all_of_them + ["OBJECT", "STATE", "AGE", "CPUS", "GPUS", "CAUSE"]
+    return [heading, *(_row(each, now, all_of_them=all_of_them) for each in objects)]
+
+
+def event_rows(events: Iterable[EventStatus], now: datetime) -> list[list[str]]:
+    """Return a row for each event: when, about what, reason and note."""
+    return [_event_row(each, now) for each in events]
 
 
 def _row(each: ObjectStatus, now: datetime, *, all_of_them: bool) -> list[str]:
@@ -70,8 +82,8 @@ def write_tree(found: Tree, output: CommandOutput, now: datetime) -> None:
     if found.events:
         output.line("")
         output.line("events, the last at the end", "bold")
-        rows = [_event_row(each, now) for each in found.events]
-        for each, line in zip(found.events, aligned(rows), strict=True):
+        lines = aligned(event_rows(found.events, now))
+        for each, line in zip(found.events, lines, strict=True):
             output.line(f"  {line}", "yellow" if each.type == "Warning" else "")
 
 
@@ -85,7 +97,7 @@ def _object(each: ObjectStatus, now: datetime) -> _Node:
     numbers = f", {_numbers(each.cpus, each.gpus)}" if each.cpus or each.gpus else ""
     detail = f" ({each.detail})" if each.detail else ""
     title = f"{each.kind.lower()}/{each.name}: {each.state}{detail}{numbers}"
-    node = _Node(f"{title}, {_age(each.created, now)} old", _colour(each.state))
+    node = _Node(f"{title}, {_age(each.created, now)} old", colour_of(each.state))
     if each.cause:
         node.children.append(_Node(f"cause: {each.cause}", "bold"))
     node.children += [_Node(f"note: {note}", "yellow") for note in each.notes]
@@ -107,7 +119,7 @@ def _pod(pod: PodStatus, now: datetime) -> _Node:
     restarts = f", {pod.restarts} restarts" if pod.restarts else ""
     title = f"pod/{pod.name}: {pod.state}{node}{restarts}, {_age(pod.created, now)} old"
     cause = [_Node(f"cause: {pod.cause}")] if pod.cause else []
-    return _Node(title, _colour(pod.state), cause)
+    return _Node(title, colour_of(pod.state), cause)
 
 
 def _numbers(cpus: str, gpus: str) -> str:
@@ -119,7 +131,8 @@ def _age(created: str, now: datetime) -> str:
     return "-" if since is None else duration(max(0.0, (now - since).total_seconds()))
 
 
-def _colour(state: str) -> str:
+def colour_of(state: str) -> str:
+    """Return the colour in which a state is shown."""
     return next((colour for colour, states in _COLOURS.items() if state in states), "yellow")
 
 

@@ -163,12 +163,14 @@ def tree(seen: Seen, resource: Resource[Any], obj: RayObject, now: datetime) -> 
     """Return an object with all that belongs to it, and the last events about any of that."""
     found = _Branch(seen, now)
     status = found.of(resource, obj)
-    events = sorted(
-        (each for each in seen.events if each.regarding.uid in found.uids),
-        key=lambda each: (each.last, each.metadata.name),
-    )
-    last = tuple(map(_event, events[-MOST_EVENTS:]))
-    return Tree(status, last, tuple(seen.missing))
+    events = last_events(each for each in seen.events if each.regarding.uid in found.uids)
+    return Tree(status, events, tuple(seen.missing))
+
+
+def last_events(events: Iterable[SeenEvent]) -> tuple[EventStatus, ...]:
+    """Return the last of these events, the very last at the end."""
+    ordered = sorted(events, key=lambda each: (each.last, each.metadata.name))
+    return tuple(map(_event, ordered[-MOST_EVENTS:]))
 
 
 class _Branch:

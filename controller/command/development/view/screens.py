@@ -108,11 +108,13 @@ class LiveScreen:
         self._elapsed = elapsed
         self._steps: list[str] = []
         self._picture: Callable[[], Any] = str
+        self._best: tuple[int, Any] = (0, "")
         self._live = Live(refresh_per_second=12, transient=False)
         self._live.start()
 
     def headline(self, text: str) -> None:
         """Add a step to the list above the picture."""
+        self._keep_best()
         self._steps.append(f"{self._elapsed():6.2f}s  {text}")
         self.draw(self._picture)
 
@@ -121,16 +123,28 @@ class LiveScreen:
 
     def draw(self, picture: Callable[[], Any]) -> None:
         """Redraw the steps and the picture."""
+        self._picture = picture
+        self._show(picture())
+
+    def close(self) -> None:
+        """Leave the fullest picture on the terminal: at the end of a demo all is deleted."""
+        self._keep_best()
+        self._show(self._best[1])
+        self._live.stop()
+
+    def _keep_best(self) -> None:
+        """Keep the picture with the most lines of those at the end of a step."""
+        picture = self._picture()
+        lines = len(self._live.console.render_lines(picture))
+        if lines >= self._best[0]:
+            self._best = lines, picture
+
+    def _show(self, picture: Any) -> None:
         from rich.console import Group  # noqa: PLC0415  an extra
         from rich.text import Text  # noqa: PLC0415
 
-        self._picture = picture
         steps = (Text(step, style="bold") for step in self._steps)
-        self._live.update(Group(*steps, picture()))
-
-    def close(self) -> None:
-        """Leave the last picture on the terminal."""
-        self._live.stop()
+        self._live.update(Group(*steps, picture))
 
 
 def screen_for(elapsed: Callable[[], float]) -> Screen:
