@@ -27,15 +27,10 @@ def with_option(error: ValueError, options: Mapping[str, str]) -> str:
 
 
 def gates_help() -> str:
-    """Describe all gates with their defaults, and those without effect."""
+    """Describe all gates with their defaults, but for those without effect."""
     real = [
         f"{name} ({'on' if gate.default else 'off'})"
         for name, gate in GATES.items()
-        if gate.fixed is None
+        if not gate.is_fixed
     ]
-    missing = [name for name, gate in GATES.items() if gate.fixed is False]
-    return (
-        f"switch features on or off by KubeRay's names, with their defaults: {', '.join(real)}. "
-        f"Gates without effect, because the feature does not exist yet: {', '.join(missing)}; "
-        "objects that need one of these for their protection are refused"
-    )
+    return f"switch features on or off by KubeRay's names, with their defaults: {', '.join(real)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from controller.kube.objects import (
+    Certificate,
     ConfigMap,
     ControllerRevision,
     CustomResourceDefinition,
@@ -133,3 +134,5 @@ VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "
 PLUGIN_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", Gang)
 WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", Workload)
 POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", PodGroup)
+ISSUERS = Resource("cert-manager.io", "v1", "issuers", "Issuer", KubeObject)
+CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", Certificate)

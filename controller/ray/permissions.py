@@ -62,6 +62,13 @@ OF_SCHEDULERS: Final[Mapping[str, frozenset[str]]] = {
 """Rights that a chart grants only while the batch scheduler is chosen. KubeRay's may not delete
 those of scheduler-plugins: there a PodGroup stays when its cluster is no longer to be a gang."""
 
+OF_CERTIFICATES: Final[Mapping[str, frozenset[str]]] = {
+    "issuers.cert-manager.io": _MADE_ONCE,
+    "certificates.cert-manager.io": _WITHOUT_PATCH,
+}
+"""Rights that a chart grants only with the feature gate of mTLS. KubeRay's may not delete: there
+issuers and certificates stay until the cluster is deleted, after its `tlsOptions` was removed."""
+
 ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
     "events.events.k8s.io": frozenset({"list"}),
@@ -83,5 +90,5 @@ def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
     """Return the verbs on a resource; none if it is not in the table."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     name = f"{plural}.{resource.group}" if resource.group else plural
-    tables = (PERMISSIONS, OF_SCHEDULERS, ADDITIONS)
+    tables = (PERMISSIONS, OF_SCHEDULERS, OF_CERTIFICATES, ADDITIONS)
     return frozenset[str]().union(*(table.get(name, frozenset()) for table in tables))

@@ -88,8 +88,8 @@ FOUND_AT_ONCE = [
     Find(
         "MantaFeatureGateWithoutEffect",
         WORKS,
-        ("feature_gate.without_effect", "RayClusterMTLS", "reason"),
-        named("RayClusterMTLS"),
+        ("feature_gate.without_effect", "RayClusterStatusConditions", "reason"),
+        named("RayClusterStatusConditions"),
     ),
     Find("MantaRequestsForbidden", WORKS, ("exceeded quota: none",), {"method": "POST"}),
     Find(
@@ -241,7 +241,7 @@ def test_faults_fire_their_alerts_and_the_runbooks_show_the_faults(site: Site):
     site.start(
         WORKS,
         f"--namespace={SERVED},{FULL}",
-        "--feature-gates=RayClusterMTLS=true,RayClusterFleet=true",
+        "--feature-gates=RayClusterStatusConditions=false,RayClusterFleet=true",
     )
     site.start(
         STANDS_BY,

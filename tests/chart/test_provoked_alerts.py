@@ -215,7 +215,7 @@ async def test_processes_that_are_gone_fire(tmp_path: Path):
 
 async def test_a_gate_without_effect_fires(tmp_path: Path):
     async with watched() as seen:
-        report_gates(FeatureGates.parse("RayClusterMTLS=true"), seen.registry)
+        report_gates(FeatureGates.parse("RayClusterStatusConditions=0"), seen.registry)
         await seen.pass_(30)
     (alert,) = firing(tmp_path, seen.scrapes)["MantaFeatureGateWithoutEffect"]
-    assert alert["name"] == "RayClusterMTLS"
+    assert alert["name"] == "RayClusterStatusConditions"

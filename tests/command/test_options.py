@@ -55,7 +55,7 @@ async def test_variables_of_kuberay_without_effect_are_logged_at_the_start():
 
 async def test_gates_without_effect_are_logged_and_counted_at_the_start():
     registry = CollectorRegistry()
-    gates = FeatureGates.parse("RayClusterMTLS=true,RayCronJob=true")
+    gates = FeatureGates.parse("RayClusterStatusConditions=false,RayCronJob=true")
     kinds = KindSettings.from_environment(gates, {})
     credentials = StaticCredentials("http://127.0.0.1:1")
     with capture_logs() as logs:
@@ -64,19 +64,21 @@ async def test_gates_without_effect_are_logged_and_counted_at_the_start():
         ):
             pass
     (line,) = [each for each in logs if each["log_level"] == "warning"]
-    assert (line["event"], line["gate"]) == ("feature_gate.without_effect", "RayClusterMTLS")
-    assert "does not exist in this version" in line["reason"]
+    gate = "RayClusterStatusConditions"
+    assert (line["event"], line["gate"]) == ("feature_gate.without_effect", gate)
+    assert "always on" in line["reason"]
     name = "manta_feature_gate_without_effect"
-    assert registry.get_sample_value(name, {"name": "RayClusterMTLS"}) == 1
+    assert registry.get_sample_value(name, {"name": gate}) == 1
     assert registry.get_sample_value(name, {"name": "RayCronJob"}) is None
 
 
-def test_the_help_says_which_gates_have_no_effect(capsys: pytest.CaptureFixture[str]):
+def test_the_help_leaves_out_gates_without_effect(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         parser().parse_args(["run", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "RayCronJob (on)" in text
-    assert "does not exist yet: RayClusterMTLS" in text
+    assert "RayClusterMTLS (off)" in text
+    assert "RayClusterStatusConditions" not in text
 
 
 def test_the_help_shows_a_default_only_where_it_is_one(capsys: pytest.CaptureFixture[str]):
@@ -92,8 +94,8 @@ def test_the_help_shows_a_default_only_where_it_is_one(capsys: pytest.CaptureFix
 def test_a_plan_names_gates_without_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     empty = tmp_path / "empty.yaml"
     empty.write_text("")
-    main(["plan", "--offline", "-f", str(empty), "--feature-gates=RayClusterMTLS=true"])
-    assert "feature gate RayClusterMTLS has no effect" in capsys.readouterr().err
+    main(["plan", "--offline", "-f", str(empty), "--feature-gates=RayClusterStatusConditions=0"])
+    assert "feature gate RayClusterStatusConditions has no effect" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

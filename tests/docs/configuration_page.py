@@ -33,6 +33,7 @@ _FEATURES: Final = {
     "RayClusterFleet": "copies of a cluster ([fleet.md](fleet.md))",
     "RayCronJob": "jobs by the clock ([raycronjob.md](raycronjob.md))",
     "RayClusterHistoryServer": "`historyServerOptions` of RayClusters ([history.md](history.md))",
+    "RayClusterMTLS": "`tlsOptions` of RayClusters ([mtls.md](mtls.md))",
     "RayClusterNetworkPolicy": "`networkPolicy` of RayClusters "
     "([security.md](security.md#network-policies-of-ray-clusters))",
     "RayJobDeletionPolicy": "`deletionStrategy` of RayJobs",
@@ -87,9 +88,8 @@ def _meaning(action: argparse.Action) -> str:
 
 def _gates() -> Iterator[tuple[str, ...]]:
     yield "Gate", "Stage", "Default", "Meaning"
-    fixed = {True: "always on", False: "without effect: the feature does not exist yet"}
     for name, gate in GATES.items():
-        meaning = _FEATURES[name] if gate.fixed is None else fixed[gate.fixed]
+        meaning = "always on" if gate.is_fixed else _FEATURES[name]
         yield f"`{name}`", gate.stage.lower(), "on" if gate.default else "off", meaning
 
 

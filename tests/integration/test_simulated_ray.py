@@ -27,6 +27,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.api.names import SUBMITTER
 from controller.ray.dashboard import Connector, DashboardActors
 from tests.fakes.worlds import embedded_server, virtual_wall
+from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
@@ -74,6 +75,7 @@ async def manta_dev(*nodes: str) -> AsyncIterator[World]:
         server.hooks.tokens = TokenIssuer(server.store, b"k" * 32, virtual_wall)
         world = World(server, namespace="default", server=server, wall=virtual_wall)
         await install_crds(world, *gateway_api_definitions())
+        await install_cert_manager(world)
         async with run_nodes(
             world.client("manta-nodes"),
             clock=world.loop,
@@ -89,7 +91,7 @@ async def manta_dev(*nodes: str) -> AsyncIterator[World]:
                 wall=world.wall,
                 rng=random.Random(1),
             )
-            gates = FeatureGates.parse("RayClusterFleet=true")
+            gates = FeatureGates.parse("RayClusterFleet=true,RayClusterMTLS=true")
             world.start_operator(
                 kinds=kinds_of(KindSettings.from_environment(gates, {}), dashboards)
             )

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.kube.resources import EVENTS, PODS, ROLES
+from controller.kube.resources import CERTIFICATES, EVENTS, ISSUERS, PODS, ROLES
 from controller.ray.api import FeatureGates
 from controller.ray.api.batch_schedulers import PLUGINS, VOLCANO, WORKLOAD_API, BatchScheduler
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
@@ -69,6 +69,12 @@ def test_the_groups_of_a_batch_scheduler_may_be_written_while_it_is_chosen(
         verbs = found[str(resource)]
         assert {"get", "list", "watch", "create", "delete"} <= verbs <= granted(resource)
         assert str(resource) not in chart_verbs()
+
+
+def test_certificates_may_be_written_with_the_gate_of_mtls():
+    found = verbs_of(yaml.safe_load((CHART / "certificate-rules.yaml").read_text()))
+    assert found == {str(each): granted(each) for each in (ISSUERS, CERTIFICATES)}
+    assert not found.keys() & chart_verbs().keys()
 
 
 def test_what_is_watched_may_be_watched():

@@ -78,6 +78,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if include "manta.hasWorkspaces" . }}
 {{ (.Files.Get "workspace-rules.yaml" | fromYaml).namespaced | toYaml }}
 {{- end }}
+{{- range .Values.featureGates }}
+{{- if and (eq .name "RayClusterMTLS") .enabled }}
+{{ $.Files.Get "certificate-rules.yaml" }}
+{{- end }}
+{{- end }}
 {{- $rules := .Files.Get "scheduler-rules.yaml" | fromYaml }}
 {{- with get $rules (include "manta.batchScheduler" .) }}
 # The groups of the batch scheduler.

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING
 from controller.command.process import wall
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ConfigurationError
-from controller.kube.resources import CRDS, NAMESPACES
+from controller.kube.resources import CERTIFICATES, CRDS, NAMESPACES
 from controller.ray.api import custom_resource_definitions
+from controller.ray.api.feature_gates import MTLS
+from controller.ray.cluster.certificates import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
+    from typing import Any
 
     from controller.apimachinery.schemas.schema import Definition
     from controller.command.kinds import KindSettings
+    from controller.kube.resources import Resource
     from controller.ray.api.batch_schedulers import BatchScheduler
 
 
@@ -57,6 +61,8 @@ async def empty_cluster(
     client = Client(server, user_agent=user_agent, clock=loop)
     try:
         others = [*gateway_api_definitions(), *group_definitions(settings.cluster.batch_scheduler)]
+        if settings.cluster.feature_gates.enabled(MTLS):
+            others += open_definitions(*OBJECTS)
         others += _kaito_definitions() if settings.workspace is not None else ()
         for definition in (*custom_resource_definitions(), *others):
             await client.create(CRDS, "", definition)
@@ -76,19 +82,25 @@ def _kaito_definitions() -> tuple[Definition, ...]:
 
 
 def group_definitions(scheduler: BatchScheduler | None) -> Iterator[Definition]:
-    """Yield definitions of the scheduler's groups that accept whatever is written."""
-    for resource in scheduler.groups if scheduler is not None else ():
+    """Return definitions of the scheduler's groups."""
+    return open_definitions(*(scheduler.groups if scheduler is not None else ()))
+
+
+def open_definitions(*resources: Resource[Any]) -> Iterator[Definition]:
+    """Yield definitions of others' resources that accept whatever is written."""
+    for resource in resources:
         names = {
             "plural": resource.plural,
             "singular": resource.kind.lower(),
             "kind": resource.kind,
         }
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {
+        version: dict[str, Any] = {
             "name": resource.version,
             "served": True,
             "storage": True,
             "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}} if resource is CERTIFICATES else {},
         }
         yield {
             "apiVersion": CRDS.api_version,

@@ -24,9 +24,10 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
+from controller.kube.resources import CERTIFICATES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.cluster import ClusterCollector
+from controller.ray.cluster import CertificateCollector, ClusterCollector
 from controller.ray.dashboard import (
     Connector,
     DashboardActors,
@@ -268,6 +269,7 @@ def collect_objects(
 ) -> None:
     """Register the metrics of the cached objects of Ray's kinds."""
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
+    registry.register(CertificateCollector(lambda: _cached(operator, CERTIFICATES)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))

@@ -7,6 +7,9 @@ view lacks fields of its object and must never be PUT. Manta writes plain dictio
 from __future__ import annotations
 
 from controller.kube.objects.cluster import (
+    Certificate,
+    CertificateSpec,
+    CertificateStatus,
     ClaimResources,
     ClaimSpec,
     ConfigMap,
@@ -37,6 +40,7 @@ from controller.kube.objects.cluster import (
     Route,
     RouteParentStatus,
     RouteSpec,
+    SecretTemplate,
     Service,
     ServicePort,
     ServiceSpec,
@@ -83,6 +87,9 @@ __all__ = [
     "RAY_PORT",
     "BatchJobSpec",
     "BatchJobStatus",
+    "Certificate",
+    "CertificateSpec",
+    "CertificateStatus",
     "ClaimResources",
     "ClaimSpec",
     "Condition",
@@ -133,6 +140,7 @@ __all__ = [
     "Route",
     "RouteParentStatus",
     "RouteSpec",
+    "SecretTemplate",
     "ServerContainer",
     "ServerPodSpec",
     "ServerTemplate",

@@ -218,6 +218,34 @@ class PodGroup(KubeObject, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
 
 
+class SecretTemplate(View, frozen=True):
+    """`spec.secretTemplate` of a Certificate."""
+
+    labels: dict[str, str] | None = None
+
+
+class CertificateSpec(View, frozen=True):
+    """`spec` of a Certificate: for whom it is, and the labels of its Secret."""
+
+    dns_names: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
+    secret_template: SecretTemplate | None = None
+
+
+class CertificateStatus(View, frozen=True):
+    """`status` of a Certificate."""
+
+    conditions: tuple[Condition, ...] = ()
+    not_after: str | None = None
+
+
+class Certificate(KubeObject, frozen=True):
+    """A Certificate of cert-manager."""
+
+    spec: CertificateSpec = CertificateSpec()
+    status: CertificateStatus = CertificateStatus()
+
+
 class RouteSpec(View, frozen=True):
     """`spec` of an OpenShift Route."""
 

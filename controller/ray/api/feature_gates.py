@@ -19,6 +19,7 @@ EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 HISTORY_SERVER: Final = "RayClusterHistoryServer"
 INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
+MTLS: Final = "RayClusterMTLS"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
@@ -35,14 +36,14 @@ class Gate:
     Attributes:
         stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
-        fixed: Manta's behaviour whatever the value; None if the gate decides.
+        is_fixed: whether the feature is on whatever the value.
         is_alone: whether `AllAlpha` and `AllBeta` do not set it, because its feature needs
             permissions that the operator does not have by default.
     """
 
     stage: Literal["Alpha", "Beta"]
     default: bool
-    fixed: bool | None = None
+    is_fixed: bool = False
     is_alone: bool = False
 
 
@@ -52,9 +53,9 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         WORKLOAD_SCHEDULING: Gate("Alpha", default=False, is_alone=True),
         CLUSTER_FLEET: Gate("Alpha", default=False),
         HISTORY_SERVER: Gate("Alpha", default=True),
-        "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),
+        MTLS: Gate("Alpha", default=False, is_alone=True),
         NETWORK_POLICY: Gate("Alpha", default=True),
-        "RayClusterStatusConditions": Gate("Beta", default=True, fixed=True),
+        "RayClusterStatusConditions": Gate("Beta", default=True, is_fixed=True),
         CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
@@ -66,11 +67,6 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
-_FIXED: Final = {
-    False: "the feature does not exist in this version of Manta; objects that need it for their "
-    "protection are refused",
-    True: "the feature is always on",
-}
 _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
@@ -110,9 +106,9 @@ class FeatureGates:
     def without_effect(self) -> Mapping[str, str]:
         """Return the set values that change nothing, by gate, each with the reason."""
         return {
-            name: _FIXED[fixed]
+            name: "the feature is always on"
             for name, value in sorted(self.chosen.items())
-            if (fixed := GATES[name].fixed) is not None and value is not fixed
+            if GATES[name].is_fixed and not value
         }
 
 

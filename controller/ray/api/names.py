@@ -90,6 +90,21 @@ COLLECTOR: Final = "ray-history-collector"
 """Name of the container that sends logs and events to the storage of the history server."""
 
 
+TLS_VOLUME: Final = "ray-tls"
+"""The volume of a pod's certificate, which no user may have."""
+
+TLS_DIRECTORY: Final = "/etc/ray/tls"
+TLS_VARIABLES: Final = MappingProxyType(
+    {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": f"{TLS_DIRECTORY}/tls.crt",
+        "RAY_TLS_SERVER_KEY": f"{TLS_DIRECTORY}/tls.key",
+        "RAY_TLS_CA_CERT": f"{TLS_DIRECTORY}/ca.crt",
+    }
+)
+"""The variables by which Ray finds a certificate, which no user may set with `tlsOptions`."""
+
+
 # The nouns in the reasons of events, as in `CreatedHeadPod` and `FailedToCreatePVC`.
 
 EventNouns: TypeAlias = "Mapping[Resource[Any], str]"

@@ -195,8 +195,8 @@ class TlsOptions(View, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """True if mTLS is requested; also true if the field is not set."""
-        return self.enabled is not False
+        """True if mTLS is requested; without the field it is not, as in KubeRay."""
+        return bool(self.enabled)
 
 
 class HeadGroup(View, frozen=True):
@@ -329,6 +329,11 @@ class ClusterSpec(View, frozen=True):
     history_server_options: HistoryServerOptions | None = None
     network_policy: NetworkPolicyOptions | None = None
     tls_options: TlsOptions | None = None
+
+    @property
+    def has_mtls(self) -> bool:
+        """True if Ray's processes prove to each other who they are, by certificates."""
+        return self.tls_options is not None and self.tls_options.wanted
 
     @property
     def autoscaling(self) -> bool:

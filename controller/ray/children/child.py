@@ -309,6 +309,8 @@ def _delete(target: Target, obj: KubeObject, why: str) -> Delete:
 
 def _event(verb: str, target: Target, why: str = "") -> Event:
     reason = f"{verb}{event_noun(target.resource)}"
+    if reason == "UpdatedCertificate":
+        reason = "MTLSCertificatesUpdated"  # as in KubeRay
     note = f"{verb} {target.resource.kind} {target.name}{why}"
     return Event("Normal", reason, verb.removesuffix("d"), note)
 

@@ -5,7 +5,8 @@
 - pods: `head.py`; `workers.py` (which are missing or surplus), `scale_down.py` (which go first);
   `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
 - other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies),
-  `network_policy.py` (theirs, and what hinders them)
+  `network_policy.py` (theirs, and what hinders them), `certificates.py` (those of mTLS, who waits
+  for them, and what ends)
 - evictions: `budgets.py` (which disruption budgets there are, and when)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
   replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
@@ -19,7 +20,7 @@
 from __future__ import annotations
 
 from controller.ray.cluster.kind import RayClusterKind
-from controller.ray.cluster.metrics import ClusterCollector
+from controller.ray.cluster.metrics import CertificateCollector, ClusterCollector
 from controller.ray.settings import ClusterSettings
 
-__all__ = ["ClusterCollector", "ClusterSettings", "RayClusterKind"]
+__all__ = ["CertificateCollector", "ClusterCollector", "ClusterSettings", "RayClusterKind"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, tells
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import (
+    CERTIFICATES,
     CLAIMS,
     INGRESSES,
+    ISSUERS,
     NETWORK_POLICIES,
     POD_GROUPS,
     ROLE_BINDINGS,
@@ -22,6 +25,7 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
+from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.names import CHILDREN_AS_SPECIFIED, SUSPENDED, event_noun
 from controller.ray.api.raycluster import needs_token_secret, token_secret_name
 from controller.ray.children.child import (
@@ -29,7 +33,6 @@ from controller.ray.children.child import (
     ChildState,
     Drift,
     OwnerConflict,
-    child_scope,
     create_child,
     delete_child,
     observe_child,
@@ -44,6 +47,7 @@ from controller.ray.children.scheduling_groups import (
     remove_group,
 )
 from controller.ray.children.service_fields import desired_service_fields
+from controller.ray.cluster.certificates import certificate_children, observe_certificates
 from controller.ray.cluster.children import (
     desired_claim_fields,
     headless_service,
@@ -66,12 +70,13 @@ from controller.ray.cluster.network_policy import (
     network_policies,
     policies_impossible,
 )
-from controller.ray.cluster.rollout_memory import Note, ObservedChildren
+from controller.ray.cluster.rollout_memory import Note, ObservedCertificates, ObservedChildren
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.endpoint import head_endpoint
 from controller.ray.head.service import head_service
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
+from controller.ray.pods.tls import uses_certificates
 from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event
 
@@ -228,6 +233,7 @@ def _own_service_account(spec: ClusterSpec) -> bool:
 # Observes a cluster's children: which are missing, differ, or have a name conflict.
 
 _REMEDY: Final = "delete that object, or rename the cluster"
+_MAY_BE_UNSERVED: Final = frozenset({NETWORK_POLICIES, ISSUERS, CERTIFICATES})
 
 
 @dataclass(slots=True)
@@ -246,14 +252,23 @@ def observe_children(
     reads: CacheReader,
     settings: ClusterSettings,
     pods: PodsByRole,
+    *,
+    is_foreseen: bool = False,
 ) -> ObservedChildren:
-    """Observe all children. If there is a head, what only a new head needs blocks nothing."""
+    """Observe all children. If there is a head, what only a new head needs blocks nothing.
+
+    A plan without the world, which `is_foreseen`, takes certificates for issued.
+    """
     identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(pods.heads)
     endpoint = head_endpoint(desired.spec, identity, pods.heads)
     children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
+    certificates = ObservedCertificates()
+    if desired.spec.has_mtls:
+        children += tuple(certificate_children(identity, pods))
+        certificates = observe_certificates(identity, reads, are_issued=is_foreseen)
     collected = _Collected(blocked=[*policies_impossible(desired.spec, reads)])
     for child in children:
-        if child.resource is NETWORK_POLICIES and not reads.serves(NETWORK_POLICIES):
+        if child.resource in _MAY_BE_UNSERVED and not reads.serves(child.resource):
             continue
         observed = observe_child(child, identity.namespace, identity.uid, reads)
         _collect(child, observed, collected, has_head=has_head)
@@ -277,10 +292,11 @@ def observe_children(
         head_service=_own_head_service(identity, reads),
         absent=(*collected.absent, *groups.absent),
         drifted=tuple(collected.drifted),
-        surplus=tuple(_surplus(children, desired, reads, pods)),
+        surplus=tuple(_surplus(children, desired, reads, pods, settings)),
         blocked=(*collected.blocked, *_without_groups(groups)),
         missing_required=tuple(missing_required),
         groups=groups,
+        certificates=certificates,
         notes=tuple(collected.notes),
     )
 
@@ -348,12 +364,16 @@ def _surplus(
     desired: DesiredCluster,
     reads: CacheReader,
     pods: PodsByRole,
+    settings: ClusterSettings,
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Yield services, ingresses, routes and policies that are no longer specified."""
+    """Yield objects that are no longer specified: all but secrets, access and storage."""
     identity = desired.identity
     specified = {(child.resource, child.name) for child in children}
-    optional = (each for each in (ROUTES, NETWORK_POLICIES) if reads.serves(each))
-    resources: list[Resource[Any]] = [SERVICES, INGRESSES, *optional]
+    optional: list[Resource[Any]] = [ROUTES, NETWORK_POLICIES]
+    every_pod = chain(pods.heads, *pods.workers.values())
+    if settings.feature_gates.enabled(MTLS) and not any(map(uses_certificates, every_pod)):
+        optional += [ISSUERS, CERTIFICATES]
+    resources: list[Resource[Any]] = [SERVICES, INGRESSES, *filter(reads.serves, optional)]
     for resource in resources:
         for obj in owned_by(reads, resource, identity):
             meta = obj.metadata
@@ -445,12 +465,12 @@ def repair_children(
             write = repair_child(namespace, drift, now)
             if write is not None:
                 yield write
-    for resource, obj in seen.children.surplus:
-        if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
-            yield delete_child(namespace, resource, obj)
-    for resource, obj in seen.children.groups.surplus:
-        if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
-            yield remove_group(namespace, resource, obj)
+    others = (
+        *seen.children.certificates.repairs,
+        *(delete_child(namespace, *each) for each in seen.children.surplus),
+        *(remove_group(namespace, *each) for each in seen.children.groups.surplus),
+    )
+    yield from (each for each in others if each.target.scope not in seen.pending_scopes)
 
 
 def child_events(seen: ClusterObservation) -> Iterator[Event]:

@@ -84,6 +84,7 @@ def first_cause(
     troubled = _troubled(seen, pod_causes, missing, now)
     found = [
         *hindrances,
+        *_certificates_missing(seen, now),
         *_head_not_selected(seen, failures),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
@@ -174,7 +175,7 @@ def seconds_until_slow(
     """Return the seconds until a step has taken too long, None if no step is under way."""
     deadlines = [
         cause.since + SLOW_AFTER
-        for cause in _that_matter(pod_causes, short=())
+        for cause in (*_that_matter(pod_causes, short=()), *seen.children.certificates.awaited)
         if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
     ]
     deadlines += filter(None, map(termination_deadline, seen.all_pods))
@@ -281,6 +282,13 @@ def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) 
     else:
         words += f"put the labels back: {overwrite_command('label', 'pod', head.metadata, lacking)}"
     yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
+
+
+def _certificates_missing(seen: ClusterObservation, now: datetime) -> Iterator[Cause]:
+    for cause in seen.children.certificates.awaited:
+        is_slow = cause.since is not None and now - cause.since >= SLOW_AFTER
+        slow = replace(cause, reason=reasons.CERTIFICATE_NOT_ISSUED)
+        yield slow if is_slow and cause.reason is reasons.CERTIFICATE_PENDING else cause
 
 
 def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:

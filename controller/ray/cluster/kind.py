@@ -26,9 +26,11 @@ from controller.kube.resources import (
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
+from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.budgets import OF_USERS, namespace_of_users, selected_cluster
+from controller.ray.cluster.certificates import OBJECTS, with_expiry
 from controller.ray.cluster.disruptions import OF_NODES
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
@@ -122,7 +124,12 @@ class RayClusterKind(Kind["ClusterObservation"]):
         self._settings = settings or ClusterSettings()
         scheduler = self._settings.batch_scheduler
         groups = scheduler.groups if scheduler is not None else ()
-        self.owned = (*type(self).owned, *(Owned(each, optional=True) for each in groups))
+        certificates = OBJECTS if self._settings.feature_gates.enabled(MTLS) else ()
+        self.owned = (
+            *type(self).owned,
+            *(Owned(each, optional=True) for each in groups),
+            *(Owned(each, label_selector=labels.CLUSTER, optional=True) for each in certificates),
+        )
         if self._settings.watch_nodes:
             self.owned = (*self.owned, *OF_NODES)
         self._sources = ClusterSources(
@@ -155,7 +162,8 @@ class RayClusterKind(Kind["ClusterObservation"]):
         """Return the plan's status, naming the first of the writes that failed."""
         if not isinstance(observation.desired, DesiredCluster):
             return plan.status
-        seen = with_rollout(replace(observation, history=plan.memory), observation.desired, now)
+        seen = replace(with_expiry(observation, now), history=plan.memory)
+        seen = with_rollout(seen, observation.desired, now)
         return cluster_status(seen, observation.desired, self._settings, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:

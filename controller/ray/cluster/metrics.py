@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import GaugeMetricFamily, Metric
 
+    from controller.kube.objects import Certificate
     from controller.ray.api.raycluster import RayCluster
 
 
@@ -91,6 +92,23 @@ def _gpus(cluster: RayCluster) -> float:
         return float(cluster.status.get("desiredGPU") or 0)
     except (TypeError, ValueError):
         return 0.0  # a quantity that nobody can have asked for in good faith
+
+
+class CertificateCollector(ObjectCollector["Certificate"]):
+    """Collects when the certificates of clusters with mTLS end."""
+
+    def metrics(self, current: Iterable[Certificate], /) -> Iterable[Metric]:
+        """Yield one sample for each certificate that was issued."""
+        ends = object_gauge(
+            "manta_certificate_end_time_seconds",
+            "When a certificate of a RayCluster with mTLS ends, in seconds since 1970",
+            "cluster",
+        )
+        for each in current:
+            if (end := time_of(each.status.not_after)) is not None:
+                cluster = (each.metadata.labels or {}).get(labels.CLUSTER, "")
+                ends.add_metric([*identity(each.metadata), cluster], end.timestamp())
+        return [ends]
 
 
 # KubeRay's metrics of RayClusters, computed from the cache when they are scraped.

@@ -101,7 +101,8 @@ def observe_cluster(
     log = log_to_read(chain(heads, *workers.values()))
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
-    children = observe_children(cluster, desired, reads, settings, pods)
+    foreseen = sources.dashboards is None
+    children = observe_children(cluster, desired, reads, settings, pods, is_foreseen=foreseen)
     relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
     budgets = observe_budgets(desired, reads, heads, workers)
     of_history = revisions.notes if revisions is not None else ()

@@ -12,6 +12,7 @@ from controller.apimachinery.conditions import READY, find_condition, is_true, s
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
 from controller.ray.cluster.budgets import with_budgets
+from controller.ray.cluster.certificates import expiring, with_expiry
 from controller.ray.cluster.child_table import (
     child_events,
     create_children,
@@ -79,7 +80,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
         return _wait_for_definition(seen, desired, settings, now)
     history = observe_losses(seen, desired, now)
     history = with_trouble(history, seen.conditions, seen.cluster.metadata.generation)
-    seen = with_rollout(replace(seen, history=history), desired, now)
+    seen = with_rollout(replace(with_expiry(seen, now), history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     plan = with_budgets(with_idle(plan, seen, desired, now), seen, desired, now)
@@ -190,11 +191,13 @@ def _scale(
 ) -> list[list[Write]]:
     """Return stages that create missing pods and delete surplus ones."""
     surplus, held = divide(seen, desired, settings)
+    deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
+    deletions += announce(seen, now, {each.target.name for each in deletions})
+    if seen.children.certificates.awaited:
+        return [deletions]
     groups_held = held.groups if held is not None else ()
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
-    deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
-    deletions += announce(seen, now, {each.target.name for each in deletions})
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
     ):
@@ -217,6 +220,7 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
         BLOCKED_RETRY if _is_blocked(seen) else None,
         next_try,
         seconds_until_repair(seen, now),
+        expiring(seen.children.certificates.ends, seen.all_pods, now)[1],
         seen.rollout.seconds_left if seen.rollout is not None else None,
     )
     return min((seconds for seconds in waits if seconds is not None), default=None)

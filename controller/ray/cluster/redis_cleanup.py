@@ -10,7 +10,7 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
-from controller.ray.api.names import checked_label
+from controller.ray.api.names import TLS_VARIABLES, checked_label
 from controller.ray.pods.derived import derived_annotations, derived_labels, derived_pod
 from controller.ray.pods.environment import shell
 from controller.runtime import reasons
@@ -130,6 +130,8 @@ def cleanup_job(desired: DesiredCluster, settings: ClusterSettings, *, owned: bo
     """
     identity, head = desired.identity, desired.builder.head("")
     env: list[Body] = head["spec"]["containers"][0]["env"]
+    if desired.spec.has_mtls:  # only Redis is called, and the certificate may be deleted before
+        env = [each for each in env if each["name"] not in TLS_VARIABLES]
     given: dict[str, str] = head["metadata"]["annotations"]
     metadata: Body = {
         "labels": derived_labels(head["metadata"]["labels"])

@@ -11,6 +11,7 @@ from controller.ray.rolling import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from controller.kube.objects import ControllerRevision, KubeObject, Pod, Service
     from controller.kube.resources import Resource
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from controller.ray.children.child import Child, Drift
     from controller.ray.diagnosis.reasons import Cause
     from controller.ray.rolling import UnitGroup
+    from controller.runtime.plan import Write
 
 
 # A worker to delete, and the cause of its deletion.
@@ -63,6 +65,21 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedCertificates:
+    """The observed certificates of a cluster with mTLS.
+
+    Attributes:
+        awaited: causes for which no pod is created now: a certificate is not issued yet.
+        repairs: writes to their Secrets.
+        ends: when each ends, by `Certificate NAME`.
+    """
+
+    awaited: tuple[Cause, ...] = ()
+    repairs: tuple[Write, ...] = ()
+    ends: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedChildren:
     """The observed children with fixed names.
 
@@ -75,6 +92,7 @@ class ObservedChildren:
         missing_required: sentences about missing objects that users must create before a head
             can be created.
         groups: the objects that describe the cluster's pods to a batch scheduler.
+        certificates: those of its pods.
         notes: other problems that only a person can solve; missing objects are among them.
     """
 
@@ -85,6 +103,7 @@ class ObservedChildren:
     blocked: tuple[Cause, ...] = ()
     missing_required: tuple[str, ...] = ()
     groups: ObservedGroups = NO_GROUPS
+    certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
     notes: tuple[Note, ...] = ()
 
     @property

@@ -124,6 +124,19 @@ SCHEDULING_GROUP_MISSING: Final = Reason(
     "them. No pod starts without its group.",
     "Install what the message names, or take the batch scheduler out of the operator's settings.",
 )
+CERT_MANAGER_MISSING: Final = Reason(
+    "CertManagerMissing",
+    _HELP,
+    "The cluster asks for mTLS, and the API server has no API of cert-manager, or refuses to show "
+    "its objects. No pod is created without a certificate.",
+    "Install cert-manager, or grant the operator the rights that the message names.",
+)
+CERTIFICATE_NOT_ISSUED: Final = Reason(
+    "CertificateNotIssued",
+    _PASS,
+    "cert-manager has not issued a certificate of the cluster for five minutes.",
+    "Look at the Certificate with `kubectl describe certificate`, and at cert-manager's log.",
+)
 REQUIRED_OBJECT_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,
@@ -288,6 +301,9 @@ CONTAINERS_NOT_READY: Final = Reason(
     "ContainersNotReady", _TIME, "Containers are running and not ready yet.", "Wait."
 )
 POD_PENDING: Final = Reason("PodPending", _TIME, "A pod is being scheduled or started.", "Wait.")
+CERTIFICATE_PENDING: Final = Reason(
+    "CertificatePending", _TIME, "Pods wait until their certificate is issued.", "Wait."
+)
 CHILD_MISSING: Final = Reason(
     "ChildMissing",
     _TIME,

@@ -41,6 +41,7 @@ from controller.ray.pods.features import (
 )
 from controller.ray.pods.gang import marks_of
 from controller.ray.pods.hashes import field_digests
+from controller.ray.pods.tls import add_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,6 +118,8 @@ def options_of(
         )
     if spec.history_server_options is not None:
         options["historyServerOptions"] = raw_spec.get("historyServerOptions")
+    if spec.has_mtls:
+        options["tlsOptions"] = True
     if spec.autoscaling and role == "head":
         given = mapping(raw_spec.get("autoscalerOptions"))
         options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
@@ -313,6 +316,8 @@ class PodBuilder:
         add_state_storage(draft, self._storage)
         _add_metrics_port(draft.ray)
         add_token(draft, self._identity.name, self._spec.auth_options)
+        if self._spec.has_mtls:
+            add_certificates(draft, self._identity.name, features.WAIT_CONTAINER)
         add_shared_memory(draft)
         if draft.role == "head" and self._spec.autoscaling:
             share_scratch_volume(draft, draft.spec["containers"][-1])

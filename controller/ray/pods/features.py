@@ -14,6 +14,7 @@ from controller.ray.api.names import AGENT_PORT, AUTOSCALER, DASHBOARD_PORT
 from controller.ray.api.ray_options import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.api.raycluster import TOKEN_KEY, token_secret_name
 from controller.ray.pods.environment import Environment, Role, port_of
+from controller.ray.pods.tls import add_certificates_to_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -213,6 +214,8 @@ def sidecar(identity: Identity, spec: ClusterSpec, pod_spec: Body) -> Body:
         },
     }
     add_token_to_container(pod_spec, container, identity.name, spec.auth_options)
+    if spec.has_mtls:
+        add_certificates_to_container(container)
     _apply_options(container, spec)
     return container
 

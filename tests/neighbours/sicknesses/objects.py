@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from controller.command.planning.offline import open_definitions
+from controller.kube.resources import CERTIFICATES, ISSUERS
+from tests.integration.harness import install_crds
 from tests.neighbours.sickness import UPGRADES, Sickness
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
@@ -26,6 +29,20 @@ def odd(alter: Callable[[Manifest], object]) -> Course:
                 yield
 
     return course
+
+
+def with_mtls(spec: Manifest) -> None:
+    """Ask for mTLS."""
+    spec["tlsOptions"] = {"enabled": True}
+
+
+@asynccontextmanager
+async def never_issued(sick: Tenant) -> AsyncGenerator[None]:
+    """cert-manager's API is installed, and nobody works behind it."""
+    await install_crds(sick.world, *open_definitions(ISSUERS, CERTIFICATES))
+    async with sick.corrected():
+        with sick.altered(with_mtls):
+            yield
 
 
 def head(spec: Manifest) -> Manifest:
@@ -84,10 +101,16 @@ SICKNESSES = (
         named="'1 core' is not a quantity",
     ),
     Sickness(
-        name="mTLS is asked for",
+        name="mTLS without cert-manager",
         spares=UPGRADES,
-        course=odd(lambda spec: spec.update(tlsOptions={"enabled": True})),
-        named="tlsOptions",
+        course=odd(with_mtls),
+        named="spec.tlsOptions needs cert-manager.*install cert-manager",
+    ),
+    Sickness(
+        name="certificates that are never issued",
+        spares=UPGRADES,
+        course=never_issued,
+        named="pods wait until it is issued; cert-manager has said nothing of it yet",
     ),
     Sickness(
         name="a network policy for a group that does not exist",

@@ -27,7 +27,7 @@ def test_the_choice_of_the_administrator_counts():
 
 def test_a_gate_for_a_whole_stage_yields_to_the_gates_themselves():
     gates = FeatureGates.parse("RayCronJob=false,AllAlpha=true,AllBeta=false")
-    assert gates.enabled("RayClusterMTLS")
+    assert gates.enabled("RayClusterFleet")
     assert not gates.enabled("RayCronJob")
     assert not gates.enabled("RayMultiHostIndexing")
 
@@ -39,24 +39,26 @@ def test_what_needs_more_rights_is_enabled_by_its_own_name_only():
 
 def test_values_that_change_nothing_are_named_with_the_reason():
     gates = FeatureGates.parse("RayClusterMTLS=true,RayClusterStatusConditions=false,RayCronJob=1")
-    found = gates.without_effect()
-    assert list(found) == ["RayClusterMTLS", "RayClusterStatusConditions"]
-    assert "does not exist in this version" in found["RayClusterMTLS"]
-    assert FeatureGates.parse("RayClusterMTLS=0,RayMultiHostIndexing=0").without_effect() == {}
+    assert gates.without_effect() == {"RayClusterStatusConditions": "the feature is always on"}
+    assert FeatureGates.parse("RayClusterStatusConditions=1").without_effect() == {}
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"tlsOptions": {"enabled": True}},
-        {"authOptions": {"mode": "certificate"}},
-    ],
-)
-def test_protection_that_is_not_built_is_refused_whatever_the_gates_say(asked: dict[str, Any]):
+def test_protection_that_does_not_exist_is_refused_whatever_the_gates_say():
+    asked = cluster(manifest(), authOptions={"mode": "certificate"})
     for gates in ("", "AllAlpha=true,AllBeta=true"):
-        problem = validate_cluster(cluster(manifest(), **asked), FeatureGates.parse(gates))
+        problem = validate_cluster(asked, FeatureGates.parse(gates))
         assert isinstance(problem, Problem)
-        assert problem.field.startswith(f"spec.{next(iter(asked))}")
+        assert problem.field == "spec.authOptions.mode"
+
+
+def test_mtls_needs_its_gate_which_no_other_gate_sets():
+    asked = cluster(manifest(), tlsOptions={"enabled": True})
+    for gates in ("", "AllAlpha=true,AllBeta=true"):
+        problem = validate_cluster(asked, FeatureGates.parse(gates))
+        assert isinstance(problem, Problem)
+        assert problem.field == "spec.tlsOptions"
+    gate = FeatureGates.parse("RayClusterMTLS=true")
+    assert not isinstance(validate_cluster(asked, gate), Problem)
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,9 @@ def reads(obj: RayCluster, *pods: Pod, **more: Any) -> FakeReads:
     return cache(**more).add(RAYCLUSTERS, obj).add(PODS, *pods)
 
 
-def with_children(kept: FakeReads) -> FakeReads:
+def with_children(kept: FakeReads, kind: RayClusterKind | None = None) -> FakeReads:
     """The same cache with every child of the cluster that it lacks."""
-    seen = RayClusterKind().observe("default/example", kept)
+    seen = (kind or RayClusterKind()).observe("default/example", kept)
     assert seen is not None
     for child in seen.children.absent:
         body = {**child.body, "metadata": {**child.body["metadata"], "namespace": "default"}}

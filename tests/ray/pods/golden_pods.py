@@ -9,12 +9,15 @@ from typing import Any
 
 import msgspec
 
+from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.builder import ReplicaPosition
 
-SETTINGS = ClusterSettings(version="manta-test")
+SETTINGS = ClusterSettings(
+    version="manta-test", feature_gates=FeatureGates.parse("RayClusterMTLS=true")
+)
 DEFAULTED = {"replicas": 0, "minReplicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
 """What the API server fills in for a worker group."""
 

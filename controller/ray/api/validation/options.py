@@ -9,8 +9,8 @@ from controller.apimachinery.names import is_dns_label
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
-from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, NETWORK_POLICY
-from controller.ray.api.names import AUTOSCALER, COLLECTOR
+from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, MTLS, NETWORK_POLICY
+from controller.ray.api.names import AUTOSCALER, COLLECTOR, TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME
 from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
 
@@ -146,32 +146,64 @@ def _redis_username(context: ValidationContext) -> Iterator[Problem]:
         yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", _instead(context, "redisUsername"))
 
 
-# Refuses protection that a RayCluster asks for and this version does not implement.
+# Refuses protection that a RayCluster asks for and does not get.
 #
-# Such a cluster would run and look ready but be unprotected. No feature gate changes that. Other
-# fields without effect are accepted and named in a condition, because safety does not depend on
-# them.
+# Such a cluster would run and look ready but be unprotected. Other fields without effect are
+# accepted and named in a condition, because safety does not depend on them.
 
 _AUTH_MODES: Final = frozenset({"", "token", "disabled"})
 
 
 def unbuilt_protection(context: ValidationContext) -> Iterator[Problem]:
     """Yield a problem for each field that asks for protection the cluster would not have."""
-    spec = context.spec
-    if spec.tls_options is not None and spec.tls_options.wanted:
+    options = context.spec.tls_options
+    if options is not None and options.enabled is not False and not context.gates.enabled(MTLS):
         yield Problem(
             "spec.tlsOptions",
-            "is not supported yet, and Ray would send everything in clear text; remove it, and "
-            "mount certificates of your own in the pod templates, with RAY_USE_TLS=1, "
-            "RAY_TLS_SERVER_CERT, RAY_TLS_SERVER_KEY and RAY_TLS_CA_CERT",
+            f"needs the feature gate {MTLS}, without which Ray would send everything in clear text",
         )
-    auth = spec.auth_options
+    auth = context.spec.auth_options
     if auth is not None and auth.mode not in _AUTH_MODES:
         yield Problem(
             "spec.authOptions.mode",
             f"{auth.mode!r} is not supported, and Ray would need no authentication; it must be "
             "token or disabled",
         )
+
+
+# Checks what would collide with the certificates of `tlsOptions` (behaviour 14).
+
+
+def _mtls(context: ValidationContext) -> Iterator[Problem]:
+    if not context.spec.has_mtls:
+        return
+    shapes = [(_HEAD_POD, context.head)]
+    groups = enumerate(context.workers)
+    shapes += [(f"spec.workerGroupSpecs[{i}].template.spec", shape) for i, shape in groups]
+    for path, shape in shapes:
+        env = [each.name for each in shape.ray.env]
+        mounts = [(each.name, each.mount_path) for each in shape.ray.volume_mounts]
+        yield from _certificates_of_others(f"{path}.containers[0]", env, mounts)
+        if any(volume.name == TLS_VOLUME for volume in shape.spec.volumes):
+            yield Problem(f"{path}.volumes[{TLS_VOLUME}]", _BY_OPERATOR)
+    options = context.spec.autoscaler_options
+    if options is not None:
+        env = [str(each.get("name")) for each in options.env]
+        mounts = [(str(m.get("name")), str(m.get("mountPath"))) for m in options.volume_mounts]
+        yield from _certificates_of_others("spec.autoscalerOptions", env, mounts)
+
+
+def _certificates_of_others(
+    path: str, env: list[str], mounts: list[tuple[str, str]]
+) -> Iterator[Problem]:
+    for name in (each for each in TLS_VARIABLES if each in env):
+        yield Problem(f"{path}.env[{name}]", _BY_OPERATOR)
+    for name, mounted_at in mounts:
+        if name == TLS_VOLUME or plain_path(mounted_at) == TLS_DIRECTORY:
+            yield Problem(f"{path}.volumeMounts[{name}]", _BY_OPERATOR)
+
+
+_BY_OPERATOR: Final = "is the operator's with spec.tlsOptions; remove it, or remove tlsOptions"
 
 
 # Checks `networkPolicy` (behaviour 13).
@@ -242,6 +274,7 @@ _BACKEND_NEEDS: Final = {
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
     """Yield all problems of the optional features."""
     yield from unbuilt_protection(context)
+    yield from _mtls(context)
     yield from _network_policy(context)
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
