@@ -100,7 +100,7 @@ class CertificateCollector(ObjectCollector["Certificate"]):
     def metrics(self, current: Iterable[Certificate], /) -> Iterable[Metric]:
         """Yield one sample for each certificate that was issued."""
         ends = object_gauge(
-            "manta_certificate_end_time_seconds",
+            "manta_cluster_certificate_end_time_seconds",
             "When a certificate of a RayCluster with mTLS ends, in seconds since 1970",
             "cluster",
         )
