@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api import ClusterSpec, validate_cluster
+from controller.ray.api import ClusterSpec, FeatureGates, validate_cluster
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.cluster.support import EXAMPLES, cluster, manifest
 
@@ -74,6 +74,7 @@ def test_a_specification_of_any_shape_is_a_problem_and_not_an_exception(spec: An
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("raycluster*.yaml")), ids=lambda p: p.name)
 def test_the_examples_are_valid(example: Path):
+    gates = FeatureGates.parse("RayClusterMTLS=true")
     for document in yaml.load_all(example.read_text(), Loader=yaml.CSafeLoader):
         if document["kind"] == "RayCluster":
-            assert isinstance(validate_cluster(cluster(document)), ClusterSpec)
+            assert isinstance(validate_cluster(cluster(document), gates), ClusterSpec)
