@@ -16,6 +16,7 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
+from controller.ray.cluster import ClusterSettings
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.service import ServiceSettings
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
@@ -85,7 +86,9 @@ class Services:
         epoch = world.wall() - timedelta(seconds=world.loop.time())
         self.ray = ray(live=self._live, nodes=self.nodes, epoch=epoch)
 
-    def start_operator(self, **more: Any) -> RunningOperator:
+    def start_operator(
+        self, *, clusters: ClusterSettings | None = None, **more: Any
+    ) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
         self.actors = DashboardActors(
             self.ray.connect,
@@ -93,7 +96,8 @@ class Services:
             wall=self.world.wall,
             rng=random.Random(self.world.rng.random()),
         )
-        kinds = kinds_of(KindSettings(service=self.settings), self.actors)
+        settings = KindSettings(cluster=clusters or ClusterSettings(), service=self.settings)
+        kinds = kinds_of(settings, self.actors)
         return self.world.start_operator(kinds=kinds, **more)
 
     async def create(self, manifest: dict[str, Any] | None = None) -> RayService:

@@ -9,8 +9,10 @@ import pytest
 
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import NODES, PODS
+from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from tests.integration.harness import embedded_world
+from tests.integration.rayservices import Services, asked, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import Fault
 
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.embedded_only
 THREE = NodeSettings(nodes=3, scheduling=True, termination_delay=300)
 
 
-HOUR = 3600.0
+LONG = 900.0  # seconds, three times as long as a drain of ours may take
 
 
 class Nodes(RollingWorld):
@@ -64,10 +66,10 @@ async def three_nodes(**spec: Any) -> AsyncIterator[Nodes]:
 async def test_a_worker_leaves_a_cordoned_node_when_its_work_has_ended_and_not_before():
     async with three_nodes() as it:
         worker, _ = it.workers()
-        it.nodes().work[worker.metadata.uid] = it.world.loop.time() + HOUR
+        it.nodes().work[worker.metadata.uid] = it.world.loop.time() + LONG
         await it.cordon(worker.spec.node_name)
         await it.world.eventually(it.is_drained, seconds=60)
-        await it.world.settle(HOUR - 120)
+        await it.world.settle(LONG - 120)
         assert it.exists(worker)
         await it.world.eventually(lambda: it.is_whole_without(worker), seconds=600)
         assert not [pod for pod in it.workers() if pod.spec.node_name == worker.spec.node_name]
@@ -91,7 +93,55 @@ async def test_a_node_that_is_emptied_while_ray_is_silent_delays_nothing():
         worker, _ = it.workers()
         it.rays.ray.fault(Fault.SILENT)
         await it.cordon(worker.spec.node_name)
-        await it.world.settle(HOUR)
+        await it.world.settle(LONG)
         assert it.exists(worker)
         await it.delete(worker)
         await it.world.eventually(lambda: it.is_whole_without(worker), seconds=90)
+
+
+async def test_a_service_moves_to_another_cluster_before_the_head_of_its_own_goes():
+    nodes = NodeSettings(nodes=3, scheduling=True)
+    async with embedded_world(nodes=nodes) as world:
+        services, failures = Services(world), list[str]()
+        services.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        first = await services.deployed(service_manifest(rayClusterDeletionDelaySeconds=5))
+        async with asked(services, failures):
+            (head,) = services.heads()
+            patch = {"spec": {"unschedulable": True}}
+            await world.user.merge_patch(NODES, "", head.spec.node_name, patch)
+            second = await services.taken_over(first)
+
+            async def is_alone() -> bool:
+                return await services.clusters() == [second]
+
+            await world.eventually(is_alone, seconds=300)
+            await world.settle(300)
+        assert failures == []
+        assert await services.clusters() == [second], "it is not moved again"
+        assert head.spec.node_name not in {
+            pod.spec.node_name for pod in world.journal.present.values()
+        }
+        (event,) = [
+            note
+            for reason, note in await world.events_about("RayCluster", first)
+            if reason == "DisruptedHeadPod"
+        ]
+        assert "is cordoned" in event
+
+
+async def test_a_service_that_gets_no_new_clusters_stays_where_it_is():
+    async with embedded_world(nodes=NodeSettings(nodes=3, scheduling=True)) as world:
+        services = Services(world)
+        services.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        first = await services.deployed(service_manifest(upgradeStrategy={"type": "None"}))
+        (head,) = services.heads()
+        name = head.spec.node_name
+        await world.user.merge_patch(NODES, "", name, {"spec": {"unschedulable": True}})
+        await world.settle(300)
+        assert await services.clusters() == [first]
+        (head,) = services.heads()
+        assert labels.DISRUPTION in (head.metadata.annotations or {})
+        await world.user.merge_patch(NODES, "", name, {"spec": {"unschedulable": None}})
+        await world.settle(60)
+        (head,) = services.heads()
+        assert labels.DISRUPTION not in (head.metadata.annotations or {})

@@ -44,6 +44,7 @@ from controller.kube.objects.cluster import (
     Service,
     ServicePort,
     ServiceSpec,
+    Taint,
     Workload,
     WorkloadSpec,
 )
@@ -81,6 +82,7 @@ from controller.kube.objects.pods import (
     StatefulSetSelector,
     StatefulSetSpec,
     StatefulSetStatus,
+    Toleration,
 )
 
 __all__ = [
@@ -151,6 +153,8 @@ __all__ = [
     "StatefulSetSelector",
     "StatefulSetSpec",
     "StatefulSetStatus",
+    "Taint",
+    "Toleration",
     "View",
     "Workload",
     "WorkloadSpec",

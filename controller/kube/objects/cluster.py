@@ -60,6 +60,8 @@ class Taint(View, frozen=True):
     """`spec.taints[]` of a Node."""
 
     key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
 class NodeSpec(View, frozen=True):

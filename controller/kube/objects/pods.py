@@ -49,12 +49,22 @@ class Container(View, frozen=True):
     resources: ContainerResources = ContainerResources()
 
 
+class Toleration(View, frozen=True):
+    """`spec.tolerations[]`."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
 class PodSpec(View, frozen=True):
     """`spec` of a Pod."""
 
     node_name: str = ""
     service_account_name: str = ""
     restart_policy: str = "Always"
+    tolerations: tuple[Toleration, ...] = ()
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
     termination_grace_period_seconds: int | None = None

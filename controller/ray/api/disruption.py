@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import time_of
+from controller.kube.objects import Taint
 from controller.ray.api import labels
 from controller.ray.api.pod_state import condition, is_running
 
@@ -27,6 +28,8 @@ _TAINTS: Final = frozenset({
     "node.kubernetes.io/out-of-service",
 })  # fmt: skip
 """Taints by which clouds and autoscalers announce that a node goes."""
+
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
         evicted = f"it is a disruption target ({target.reason}: {target.message})"
     if pod.metadata.terminating:
         return Disruption(evicted or "it is deleted", time_of(pod.metadata.deletion_timestamp))
-    why = evicted or (why_leaving(node) if node is not None else "")
+    why = evicted or (why_leaving(node, pod) if node is not None else "")
     return Disruption(why) if why else None
 
 
@@ -66,12 +69,26 @@ def is_announced(pod: Pod) -> bool:
     return labels.DISRUPTION in (pod.metadata.annotations or {})
 
 
-def why_leaving(node: Node) -> str:
-    """Return why the pods of a node will be taken away; empty if they stay."""
+def why_leaving(node: Node, pod: Pod | None = None) -> str:
+    """Return why the pods of a node will be taken away; empty if they stay.
+
+    A pod that tolerates what keeps others away stays: its replacement might come to this node.
+    """
     name = node.metadata.name
     if node.metadata.terminating:
         return f"its node {name} is being deleted"
     for taint in node.spec.taints:
-        if taint.key in _TAINTS:
+        if taint.key in _TAINTS and not _tolerates(pod, taint):
             return f"its node {name} has the taint {taint.key}"
-    return f"its node {name} is cordoned" if node.spec.unschedulable else ""
+    if node.spec.unschedulable and not _tolerates(pod, _CORDON):
+        return f"its node {name} is cordoned"
+    return ""
+
+
+def _tolerates(pod: Pod | None, taint: Taint) -> bool:
+    return pod is not None and any(
+        each.effect in {"", taint.effect}
+        and each.key in {"", taint.key}
+        and (each.operator == "Exists" or (bool(each.key) and each.value == taint.value))
+        for each in pod.spec.tolerations
+    )

@@ -19,10 +19,10 @@ from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.cluster.pods import pod_target, scope_of
 from controller.ray.cluster.rolling_units import draining_since, drains_before_end
 from controller.runtime.kind import Owned, References
-from controller.runtime.plan import MergePatch
+from controller.runtime.plan import Event, MergePatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from controller.kube.objects import Node, Pod
@@ -62,17 +62,17 @@ OF_NODES: Final = (
 def observe_disruptions(
     cluster: RayCluster,
     desired: DesiredCluster,
-    workers: Mapping[str, tuple[Pod, ...]],
+    pods: Iterable[Pod],
     reads: CacheReader,
     *,
     watches: bool,
 ) -> dict[str, Disruption]:
-    """Return the disruptions of workers by uid; none of pods that this operator has deleted.
+    """Return the disruptions of pods by uid; none of pods that this operator has deleted.
 
     Args:
         cluster: its owner.
         desired: what it should be.
-        workers: its workers by group.
+        pods: its pods.
         reads: the caches.
         watches: whether nodes are watched.
     """
@@ -86,7 +86,7 @@ def observe_disruptions(
     ours = history.condemned if history is not None else frozenset[str]()
     reads_nodes = watches and reads.serves(_RAY_NODES)
     found: dict[str, Disruption] = {}
-    for pod in (pod for pods in workers.values() for pod in pods):
+    for pod in pods:
         if pod.metadata.uid in ours:
             continue
         name = pod.spec.node_name
@@ -104,7 +104,10 @@ def announce(seen: ClusterObservation, now: datetime, taken: Collection[str]) ->
         now: the time.
         taken: names of pods that this plan deletes or drains already.
     """
-    for pod in seen.all_pods:
+    for head in seen.heads:
+        if not head.metadata.terminating and head.metadata.name not in taken:
+            yield from _mark(seen, head)
+    for pod in seen.all_workers:
         going, meta, scope = seen.disruptions.get(pod.metadata.uid), pod.metadata, scope_of(pod)
         if going is None or meta.terminating or meta.name in taken or scope in seen.pending_scopes:
             continue
@@ -117,3 +120,21 @@ def announce(seen: ClusterObservation, now: datetime, taken: Collection[str]) ->
             patch["labels"] = {labels.SERVE: "false"}
         target, event = pod_target(seen, meta.name, scope), drains_before_end(pod, going.why)
         yield MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
+
+
+def _mark(seen: ClusterObservation, head: Pod) -> Iterator[Write]:
+    """Write on a head that will be taken away why, for people and for its RayService.
+
+    It is not drained: whatever else runs on the cluster needs it until its end.
+    """
+    meta, going = head.metadata, seen.disruptions.get(head.metadata.uid)
+    why = going.why if going is not None else None
+    if (meta.annotations or {}).get(labels.DISRUPTION) == why or scope_of(head) in (
+        seen.pending_scopes
+    ):
+        return
+    note = f"Head pod {meta.name} will be taken away, because {why}"
+    event = Event("Warning", "DisruptedHeadPod", "Update", note) if why is not None else None
+    patch = {"metadata": {"annotations": {labels.DISRUPTION: why}}}
+    target = pod_target(seen, meta.name, scope_of(head))
+    yield MergePatch(target, meta.uid, patch, on_success=event)

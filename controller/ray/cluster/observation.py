@@ -194,9 +194,14 @@ class ClusterObservation:
         return STORED_CONDITIONS(self.cluster)
 
     @property
+    def all_workers(self) -> list[Pod]:
+        """The workers of all groups."""
+        return [pod for pods in self.workers.values() for pod in pods]
+
+    @property
     def all_pods(self) -> list[Pod]:
         """Heads and workers."""
-        return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
+        return [*self.heads, *self.all_workers]
 
     def wanted_units(self, group: WorkerGroup) -> int:
         """Return the desired number of pods, or of replicas of a multi-host group.

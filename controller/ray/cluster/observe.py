@@ -97,7 +97,9 @@ def observe_cluster(
             pending_scopes=reads.pending_scopes(uid),
             cleanup=observe_cleanup(cluster, reads),
         )
-    going = observe_disruptions(cluster, desired, workers, reads, watches=settings.watch_nodes)
+    going = observe_disruptions(
+        cluster, desired, chain(heads, *workers.values()), reads, watches=settings.watch_nodes
+    )
     log = log_to_read(chain(heads, *workers.values()))
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)

@@ -429,7 +429,7 @@ def _leaving(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
 
 def _deleted(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
     """Yield the pods that others delete, and when their processes are killed."""
-    for pod in seen.all_pods:
+    for pod in seen.all_workers:
         going = seen.disruptions.get(pod.metadata.uid)
         if going is not None and going.until is not None:
             yield pod, going.until

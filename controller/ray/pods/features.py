@@ -257,7 +257,7 @@ _MARGIN: Final = 5
 
 _HOOK: Final = (
     "end=$(($(date +%s) + {seconds})); "
-    "timeout 15 ray drain-node --reason DRAIN_NODE_REASON_PREEMPTION "
+    "timeout -k 2 15 ray drain-node --reason DRAIN_NODE_REASON_PREEMPTION "
     "--reason-message 'its pod is being deleted' --deadline-remaining-seconds {seconds} || exit 0; "
     "while [ $(date +%s) -lt $end ] && grep -qsx raylet /proc/[0-9]*/comm; do sleep 1; done"
 )

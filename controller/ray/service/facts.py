@@ -10,6 +10,7 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
+from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.rayservice import upgrade_type
 from controller.ray.head.endpoint import head_ports
@@ -138,12 +139,17 @@ def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness
 def _goal(seen: ServiceObservation) -> GoalCluster:
     """Return the cluster that has the wanted specification.
 
+    One whose head will be taken away does not count as such while it is the active one: another
+    cluster serves before the head goes.
+
     One that lost its owner reference counts as such: a cluster in its place would lose it too, and
     so would the next.
     """
     if any(each.orphaned for each in seen.clusters):
         return GoalCluster.ACTIVE if seen.pending is None else GoalCluster.PENDING
-    if seen.active is not None and _is_as_wanted(seen, seen.active):
+    active = seen.active
+    leaves = active is not None and active.head is not None and is_announced(active.head.pod)
+    if active is not None and _is_as_wanted(seen, active) and not leaves:
         return GoalCluster.ACTIVE
     pending = seen.pending
     if pending is not None and not pending.foreign:

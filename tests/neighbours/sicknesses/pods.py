@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
-from tests.neighbours.sickness import Sickness, unless_it_serves
+from tests.neighbours.sickness import UPGRADES, Sickness, unless_it_serves
+from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,6 +67,22 @@ async def deleted_at_once(sick: Tenant) -> AsyncIterator[None]:
         yield
 
 
+@asynccontextmanager
+async def evicted_from_a_silent_ray(sick: Tenant) -> AsyncIterator[None]:
+    """Their nodes are emptied one after the other, and Ray never answers the drains."""
+
+    async def evict() -> None:
+        workers = [pod for pod in sick.objects(PODS) if "worker" in pod["metadata"]["name"]]
+        staying = [pod for pod in workers if "deletionTimestamp" not in pod["metadata"]]
+        if staying:
+            await sick.user.delete(PODS, sick.namespace, staying[0]["metadata"]["name"])
+
+    sick.ray.fault(Fault.SILENT)
+    async with sick.meanwhile(evict, every=150.0):
+        yield
+    sick.ray.fault(None)
+
+
 SICKNESSES = (
     Sickness(
         name="pods crash again and again",
@@ -113,5 +130,11 @@ SICKNESSES = (
             "RollingUpdate": "",  # the pod is replaced like all others
         },
         only=frozenset({"RayCluster"}),  # other kinds have their pods through one
+    ),
+    Sickness(
+        name="workers are evicted and no drain is answered",
+        course=evicted_from_a_silent_ray,
+        only=UPGRADES | {"RayCluster"},
+        late=True,
     ),
 )

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.kube.objects import Node, Pod
+from controller.kube.objects import Node, Pod, Toleration
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import ClusterSettings, RayClusterKind
@@ -26,6 +26,7 @@ from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import NOW, cluster, pod, with_children, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
+    HEAD,
     answering,
     desired_of,
     draining,
@@ -55,9 +56,17 @@ def node(**spec: Any) -> Node:
     return msgspec.convert({"metadata": {"name": "node-1"}, "spec": spec}, Node)
 
 
-def kept(raw: dict[str, Any], *pods: Pod, of: Node | None = None, **more: Any) -> FakeReads:
+def kept(
+    raw: dict[str, Any],
+    *pods: Pod,
+    of: Node | None = None,
+    of_head: str = "node-of-head",
+    **more: Any,
+) -> FakeReads:
     """The cache of an operator that may read nodes."""
-    found = FakeReads(RayClusterKind(SETTINGS), **more).add(PODS, the_head(raw), *pods)
+    found = FakeReads(RayClusterKind(SETTINGS), **more).add(
+        PODS, the_head(raw, node=of_head), *pods
+    )
     counted = {"type": "HeadPodReady", "observedGeneration": 1}
     obj = with_status(cluster(raw), {"observedGeneration": 1, "conditions": [counted]})
     return with_children(found.add(RAYCLUSTERS, obj).add(OF_NODES[0].resource, of or node()))
@@ -159,6 +168,48 @@ def test_a_worker_on_a_node_that_goes_leaves_the_service_and_is_drained(spec: An
 )
 def test_a_worker_on_any_other_node_stays(spec: Any):
     assert not of_workers(planned(seen_in(kept(RAW, new(RAW, "a"), of=node(**spec)))))
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
+    ],
+)
+def test_a_worker_that_tolerates_it_stays_because_its_replacement_might_come_back(toleration: Any):
+    def tolerating(each: dict[str, str]) -> Pod:
+        worker = new(RAW, "a")
+        (given,) = msgspec.convert([each], tuple[Toleration, ...])
+        return msgspec.structs.replace(
+            worker, spec=msgspec.structs.replace(worker.spec, tolerations=(given,))
+        )
+
+    stays = kept(RAW, tolerating(toleration), of=node(**CORDONED))
+    assert not of_workers(planned(seen_in(stays)))
+    for other in ({"key": "a", "operator": "Exists"}, toleration | {"effect": "NoExecute"}):
+        goes = kept(RAW, tolerating(other), of=node(**CORDONED))
+        assert of_workers(planned(seen_in(goes)))
+
+
+def test_a_head_that_will_be_taken_away_is_marked_and_not_drained():
+    worker = new(RAW, "a", node="node-2")
+    reads = kept(RAW, worker, of=node(**CORDONED), of_head="node-1")
+    plan = planned(seen_in(reads))
+    (patch,) = of_workers(plan)
+    assert isinstance(patch, MergePatch)
+    assert patch.target.name == HEAD
+    assert patch.patch == {"metadata": {"annotations": ANNOUNCED}}
+    assert not plan.commands
+
+
+def test_a_head_that_is_deleted_is_not_drained_either():
+    going = the_head(RAW, terminating=True, ends=SOON)
+    reads = FakeReads(RayClusterKind(SETTINGS)).add(PODS, going).add(OF_NODES[0].resource, node())
+    seen = seen_in(with_children(reads.add(RAYCLUSTERS, cluster(RAW))))
+    assert seen.disruptions
+    assert not planned(seen).commands
 
 
 def test_an_eviction_that_is_announced_drains_the_worker_without_reading_nodes():
