@@ -6,7 +6,7 @@ PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 LAYERS ?= tests
 ARGS   ?=
 
-# make demo [KIND=rayjob|rayservice|rayservice-incremental|autoscaling|rolling]: with real Ray, whose
+# make demo [KIND=rayjob|rayservice|rayservice-incremental|autoscaling|rolling|drain]: with real Ray, whose
 # environment (about 500 MB) is made once; make demo KIND=workspace: with simulated GPU nodes
 KIND   ?= raycluster
 

@@ -33,7 +33,7 @@ EXAMPLES = {
         "rolling",
         "workspace",
     )
-}
+} | {"drain": Path(__file__).parents[3] / "examples" / "rolling.yaml"}
 
 
 def add(commands: Commands) -> None:
@@ -53,7 +53,8 @@ def add(commands: Commands) -> None:
         "is deleted. With a simulated GPU node and a stand-in for the model: workspace. With real "
         "Ray, whose environment (about 500 MB) is created once: rayjob, which is retried; "
         "rayservice and rayservice-incremental, which are upgraded under traffic; autoscaling, a "
-        "RayCluster that scales itself; rolling, whose workers are replaced while a job runs",
+        "RayCluster that scales itself; rolling, whose workers are replaced while a job runs; "
+        "drain, whose nodes are emptied meanwhile",
     )
     demo.add_argument(
         "--chart",
@@ -74,6 +75,7 @@ def _start(options: argparse.Namespace) -> int:
         MachineOptions,
         autoscaling_demo,
         cluster_demo,
+        drain_demo,
         incremental_demo,
         job_demo,
         rolling_demo,
@@ -89,6 +91,7 @@ def _start(options: argparse.Namespace) -> int:
         "autoscaling": autoscaling_demo,
         "rayservice": service_demo,
         "rolling": rolling_demo,
+        "drain": drain_demo,
         "workspace": workspace_demo,
     }
     if options.kind == "rayservice-incremental":

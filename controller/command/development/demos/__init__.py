@@ -5,6 +5,7 @@ One demo for each kind; the exit status is 0 only if everything worked.
 
 from controller.command.development.demos.autoscaling import autoscaling_demo
 from controller.command.development.demos.cluster import cluster_demo
+from controller.command.development.demos.drain import drain_demo
 from controller.command.development.demos.incremental import incremental_demo
 from controller.command.development.demos.job import job_demo
 from controller.command.development.demos.real_ray import MachineOptions
@@ -16,6 +17,7 @@ __all__ = [
     "MachineOptions",
     "autoscaling_demo",
     "cluster_demo",
+    "drain_demo",
     "incremental_demo",
     "job_demo",
     "rolling_demo",

@@ -12,7 +12,8 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -100,12 +101,16 @@ async def rolling_demo(manifest: Path, machine: MachineOptions) -> int:
     documents = read_manifest(manifest)
     summary = RollingDemoSummary()
     return await demo_with_real_ray(
-        lambda node, screen: _play(documents, node, screen, summary), summary, machine
+        partial(play, documents, summary, RollingPlay), summary, machine
     )
 
 
-async def _play(
-    manifest: RollingManifest, node: ProcessNode, screen: Screen, summary: RollingDemoSummary
+async def play(
+    manifest: RollingManifest,
+    summary: RollingDemoSummary,
+    steps: type[RollingPlay],
+    node: ProcessNode,
+    screen: Screen,
 ) -> None:
     """Start everything, run the steps, stop everything."""
     work = summary.work
@@ -117,7 +122,7 @@ async def _play(
     )
     crds = custom_resource_definitions()
     async with (
-        embedded_cluster(port=0, crds=crds, nodes=NodeSettings(), process_node=node) as cluster,
+        embedded_cluster(port=0, crds=crds, nodes=steps.nodes, process_node=node) as cluster,
         asyncio.TaskGroup() as tasks,
     ):
         operator = OperatorProcess(cluster, node)
@@ -126,12 +131,18 @@ async def _play(
         informers = cluster_informers(user, view)
         follow = (*(one.run() for one in informers), job.follow())
         async with background(tasks, *follow), aclosing(operator):
-            await RollingPlay(manifest, screen, summary, view, user, operator, job).run()
+            await steps(manifest, screen, summary, view, user, operator, job).run()
 
 
 @dataclass(slots=True)
 class RollingPlay:
-    """The steps of the demo."""
+    """The steps of the demo.
+
+    Attributes:
+        nodes: the nodes of the cluster.
+    """
+
+    nodes: ClassVar[NodeSettings] = NodeSettings()
 
     manifest: RollingManifest
     screen: Screen
@@ -145,13 +156,17 @@ class RollingPlay:
         """Run all steps, and note what went wrong."""
         await self.create()
         await self.begin_job()
-        await self.upgrade("v2")
-        await self.roll_back("v3", "v2")
+        await self.work()
         try:
             await self.end_job()
         finally:
             self.check()
         await self.delete()
+
+    async def work(self) -> None:
+        """Replace the workers while the job runs on them."""
+        await self.upgrade("v2")
+        await self.roll_back("v3", "v2")
 
     def step(self, name: str) -> Step:
         """Return a step of the demo."""
@@ -164,7 +179,7 @@ class RollingPlay:
             for document in self.manifest.others:
                 await self.user.create(CONFIG_MAPS, NAMESPACE, document)
             await self.user.create(RAYCLUSTERS, NAMESPACE, self.manifest.cluster)
-            await self.view.until(lambda _: self._is_complete("v1"))
+            await self.view.until(lambda _: self.is_complete("v1"))
         self.view.count_fewest()
 
     async def begin_job(self) -> None:
@@ -182,7 +197,7 @@ class RollingPlay:
             self.screen.change(f"operator killed: exit status {await self.operator.kill()}")
             await asyncio.sleep(_DOWN)
             self.screen.change(f"operator: process {await self.operator.start()}")
-            await self.view.until(lambda _: self._is_complete(version))
+            await self.view.until(lambda _: self.is_complete(version))
 
     async def roll_back(self, version: str, former: str) -> None:
         """Take a version back when some of the first group have it."""
@@ -194,7 +209,7 @@ class RollingPlay:
             await self.view.until(lambda _: len(self.view.takes_work(first, version)) >= half)
         async with self.step(f"rolled back -> all are {former}"):
             await self._edit(former)
-            await self.view.until(lambda _: self._is_complete(former))
+            await self.view.until(lambda _: self.is_complete(former))
         kept = {self._uid(pod) for group in others for pod in self.view.takes_work(group)}
         if kept != untouched:
             self.summary.wrong.append(
@@ -243,7 +258,7 @@ class RollingPlay:
         """Return whether a worker of this version exists and one of the former remains."""
         return bool(self.view.draining and self.view.takes_work(group, version))
 
-    def _is_complete(self, version: str) -> bool:
+    def is_complete(self, version: str) -> bool:
         """Return whether there are exactly the wanted workers, of this version."""
         sizes = self.manifest.sizes
         return len(self.view.pods) == 1 + sum(sizes.values()) and all(
