@@ -25,6 +25,7 @@ from tests.simulation.scenario import (
     EditPods,
     EditRayService,
     EndPod,
+    Evict,
     Fate,
     Fault,
     Group,
@@ -44,6 +45,7 @@ from tests.simulation.scenario import (
     Surroundings,
     Suspend,
     SuspendJob,
+    Use,
     Webhook,
 )
 
@@ -775,6 +777,18 @@ BAD_LUCK = {
             Step(0.0, Fault("lag", "pods", lasts=2.0)),
             Step(0.0, Fault("lost answer", "pods", 3, lasts=2.0)),
             Step(0.05, Scale(0, 0, 2)),
+        ),
+    ),
+    "a user comes back in the last second, and Ray falls silent while he works": Scenario(
+        Surroundings(seed=1),
+        (Cluster((Group(0, replicas=2),), idle=60, budgets=True),),
+        (
+            Step(1.0, Use(0, lasts=1.0)),
+            Step(1.0, Use(0, lasts=150.0, before=1.0)),
+            Step(130.0, RayFault("refuses", lasts=40.0)),
+            Step(20.0, Evict(0)),
+            Step(5.0, Restart("kill")),
+            Step(60.0, Use(0, lasts=1.0)),
         ),
     ),
 }

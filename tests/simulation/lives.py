@@ -6,6 +6,7 @@ from tests.simulation import strategies
 from tests.simulation.cron_strategies import lives_of_crons
 from tests.simulation.election_strategies import lives_of_elections
 from tests.simulation.handover_strategies import lives_of_handovers
+from tests.simulation.idle_strategies import lives_of_idle
 from tests.simulation.restore_strategies import lives_of_restores
 
 LIVES = {
@@ -15,6 +16,7 @@ LIVES = {
     "services": strategies.lives_of_services,
     "rolling": strategies.lives_of_rolling,
     "workspaces": strategies.lives_of_workspaces,
+    "idle": lives_of_idle,
     "crons": lives_of_crons,
     "elections": lives_of_elections,
     "restores": lives_of_restores,

@@ -111,7 +111,7 @@ def _editions(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
 
 def _is_suspended(cluster: Object) -> bool:
     """Asked to be, or was and has not been told to resume."""
-    suspend = cluster["spec"].get("suspend")
+    suspend = cluster["spec"].get("suspend") or cluster["spec"].get("idleSuspend")
     return bool(suspend) or (suspend is None and _is_true(cluster, "RayClusterSuspended"))
 
 

@@ -260,7 +260,8 @@ class Referee:
             draining=draining,
             terminating=meta.terminating,
             taken=meta.uid in self._deleted or (truth is not None and truth.draining),
-            drains=meta.uid in stamped and not draining,  # a stamp may be corrected
+            # a stamp may be corrected, and what others take away is drained too
+            drains=meta.uid in stamped and not draining and not _is_taken_away(pod),
             goes=meta.uid in doomed and not lost,
             lost=lost,
         )
@@ -524,6 +525,15 @@ class Referee:
 
     def _blame(self, what: str) -> None:
         self.violations.append(f"{self._loop.time():.3f} s, {ACTOR.get() or 'a plan'}: {what}")
+
+
+def _is_taken_away(pod: Pod) -> bool:
+    """Whether somebody else has deleted the pod, or has said that he will."""
+    conditions = pod.status.conditions
+    announced = any(
+        each.type == "DisruptionTarget" and each.status == "True" for each in conditions
+    )
+    return pod.metadata.terminating or announced
 
 
 def _is_ray(pod: dict[str, Any]) -> bool:

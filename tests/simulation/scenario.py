@@ -37,13 +37,20 @@ class Rolling(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """A RayCluster as it is created."""
+    """A RayCluster as it is created.
+
+    Attributes:
+        idle: seconds without use after which it is suspended, 0 for never.
+        budgets: whether evictions must leave what runs.
+    """
 
     groups: tuple[Group, ...] = ()
     autoscaler: Literal["", "v1", "v2"] = ""
     recreate: bool = False
     storage: Literal["", "redis", "rocksdb"] = ""
     rolling: Rolling | None = None
+    idle: int = 0
+    budgets: bool = False
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -262,6 +269,30 @@ class Suspend(Action, frozen=True):
 
     cluster: int
     suspend: bool | None
+
+
+class Use(Action, frozen=True):
+    """A driver connects to the head of a cluster that is ready, for some seconds.
+
+    Attributes:
+        before: connect so long before the timeout after the last use is over; None for now.
+    """
+
+    cluster: int
+    lasts: Seconds
+    before: Seconds | None = None
+
+
+class Wake(Action, frozen=True):
+    """Resume a cluster that is suspended because nobody used it."""
+
+    cluster: int
+
+
+class Evict(Action, frozen=True):
+    """Evict a pod of Ray, as a drain does."""
+
+    pick: int
 
 
 class SuspendGroup(Action, frozen=True):
@@ -587,6 +618,9 @@ AnyAction: TypeAlias = (
     | EditPods
     | Suspend
     | SuspendGroup
+    | Use
+    | Wake
+    | Evict
     | ChangeStorage
     | Demand
     | CreateJob
@@ -684,6 +718,11 @@ class Scenario(msgspec.Struct, frozen=True):
         created = [*self.clusters, *(each.body for each in actions if isinstance(each, Create))]
         switched = (each.rolling for each in actions if isinstance(each, ChangeRolling))
         return any((*(each.rolling for each in created), *switched))
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a cluster ends when nobody uses it."""
+        return any(each.idle for each in self.clusters)
 
     @property
     def has_jobs(self) -> bool:

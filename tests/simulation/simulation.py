@@ -25,6 +25,7 @@ from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.crons import CronsOfLife
 from tests.simulation.effort import Effort
 from tests.simulation.faults import rules_for
+from tests.simulation.idle import IdleOfLife
 from tests.simulation.job_outcome import keeps_no_head
 from tests.simulation.memory import NOTICED
 from tests.simulation.nodes import NodesOfLife
@@ -62,6 +63,7 @@ from tests.simulation.scenario import (
     RestoreDatabase,
     Rival,
     Scenario,
+    Use,
     Webhook,
     WorkspaceAction,
 )
@@ -177,6 +179,8 @@ class Simulation:
         self.rolling = (
             RollingOfLife(self.world, self.scenario) if self.scenario.has_rolling else None
         )
+        if self.scenario.has_idle:
+            self.rolling = IdleOfLife(self.world, self.scenario, self.referee.violations)
         if self.scenario.has_jobs:
             strict = not self.overlapping
             self.rays.append(
@@ -240,6 +244,9 @@ class Simulation:
                     self._say(f"{step.action}")
                     for rays in self._all_rays:
                         rays.act(step.action)
+                case Use() if isinstance(self.rolling, IdleOfLife):
+                    self._say(f"{step.action}")
+                    self.rolling.use(step.action)
                 case Compact():
                     self._say("compact")
                     assert self.world.server is not None
@@ -517,6 +524,8 @@ class Simulation:
 
     def _shortcomings(self) -> list[str]:
         wrong = [each for rays in self.rays for each in rays.shortcomings(self._objects)]
+        if isinstance(self.rolling, IdleOfLife):
+            wrong += self.rolling.shortcomings(self._objects)
         if wrong:
             return wrong
         clusters, pods = self._objects(str(RAYCLUSTERS)), self._objects("pods")

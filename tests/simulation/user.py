@@ -174,6 +174,19 @@ class User:
         await self._edit_cluster(action.cluster, "suspend", action.suspend)
 
     @_do.register
+    async def _(self, action: s.Wake) -> None:
+        await self._edit_cluster(action.cluster, "idleSuspend", False)
+
+    @_do.register
+    async def _(self, action: s.Evict) -> None:
+        pods = await self._pods(roles="head,worker")
+        if pods:
+            name = pods[action.pick % len(pods)].metadata.name
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+            path = f"{PODS.path(self._namespace, name)}/eviction"
+            await self._client.request_json("POST", path, body=body)
+
+    @_do.register
     async def _(self, action: s.ChangeStrategy) -> None:
         value = {"type": "Recreate" if action.recreate else "None"}
         await self._edit_cluster(action.cluster, "upgradeStrategy", value)
@@ -495,6 +508,10 @@ def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
         spec["upgradeStrategy"] = {"type": "Recreate"}
     if cluster.storage:
         spec["gcsFaultToleranceOptions"] = STORAGES[cluster.storage]
+    if cluster.idle:
+        spec["idleTerminationOptions"] = {"timeoutSeconds": cluster.idle}
+    if cluster.budgets:
+        spec["disruptionBudgets"] = {"workersMaxUnavailablePercent": 50}
     if cluster.rolling:
         spec["upgradeStrategy"] = strategy_of(cluster.rolling)
         del spec["rayVersion"]  # of images that name none, the first pod has to show it

@@ -145,7 +145,7 @@ def wish_of(cluster: dict[str, Any]) -> Wish:
     return Wish(
         generation=meta["generation"],
         groups={group["groupName"]: _group(group) for group in groups},
-        suspended=bool(spec.get("suspend")),
+        suspended=bool(spec.get("suspend") or spec.get("idleSuspend")),
         autoscaling=bool(spec.get("enableInTreeAutoscaling")),
         recreate=spec.get("upgradeStrategy", {}).get("type") == "Recreate",
         deleting="deletionTimestamp" in meta,
