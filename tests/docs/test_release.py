@@ -6,16 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.helm import needs_helm
 from tests.docs.tree import ROOT
-from tests.e2e.test_make import OUTSIDE_OF_MAKE
 
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yaml"
 NOTES = ROOT / "scripts" / "release-notes"
@@ -92,27 +89,3 @@ def test_the_published_chart_names_the_published_image():
     (pattern,) = re.findall(r"sed -i \"s\|\^(.+?)\|", "\n".join(scripts()))
     values = (ROOT / "charts" / "manta-operator" / "values.yaml").read_text()
     assert len(re.findall(f"^{pattern}", values, re.MULTILINE)) == 1
-
-
-@pytest.mark.slow
-@needs_helm
-@pytest.mark.timeout(900)
-def test_make_package_builds_and_checks_all_that_needs_no_registry():
-    done = subprocess.run(
-        ["make", "package"],
-        cwd=ROOT,
-        env=OUTSIDE_OF_MAKE,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if "connection broken" in done.stderr:
-        pytest.skip("SKIPPED, NOT PASSED: packages cannot be installed without a network")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "PASSED" in done.stdout
-    built = {file.name for file in (ROOT / "dist").iterdir()}
-    wheel = "manta_operator-0.1.0-py3-none-any.whl"
-    assert built == {wheel, "manta-operator-0.1.0.tgz", "sbom.cdx.json"}
-    inside = zipfile.ZipFile(ROOT / "dist" / wheel).namelist()
-    assert "controller/examples/raycluster.yaml" in inside
-    assert not [name for name in inside if name.startswith("tests/")]

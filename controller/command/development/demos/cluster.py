@@ -174,7 +174,7 @@ async def _steps(
         await view.until(lambda v: v.state() == "ready")
     async with step(f"scaled {start} -> {more} workers"):
         await _scale(user, view.name, more)
-        await view.until(lambda v: len(v.workers(ready=True)) == more)
+        await view.until(lambda v: len(v.workers(ready=True)) == more and v.is_ready())
     async with step(f"scaled {more} -> {fewer} workers"):
         await _scale(user, view.name, fewer)
         await view.until(lambda v: len(v.pods) == 1 + fewer)

@@ -60,6 +60,10 @@ class ClusterView:
         """Return `status.state` of the cluster, empty if there is none yet."""
         return str(self.cluster.status.get("state", "")) if self.cluster else ""
 
+    def is_ready(self) -> bool:
+        """Return whether the condition `Ready` is true."""
+        return _conditions(self.cluster).get("Ready", {}).get("status") == "True"
+
     def workers(self, *, ready: bool = False) -> list[Pod]:
         """Return the worker pods that are not terminating, or only the ready ones."""
         live = [
