@@ -124,9 +124,9 @@ async def test_a_server_closes_idle_connections_and_ends_soon(
             super().__init__(application, **options)
 
     class Site(web.TCPSite):
-        def __init__(self, runner: web.AppRunner, *address: Any) -> None:
+        def __init__(self, runner: web.AppRunner, *address: Any, **tls: Any) -> None:
             sites.append(address)
-            super().__init__(runner, "127.0.0.1", 0)
+            super().__init__(runner, "127.0.0.1", 0, **tls)
 
     monkeypatch.setattr(web, "AppRunner", Runner)
     monkeypatch.setattr(web, "TCPSite", Site)
