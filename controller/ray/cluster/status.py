@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.custom_object import dig, status_of
 from controller.apimachinery.patches import difference
 from controller.kube.resources import PODS
 from controller.ray.api.names import (
@@ -177,8 +177,10 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
     if find_condition(seen.conditions, HEAD_POD_READY) is not None:
         conditions.set_head_ready(chosen_head(seen.heads))
         wanted |= _ready_workers(seen)
-    if is_true(seen.conditions, SUSPENDING):
-        conditions.set_suspension(None, pods_left=seen.may_have_pods)
+    # It frees what the pods use, so that it does not wait for the correction of another field.
+    is_wanted = seen.may_have_pods and dig(seen.cluster.spec, "suspend") is True
+    if is_wanted or is_true(seen.conditions, SUSPENDING):
+        conditions.set_suspension(is_wanted or None, pods_left=seen.may_have_pods)
         if conditions.is_true(SUSPENDED):
             wanted["state"] = "suspended"
     wanted["conditions"] = conditions.as_list()

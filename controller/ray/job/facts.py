@@ -185,7 +185,7 @@ class JobFacts:
     Attributes:
         deleted: whether the RayJob is being deleted.
         valid: whether the specification is valid.
-        suspend: `spec.suspend`.
+        suspend: `spec.suspend`, unless the problem of the specification is about it.
         interactive: whether a person submits the job and then sets `spec.jobId`.
         records_late: whether the head is recorded only when Ray has answered, because the operator
             itself submits.

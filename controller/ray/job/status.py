@@ -146,8 +146,7 @@ def _conditions(
     changed = changed_after_submission(seen) if ended or seen.state.has_attempt else []
     conditions.set_changed(changed, ended=ended)
     conditions.set_stopped(unconfirmed_stop(seen, deadlines))
-    has_begun = ended or seen.state.has_attempt
-    set_spec_accepted(conditions, seen.problem if has_begun else None)
+    set_spec_accepted(conditions, seen.problem if _has_begun(seen.state) else None)
     if ended:
         conditions.set_rules_match(unmatched_rules(seen, settings, deadlines))
         conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
@@ -166,11 +165,16 @@ def _conditions(
     return conditions.as_list()
 
 
+def _has_begun(state: State) -> bool:
+    """Return whether a refused edit changes nothing about this state, which `Ready` explains."""
+    return state.terminal or state.has_attempt or state in {State.SUSPENDING, State.SUSPENDED}
+
+
 def _events(seen: JobObservation, readiness: JobReadiness, unmatched: str) -> tuple[Event, ...]:
     """Return Warning events of unknown fields and of causes that no condition reports yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields) if stored else ()
-    if seen.state.terminal or seen.state.has_attempt:
+    if _has_begun(seen.state):
         events += refused_edit_events(seen.problem, status_of(seen.job), seen.job.metadata)
     if unmatched and stored and find_condition(stored, DELETION_RULES_MATCH) is None:
         events += (Event("Warning", NO_RULE_MATCHES, "Reconcile", unmatched),)

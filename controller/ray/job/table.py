@@ -42,6 +42,11 @@ def is_invalid(facts: JobFacts) -> bool:
     return not facts.valid
 
 
+def is_invalid_and_not_suspended(facts: JobFacts) -> bool:
+    """The specification is not valid, and does not ask for the suspension that there is."""
+    return not facts.valid and not facts.suspend
+
+
 def is_to_be_suspended(facts: JobFacts) -> bool:
     """`spec.suspend` is true."""
     return facts.suspend
@@ -354,7 +359,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(State.SUSPENDING, nothing_is_left, Enter(State.SUSPENDED)),
     Transition(State.RETRYING, nothing_is_left, Enter(State.NEW)),
     # Suspended: until somebody resumes it.
-    Transition(State.SUSPENDED, is_invalid, _INVALID),
+    Transition(State.SUSPENDED, is_invalid_and_not_suspended, _INVALID),
     Transition(State.SUSPENDED, is_resumed, Enter(State.NEW)),
     # ValidationFailed: until the specification is valid, unless another operator left an attempt.
     Transition(State.VALIDATION_FAILED, has_a_submission, Enter(State.RUNNING)),

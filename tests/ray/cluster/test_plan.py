@@ -398,6 +398,24 @@ def test_a_suspension_that_has_begun_is_completed_under_a_refused_edit():
     assert is_true(last.wanted["conditions"], "RayClusterSuspended")
 
 
+def test_a_suspension_does_not_wait_for_the_correction_of_another_field():
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0", suspend=True)
+    made = plan(reads(invalid, head(), *workers(2)))
+    assert made.status is not None
+    assert writes(made) == []
+    assert is_true(made.status.wanted["conditions"], "RayClusterSuspending")
+    stored = with_status(invalid, {"conditions": made.status.wanted["conditions"]})
+    assert len(writes(plan(reads(stored, head(), *workers(2))))) == 3
+
+
+@pytest.mark.parametrize("suspend", ["yes", False, None])
+def test_no_pod_goes_for_a_suspension_that_is_not_asked_for_in_valid_words(suspend: object):
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0", suspend=suspend)
+    made = plan(reads(invalid, head(), *workers(2)))
+    assert made.status is not None
+    assert not is_true(made.status.wanted["conditions"], "RayClusterSuspending")
+
+
 def test_a_drain_that_has_begun_ends_with_the_pod_under_a_refused_edit():
     invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
     late, left, again, new = (

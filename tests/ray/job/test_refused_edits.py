@@ -113,6 +113,36 @@ def test_a_refused_suspension_suspends_nothing():
     assert running(suspend=True).says(JobStatus.RUNNING).plan().commit is None
 
 
+WRONG_ELSEWHERE = {key: edit for key, edit in REFUSED.items() if "suspend" not in edit}
+
+
+@pytest.mark.parametrize("edit", WRONG_ELSEWHERE.values(), ids=list(WRONG_ELSEWHERE))
+@pytest.mark.parametrize("state", ["Initializing", "Waiting", "Running"])
+def test_a_suspension_does_not_wait_for_the_correction_of_another_field(
+    edit: dict[str, Any], state: str
+):
+    asked: dict[str, Any] = {"suspend": True, "shutdownAfterJobFinishes": True} | edit
+    edit = {"ttlSecondsAfterFinished": -1} if "ttlSecondsAfterFinished" in edit else edit
+    scene = Scene(state, **asked | edit).with_cluster().with_head()
+    made = scene.says(JobStatus.RUNNING).plan()
+    assert status_of(made)["jobDeploymentStatus"] == "Suspending"
+
+
+def test_a_suspended_job_with_a_wrong_field_stays_suspended_and_begins_nothing_when_resumed():
+    wrong: dict[str, Any] = {"shutdownAfterJobFinishes": True, "backoffLimit": -1}
+    kept = Scene("Suspended", suspend=True, **wrong).plan()
+    assert kept.commit is None
+    assert ready(reported(kept))["reason"] == "Suspended"
+    assert find_condition(reported(kept)["conditions"], "SpecAccepted") is not None
+    resumed = status_of(Scene("Suspended", suspend=False, **wrong).plan())
+    assert resumed["jobDeploymentStatus"] == "ValidationFailed"
+
+
+def test_a_new_job_with_a_wrong_field_is_refused_and_not_suspended():
+    made = Scene("", suspend=True, shutdownAfterJobFinishes=True, backoffLimit=-1).plan()
+    assert status_of(made)["jobDeploymentStatus"] == "ValidationFailed"
+
+
 def ended(**spec: Any) -> Scene:
     status = {"endTime": rfc3339(NOW - timedelta(minutes=1)), "jobStatus": "SUCCEEDED"}
     return Scene("Complete", status=status, **spec).with_cluster()
