@@ -16,6 +16,7 @@ from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.names import SUBMITTER
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
@@ -230,7 +231,7 @@ class Rays:
             reason = "Error" if code else "Completed"
             end = {"exitCode": code, "reason": reason, "finishedAt": rfc3339(world.wall())}
             for container in raw["status"]["containerStatuses"]:
-                if container["name"] == SUBMITTER:
+                if container["name"] == submitting(pod):
                     container |= {"ready": False, "state": {"terminated": end}}
             for condition in raw["status"]["conditions"]:
                 if condition["type"] in {"Ready", "ContainersReady"}:
@@ -315,11 +316,17 @@ def _role(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get("ray.io/node-type", "")
 
 
+def submitting(pod: Pod) -> str:
+    """The name of the container that submits, whatever the user calls it."""
+    found = container_with(pod.spec.containers, SUBMISSION_ID)
+    return found.name if found is not None else ""
+
+
 def _sidecar_ended(pod: Pod) -> bool:
     """Whether the submitter beside a head has done its work; Ray goes on."""
     statuses = pod.status.container_statuses
     return pod.status.phase == "Running" and any(
-        each.name == SUBMITTER and each.state.terminated for each in statuses
+        each.name == submitting(pod) and each.state.terminated for each in statuses
     )
 
 

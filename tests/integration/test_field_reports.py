@@ -20,7 +20,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.ray.dashboard import DashboardActors
 from tests.integration.harness import cluster_of, is_ready, live, role
-from tests.integration.rays import RAW_PODS, Rays, forever
+from tests.integration.rays import RAW_PODS, Rays, forever, submitter
 from tests.ray.dashboard.simulated import Course
 from tests.samples import CASES, case
 
@@ -199,6 +199,22 @@ async def test_09_the_cleanup_of_redis_waits_behind_no_gate_of_the_head(reports:
     assert "redis" in await reports.notes(gated)
 
 
+async def test_10_a_cluster_that_somebody_else_suspends_is_the_cause_of_the_missed_deadline(
+    reports: Reports,
+):
+    (job,) = case("10-child-cluster-suspended-by-webhook.yaml")
+    del job["metadata"]["labels"]  # no queue admits it here
+    await reports.apply(job)
+    await reports.world.eventually(reports.rays.clusters, pause=0.1)
+    (cluster,) = await reports.rays.clusters()
+    child = {**job, "kind": "RayCluster", "metadata": {"name": cluster}}
+    await reports.edit(child, {"spec": {"suspend": True}})
+    await reports.says(job, f"spec.suspend of RayCluster {cluster} is true", "does not ask for")
+    status = await reports.reaches(job, "Failed", seconds=180)
+    assert status["reason"] == "PreRunningDeadlineExceeded"
+    assert f"spec.suspend of RayCluster {cluster} is true" in status["message"]
+
+
 async def test_11_what_a_service_is_labelled_later_reaches_its_cluster(reports: Reports):
     shop, nightly = case("11-propagated-labels-and-annotations.yaml")
     await reports.apply(shop, nightly)
@@ -260,6 +276,20 @@ async def test_16_the_order_of_worker_groups_means_nothing(
     await reports.world.settle(20)
     assert set(reports.world.journal.present) == before
     assert len(await reports.rays.clusters()) == 1
+
+
+async def test_19_a_job_ends_with_its_submitter_whatever_a_proxy_does(reports: Reports):
+    (job,) = case("19-submitter-with-mesh-sidecar.yaml")
+    template = job["spec"]["submitterPodTemplate"]
+    template["metadata"]["annotations"] |= submitter()["metadata"]["annotations"]
+    template["spec"]["containers"].append({"name": "istio-proxy", "image": "istio/proxyv2:1.24.0"})
+    await reports.apply(job)
+    await reports.reaches(job, "Complete", seconds=120)
+
+    async def no_submitter_is_left() -> bool:
+        return await reports.rays.jobs_of_kubernetes() == []
+
+    await reports.world.eventually(no_submitter_is_left, seconds=60, pause=0.5)
 
 
 async def test_20_a_head_that_is_never_restarted_is_replaced_when_it_has_ended(reports: Reports):
