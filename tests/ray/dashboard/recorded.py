@@ -26,10 +26,3 @@ def recorded(name: str, **changes: Any) -> DashboardResponse:
         body = json.dumps({**body, **changes} if changes else body)
     content_type = (document.get("content_type") or "").partition(";")[0]
     return DashboardResponse(document["status"], content_type, body.encode())
-
-
-def recorded_text(name: str, old: str, new: str) -> DashboardResponse:
-    """The recorded answer with `new` in place of `old`."""
-    answer = recorded(name)
-    body = answer.body.replace(old.encode(), new.encode())
-    return DashboardResponse(answer.status, answer.content_type, body)
