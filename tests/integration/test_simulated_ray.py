@@ -25,6 +25,7 @@ from controller.kube.errors import AlreadyExists
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.api.names import SUBMITTER
+from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import Connector, DashboardActors
 from tests.fakes.worlds import embedded_server, virtual_wall
 from tests.integration.cert_manager import install_cert_manager
@@ -303,6 +304,8 @@ async def comes_to_its_end(world: World, file: Path, document: Json) -> None:
             assert status["succeeded"] == 1
             assert status["failed"] == ("examples/rayjob.yaml" in str(file))  # on purpose, once
         case "RayCronJob":
+            name, every_minute = document["metadata"]["name"], {"spec": {"schedule": "* * * * *"}}
+            await world.user.merge_patch(RAYCRONJOBS, world.namespace, name, every_minute)
             await until(world, path, lambda status: "lastScheduleTime" in status)
             [job] = (await world.user.list(RAYJOBS, world.namespace)).items
             made = RAYJOBS.path(world.namespace, job.metadata.name)
