@@ -25,7 +25,6 @@ from controller.runtime.plan import (
     Lookup,
     MergePatch,
     Plan,
-    Replace,
     StatusPatch,
     Target,
     Write,
@@ -190,108 +189,6 @@ def failure(write: Write, **options: Any) -> Failure:
     return Failure(write, "Forbidden", "no right", **options)
 
 
-async def test_reads_that_fail_are_said_one_by_one():
-    bench = Bench(unreadable={"b": OutcomeUnknown("reset"), "c": REFUSED})
-    lookups = tuple(Lookup(target(name)) for name in "abc")
-    outcome = await bench.execute(Plan(lookups=lookups, requeue_after=7.0))
-    notes = [
-        "cannot read ConfigMap b, so nothing is done: reset",
-        "cannot read ConfigMap c, so nothing is done: no right",
-    ]
-    assert outcome == PlanOutcome(Result.FAILED, 7.0, error=notes[0])
-    assert bench.emitted == [
-        Event("Warning", "FailedRead", "Reconcile", note, quotes=True) for note in notes
-    ]
-    bench.unreadable.clear()
-    assert await bench.execute(Plan(lookups=lookups, requeue_after=7.0)) == PlanOutcome(Result.MORE)
-
-
-async def test_the_report_of_a_failure_takes_back_no_committed_status():
-    for commit, reported in ((COMMIT, True), (STATUS_COMMIT, False)):
-        bench = Bench(overdue=(unanswered(create("a")),), after=STATUS)
-        await bench.execute(Plan(commit=commit))
-        assert bench.sent[0] is commit
-        assert bool(bench.sent[1:]) is reported
-
-
-async def test_the_outcome_of_a_plan_names_writes_failures_and_the_next_time():
-    bench = Bench({"c": REFUSED}, after=replace(STATUS, valid_for=5.0))
-    made = replace(create("a"), target=target("a", "another scope"))
-    writes = (made, patch("b"), delete("c"), Replace(target("d"), "uid-d", {}))
-    outcome = await bench.execute(
-        Plan(commit=COMMIT, stages=(writes,), requeue_after=7.0, status=STATUS)
-    )
-    assert outcome == PlanOutcome(
-        Result.FAILED,
-        5.0,
-        pytest.approx(1.1, abs=0.1),
-        writes={"status": 1, "create": 1, "patch": 3, "delete": 1},
-        failures=(failure(delete("c")),),
-    )
-    assert bench.told == [(failure(delete("c")),)]
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "result"),
-    [
-        ({"a": REFUSED, "b": WriteOutcome.CONFLICT}, Result.FAILED),
-        ({"a": WriteOutcome.CONFLICT, "b": OutcomeUnknown("reset")}, Result.AGAIN),
-        ({"a": WriteOutcome.NAME_CONFLICT}, Result.AGAIN),
-        ({"a": OutcomeUnknown(""), "b": WriteOutcome.NAMESPACE_TERMINATING}, Result.WAIT),
-        ({"a": WriteOutcome.NAMESPACE_TERMINATING}, Result.DONE),
-        ({}, Result.DONE),
-    ],
-)
-async def test_the_worst_outcome_of_a_write_decides_what_follows(
-    outcomes: dict[str, Any], result: Result
-):
-    bench = Bench(outcomes)
-    stages = ((patch("a"), patch("b")), (patch("c"),))
-    assert (await bench.execute(Plan(stages=stages))).result is result
-    assert ("c" in bench.names) is not outcomes, "a stage follows only if all of the last succeeded"
-
-
-@pytest.mark.parametrize("answer", [WriteOutcome.CONFLICT, OutcomeUnknown("reset")])
-async def test_a_commit_that_is_not_known_to_be_stored_ends_the_reconcile(answer: Any):
-    bench = Bench({"f": answer})
-    outcome = await bench.execute(Plan(commit=COMMIT, status=STATUS, requeue_after=7.0))
-    assert outcome.requeue_after == 7.0
-    assert bench.sent == [COMMIT]
-    assert bench.submitted == 0
-    assert bench.emitted == [], "only a refusal is said"
-
-
-async def test_commands_follow_the_commit():
-    bench = Bench()
-    await bench.execute(Plan(commit=COMMIT))
-    assert bench.submitted == 1
-    bench = Bench({"f": REFUSED})
-    await bench.execute(Plan(commit=COMMIT))
-    assert bench.submitted == 0
-
-
-async def test_a_commit_that_another_writer_reverts_waits_and_so_does_all_that_follows():
-    bench = Bench()
-    plan = Plan(commit=COMMIT, stages=((create("a"),),))
-    await bench.execute(plan)
-    outcome = await bench.execute(plan)
-    assert bench.sent == []
-    assert bench.submitted == 1
-    assert (outcome.result, outcome.requeue_after) == (Result.DONE, 1.0)
-
-
-async def test_of_several_repairs_that_wait_the_first_that_is_due_wakes_the_key():
-    bench = Bench()
-    once, often = patch("once", colour="red"), patch("often", colour="red")
-    for _ in range(2):
-        bench.executor._records.setdefault(OWNER.uid, Record()).repairs.record(often, 0.0)
-    plan = Plan(stages=((once, often),))
-    await bench.execute(plan)
-    assert bench.sent == [once]
-    outcome = await bench.execute(plan)
-    assert (bench.sent, outcome.requeue_after) == ([], 1.0)
-
-
 async def test_nothing_follows_an_object_that_is_not_created_yet_because_others_delete_it():
     bench = Bench()
     plan = Plan(
@@ -347,77 +244,7 @@ async def test_objects_that_wait_leave_room_for_others_in_a_batch():
     assert (bench.names, outcome.result) == (["b"], Result.DONE)
 
 
-async def test_a_status_that_another_writer_reverts_waits_and_wakes_the_key():
-    bench = Bench(stored=stored("6", {"children": 3}))
-    await bench.execute(Plan(status=STATUS))
-    bench.now = 0.25
-    outcome = await bench.execute(Plan(status=STATUS, requeue_after=7.0))
-    assert (bench.sent, outcome.requeue_after) == ([], 0.75)
-
-
-async def test_a_commit_of_the_status_counts_as_a_write_of_it():
-    quiet = StatusPatch({"children": 3}, urgent=False, interval=10.0)
-    for commit, written in ((STATUS_COMMIT, False), (COMMIT, True)):
-        bench = Bench()
-        outcome = await bench.execute(Plan(commit=commit, status=quiet))
-        assert (len(bench.sent) == 2) is written
-        assert outcome.requeue_after == (None if written else 10.0)
-    refused = Bench({"f": REFUSED}, after=quiet)
-    outcome = await refused.execute(Plan(commit=STATUS_COMMIT, status=quiet))
-    assert (outcome.result, len(refused.sent)) == (Result.FAILED, 1), "it cannot tell of itself"
-    refused.outcomes.clear()
-    await refused.execute(Plan(status=quiet))
-    assert len(refused.sent) == 1
-
-
-async def test_the_status_tells_that_another_commit_was_refused():
-    bench = Bench({"f": REFUSED}, after=STATUS)
-    await bench.execute(Plan(commit=COMMIT, status=STATUS))
-    assert len(bench.sent) == 2
-
-
-@pytest.mark.parametrize(("count", "result"), [(64, Result.DONE), (65, Result.MORE)])
-async def test_a_batch_has_64_writes(count: int, result: Result):
-    bench = Bench()
-    writes = tuple(patch(f"a{number}") for number in range(count))
-    outcome = await bench.execute(
-        Plan(stages=(writes, (patch("next"),)) if count > BATCH else (writes,))
-    )
-    assert outcome.result is result
-    assert bench.sent == [*writes[:64]]
-
-
-async def test_a_commit_is_a_part_of_the_batch():
-    bench = Bench()
-    writes = tuple(patch(f"a{number}") for number in range(64))
-    assert (await bench.execute(Plan(commit=COMMIT, stages=(writes,)))).result is Result.MORE
-    assert bench.sent == [COMMIT, *writes[:63]]
-
-
-async def test_all_stages_share_the_batch():
-    bench = Bench()
-    first, second = (tuple(patch(f"{name}{n}") for n in range(60)) for name in "ab")
-    assert (await bench.execute(Plan(stages=(first, second)))).result is Result.MORE
-    assert bench.sent == [*first, *second[:4]]
-
-
 FIRST, SECOND = patch("first"), patch("second")
-
-
-async def test_writes_that_keep_failing_take_turns_until_one_succeeds():
-    bench = Bench({"first": REFUSED, "second": REFUSED})
-    plan = Plan(stages=((FIRST, SECOND, patch("third")),))
-    sent: list[list[str]] = []
-    for _ in range(3):
-        bench.now += 3600.0
-        outcome = await bench.execute(plan)
-        sent.append(bench.names)
-        assert outcome.failures == (failure(FIRST), failure(SECOND))
-    assert sent == [["first", "second", "third"], ["first", "third"], ["second", "third"]]
-    bench.outcomes.clear()
-    bench.now += 3600.0
-    assert (await bench.execute(plan)).result is Result.DONE
-    assert bench.names == ["first", "second", "third"]
 
 
 async def test_a_write_that_waits_for_its_turn_fails_even_if_the_outcome_of_the_other_is_unknown():
@@ -426,38 +253,6 @@ async def test_a_write_that_waits_for_its_turn_fails_even_if_the_outcome_of_the_
     await bench.execute(plan)
     bench.outcomes["first"] = OutcomeUnknown("reset")
     assert (await bench.execute(plan)).result is Result.FAILED
-
-
-@pytest.mark.parametrize("release", ["generation", "forget"])
-async def test_an_edit_or_a_new_object_releases_what_waits(release: str):
-    bench = Bench({"first": REFUSED, "second": REFUSED})
-    plan = Plan(stages=((FIRST, SECOND),), independent=(patch("third"),))
-    await bench.execute(plan)
-    if release == "generation":
-        bench.generation += 1
-    else:
-        bench.executor.forget(OWNER.uid)
-    await bench.execute(plan)
-    assert bench.names == ["first", "second", "third"]
-
-
-async def test_independent_writes_take_turns_too():
-    bench = Bench({"first": REFUSED, "second": REFUSED})
-    plan = Plan(independent=(FIRST, SECOND))
-    await bench.execute(plan)
-    outcome = await bench.execute(plan)
-    assert bench.sent == [FIRST]
-    assert outcome.result is Result.FAILED
-    assert outcome.failures == (failure(FIRST), failure(SECOND))
-
-
-async def test_the_events_of_a_plan_come_first_and_those_of_its_writes_together():
-    made = Event("Normal", "Made", "Create", "made a", aggregate_note="made {count}")
-    bench = Bench()
-    planned = Event("Normal", "Planned", "Reconcile", "")
-    writes = tuple(replace(patch(name), on_success=made) for name in "abcde")
-    await bench.execute(Plan(stages=(writes,), events=(planned,)))
-    assert bench.emitted == [planned, replace(made, note="made 5")]
 
 
 async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_and_a_condition():
@@ -578,60 +373,6 @@ async def test_an_object_that_is_deleted_names_a_child_that_is_held_once_it_take
     assert condition["type"] == "ChildHeld"
     assert "example.com/hold" in condition["message"]
     assert [event.reason for event in bench.emitted] == ["ChildHeld"]
-
-
-async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():
-    bench = Bench()
-    stamped = replace(STATUS, stamps={"updated": "now"})
-    await bench.execute(Plan(status=stamped))
-    where = Target(WIDGETS, "default", "f", scope="status")
-    assert bench.sent == [
-        MergePatch(
-            where,
-            OWNER.uid,
-            {"status": {"children": 3, "updated": "now"}},
-            subresource="status",
-        )
-    ]
-    await bench.execute(Plan(status=StatusPatch({"conditions": [READY]})))
-    assert bench.sent == [
-        MergePatch(
-            where,
-            OWNER.uid,
-            {"status": {"conditions": [READY]}},
-            subresource="status",
-            resource_version="5",
-        )
-    ]
-
-
-async def test_without_a_status_there_is_no_request_and_the_next_time_is_the_plans():
-    bench = Bench()
-    assert (await bench.execute(Plan(requeue_after=7.0))).requeue_after == 7.0
-    present = Bench(status=WidgetStatus(children=3))
-    outcome = await present.execute(Plan(requeue_after=7.0, status=STATUS))
-    assert outcome.requeue_after == 7.0
-    assert bench.sent == present.sent == []
-
-
-@pytest.mark.parametrize(("now", "rest"), [(9.5, 0.5), (10.0, None), (11.0, None)])
-async def test_a_status_that_is_not_urgent_waits_for_its_interval(now: float, rest: float | None):
-    bench = Bench()
-    quiet = StatusPatch({"children": 3}, urgent=False, interval=10.0)
-    await bench.execute(Plan(status=quiet))
-    assert len(bench.sent) == 1
-    bench.now = now
-    more = replace(quiet, wanted={"children": 4})
-    outcome = await bench.execute(Plan(status=more))
-    assert (bench.sent == []) is (rest is not None)
-    assert outcome.requeue_after == rest
-    bench.now, later = now + 0.25, replace(quiet, wanted={"children": 5})
-    outcome = await bench.execute(Plan(status=later, requeue_after=0.125))
-    assert outcome.requeue_after == 0.125
-    bench.now = 9.5
-    bench.executor.forget(OWNER.uid)
-    await bench.execute(Plan(status=replace(quiet, wanted={"children": 5})))
-    assert len(bench.sent) == 1, "another object"
 
 
 def refused_for(number: str) -> StatusPatch:
@@ -816,11 +557,6 @@ async def test_reads_that_fail_cost_one_request_an_attempt():
     assert 8 <= bench.wait < 10
 
 
-async def test_the_next_read_wakes_the_key():
-    bench = Bench(left=Questions(wait=12.0))
-    assert (await bench.execute(NOTHING)).ask_after == 12.0
-
-
 async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():
     bench = Bench()
     await bench.execute(Plan(status=refused_for("one")))
@@ -835,21 +571,6 @@ async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_mes
         await bench.execute(plan)
         written.append("f" in bench.names)
     assert written == [True, True, True, False]
-
-
-async def test_an_event_tells_that_a_status_stays_unwritten():
-    bench = Bench({"f": OutcomeUnknown("reset")})
-    await bench.execute(Plan(status=STATUS))
-    assert bench.emitted == [], "it may be known in a moment"
-    (write,) = bench.sent
-    bench.overdue = (Failure(write, "InternalError", "etcd is full", unknown=True, overdue=True),)
-    bench.after = STATUS
-    await bench.execute(Plan(status=STATUS))
-    (event,) = bench.emitted
-    assert (event.type, event.reason) == ("Warning", FAILED_UPDATE)
-    assert "etcd is full" in event.note
-    await bench.execute(Plan(status=STATUS))
-    assert bench.emitted == [], "it was told"
 
 
 async def test_warnings_about_a_failing_object_are_alike_whatever_the_server_says():
@@ -880,18 +601,6 @@ async def test_a_status_that_fails_beside_other_writes_takes_turns_with_them(ans
     assert bench.names == ["a"], "a status that is stored releases nothing else, and delays nothing"
 
 
-async def test_a_status_that_need_not_be_written_any_more_keeps_no_turn():
-    bench = Bench({"a": REFUSED, "f": REFUSED}, after=STATUS)
-    plan = Plan(stages=((patch("a"),),))
-    await bench.execute(plan)
-    await bench.execute(plan)
-    bench.status = STATUS.wanted
-    assert (await bench.execute(plan)).retry_after == 0
-    assert bench.names == []
-    await bench.execute(plan)
-    assert bench.names == ["a"]
-
-
 async def test_a_commit_that_was_refused_waits_and_so_does_all_that_follows():
     bench = Bench({"f": REFUSED})
     plan = Plan(commit=COMMIT, stages=((patch("a"),),), independent=(patch("b"),))
@@ -904,126 +613,5 @@ async def test_a_commit_that_was_refused_waits_and_so_does_all_that_follows():
     assert bench.names == ["f", "a", "b"]
 
 
-async def test_of_an_object_that_is_gone_no_failure_is_remembered():
-    bench = Bench({"a": REFUSED, "f": REFUSED}, after=refused_for("one"))
-    plan = Plan(stages=((patch("a"),),))
-    await bench.execute(plan)
-    bench.executor.forget(OWNER.uid)
-    await bench.execute(plan)
-    assert bench.names == ["a", "f"], "the status may be written"
-    bench.outcomes["f"] = WriteOutcome.DONE
-    bench.executor.forget(OWNER.uid)
-    await bench.execute(plan)
-    bench.status = refused_for("one").wanted
-    bench.after = refused_for("two")
-    bench.executor.forget(OWNER.uid)
-    await bench.execute(plan)
-    assert bench.names == ["a", "f"], "the failure may be named"
-
-
-async def test_no_event_says_that_the_object_is_unwritable_if_another_is():
-    bench = Bench({"a": REFUSED, "f": OutcomeUnknown("reset")}, after=STATUS)
-    await bench.execute(Plan(stages=((patch("a"),),)))
-    assert bench.names == ["a", "f"]
-    assert bench.emitted == []
-
-
-async def test_a_status_that_alone_fails_is_tried_each_time():
-    bench = Bench({"f": REFUSED})
-    for _ in range(3):
-        await bench.execute(Plan(status=STATUS))
-        assert bench.names == ["f"]
-
-
-async def test_failures_are_told_in_the_order_of_the_plan():
-    bench = Bench({"a": REFUSED, "b": REFUSED, "c": REFUSED, "f": REFUSED})
-    made = replace(create("a"), target=target("a", "another scope"))
-    plan = Plan(stages=((made, delete("b")),), independent=(patch("c"),))
-    outcome = await bench.execute(plan)
-    assert bench.names == ["b", "a", "c"]
-    assert [each.write.target.name for each in outcome.failures] == ["a", "b", "c"]
-
-
 def stored(revision: str, status: Any) -> Widget:
     return Widget(metadata=msgspec.structs.replace(META, resource_version=revision), status=status)
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (WriteOutcome.DONE, True),
-        (REFUSED, True),
-        (OutcomeUnknown("reset"), True),
-        (WriteOutcome.CONFLICT, False),
-    ],
-)
-async def test_the_events_of_a_status_come_with_it_unless_it_is_planned_again(
-    answer: Any, *, told: bool
-):
-    ready = Event("Normal", "Ready", "Reconcile", "")
-    bench = Bench({"f": answer})
-    await bench.execute(Plan(status=replace(STATUS, events=(ready,))))
-    assert (ready in bench.emitted) is told
-
-
-async def test_fields_that_the_server_prunes_are_written_again_only_after_a_new_definition():
-    wanted = StatusPatch({"children": 3, "phase": "on"})
-    bench = Bench(stored=stored("6", {"children": 3}))
-    await bench.execute(Plan(status=wanted))
-    assert len(bench.sent) == 1
-    bench.status, bench.now = {"children": 3}, 3600.0
-    await bench.execute(Plan(status=wanted))
-    assert bench.sent == []
-    bench.executor.forget_pruned_fields()
-    await bench.execute(Plan(status=wanted))
-    assert len(bench.sent) == 1
-    bench.stored, bench.now = stored("7", wanted.wanted), 7200.0
-    bench.executor.forget_pruned_fields()
-    await bench.execute(Plan(status=wanted))
-    bench.now = 10_800.0
-    await bench.execute(Plan(status=wanted))
-    assert len(bench.sent) == 1, "it is stored now, so that nothing is remembered"
-
-
-async def test_a_field_that_was_stored_once_is_not_one_that_the_server_prunes():
-    bench = Bench(stored=stored("6", {"children": 3}), status={"children": 3})
-    on, off = (StatusPatch({"children": 3, "phase": phase}) for phase in ("on", "off"))
-    await bench.execute(Plan(status=on))
-    bench.stored, bench.now = stored("7", off.wanted), 3600.0
-    await bench.execute(Plan(status=off))
-    bench.now = 7200.0
-    await bench.execute(Plan(status=on))
-    assert len(bench.sent) == 1
-
-
-async def test_an_object_that_cannot_be_written_is_said_until_it_can():
-    bench = Bench({"f": REFUSED})
-    said: list[int] = []
-    for answer in (REFUSED, REFUSED, WriteOutcome.DONE, REFUSED, WriteOutcome.CONFLICT):
-        bench.outcomes["f"] = answer
-        bench.now += 3600.0
-        await bench.execute(Plan(commit=COMMIT))
-        said.append(len(bench.emitted))
-    assert said == [1, 0, 0, 1, 0]
-    bench.outcomes["f"] = REFUSED
-    bench.executor.forget(OWNER.uid)
-    await bench.execute(Plan(commit=COMMIT))
-    (event,) = bench.emitted
-    assert event.reason == "FailedUpdate"
-
-
-async def test_the_speed_of_a_growing_plan_is_forgotten_with_its_object():
-    bench = Bench()
-    grow = Plan(stages=(tuple(create(f"a{number}") for number in range(200)),))
-    for forget, calls in ((False, 64), (True, 1)):
-        bench.outcomes.clear()
-        await bench.execute(grow)
-        if forget:
-            bench.executor.forget(OWNER.uid)
-        bench.outcomes.update({f"a{number}": REFUSED for number in range(200)})
-        assert (await bench.execute(grow)).writes["create"] == calls
-        bench.executor.forget(OWNER.uid)
-
-
-def test_nothing_is_known_of_an_object_that_was_never_written():
-    Bench().executor.forget("another uid")
