@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.rays.nodes import SimulatedNodes
+from controller.devcluster.rays.ray import SimulatedNodes
 from controller.devcluster.rays.serve import SimulatedServe
 from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.values import Unreachable

@@ -14,8 +14,7 @@ from controller.devcluster.apiserver.messages import bytes_response
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.nodes.endpointslices import selects
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
-from controller.devcluster.rays.nodes import NodePod
-from controller.devcluster.rays.ray import NEVER, VERSION, Course, SimulatedRay
+from controller.devcluster.rays.ray import NEVER, VERSION, Course, NodePod, SimulatedRay
 from controller.devcluster.rays.serve import text_answer
 from controller.ray.dashboard import JobStatus
 
