@@ -84,7 +84,7 @@ def first_cause(
     troubled = _troubled(seen, pod_causes, missing, now)
     found = [
         *hindrances,
-        *_certificates_missing(seen, now),
+        *_certificates_missing(seen, now, holds_up=bool(missing)),
         *_head_not_selected(seen, failures),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
@@ -284,11 +284,17 @@ def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) 
     yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
 
 
-def _certificates_missing(seen: ClusterObservation, now: datetime) -> Iterator[Cause]:
+def _certificates_missing(
+    seen: ClusterObservation, now: datetime, *, holds_up: bool
+) -> Iterator[Cause]:
+    """Yield what pods wait for; a certificate that is renewed concerns none that is there."""
     for cause in seen.children.certificates.awaited:
-        is_slow = cause.since is not None and now - cause.since >= SLOW_AFTER
-        slow = replace(cause, reason=reasons.CERTIFICATE_NOT_ISSUED)
-        yield slow if is_slow and cause.reason is reasons.CERTIFICATE_PENDING else cause
+        if cause.reason is not reasons.CERTIFICATE_PENDING:
+            yield cause
+        elif holds_up:
+            is_slow = cause.since is not None and now - cause.since >= SLOW_AFTER
+            slow = replace(cause, reason=reasons.CERTIFICATE_NOT_ISSUED)
+            yield slow if is_slow else cause
 
 
 def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:

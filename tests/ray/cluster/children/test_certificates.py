@@ -127,18 +127,29 @@ def test_a_certificate_that_is_not_issued_holds_up_pods_and_no_deletion(
     late: str, condition: Json, said: str
 ):
     surplus = [of_mtls(each, "10.0.0.8") for each in workers(4)]
-    kept = issued(secured(of_mtls(head()), *surplus))
-    present = kept.get(CERTIFICATES, f"default/{late}")
-    assert present is not None
-    raw = msgspec.to_builtins(present)
-    raw["status"]["conditions"] = [{"type": "Ready"} | condition]
-    kept.add(CERTIFICATES, msgspec.convert(raw, Certificate))
+    kept = late_of(issued(secured(*surplus)), late, condition)
     made = plan(kept, KIND)
     assert created_pods(made) == 0
     assert sum(isinstance(each, Delete) for stage in made.stages for each in stage) == 2
     message = ready_condition(made)["message"]
     assert message.startswith(f"Certificate {late}: ")
     assert said in message
+
+
+def late_of(kept: FakeReads, late: str, condition: Json) -> FakeReads:
+    """The same cache with a certificate of which cert-manager says this."""
+    present = kept.get(CERTIFICATES, f"default/{late}")
+    assert present is not None
+    raw = msgspec.to_builtins(present)
+    raw["status"]["conditions"] = [{"type": "Ready"} | condition]
+    return kept.add(CERTIFICATES, msgspec.convert(raw, Certificate))
+
+
+def test_a_cluster_whose_pods_are_there_stays_ready_while_a_certificate_is_renewed():
+    pods = [of_mtls(head(), "10.0.0.7"), *(of_mtls(each, "10.0.0.8") for each in workers(2))]
+    renewed = {"status": "False", "reason": "Renewing", "message": "soon"}
+    kept = late_of(issued(secured(*pods)), "ray-worker-cert-example", renewed)
+    assert ready_condition(plan(kept, KIND))["status"] == "True"
 
 
 def test_what_is_not_issued_for_five_minutes_is_an_event_with_kuberays_reason():
