@@ -11,10 +11,14 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.problem import Problem
 from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
-from controller.ray.api import FeatureGates
+from controller.ray.api import FeatureGates, validate_cluster
+from controller.ray.api.names import TLS_VARIABLES
 from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClusterKind
+from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.redis_cleanup import cleanup_job
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.plan import Create, Delete, Plan, Replace
 from tests.fakes.reads import FakeReads
@@ -286,3 +290,58 @@ def test_what_ends_soon_is_told_a_day_before_and_pods_when_their_certificate_is_
     assert len(told(end - timedelta(days=1))) == 4
     before = plan(kept, KIND, seconds=(renewed - NOW).total_seconds() - 7)
     assert before.requeue_after == 7.0
+
+
+GROUP = "spec.workerGroupSpecs[0]"
+ENV: Json = {"env": [{"name": "RAY_TLS_CA_CERT", "value": "/mine"}]}
+MOUNT: Json = {"volumeMounts": [{"name": "mine", "mountPath": "/etc/ray//tls/"}]}
+
+
+@pytest.mark.parametrize(
+    ("at", "given", "field"),
+    [
+        ("head", ENV, "spec.headGroupSpec.template.spec.containers[0].env[RAY_TLS_CA_CERT]"),
+        (
+            "worker",
+            MOUNT,
+            "spec.workerGroupSpecs[0].template.spec.containers[0].volumeMounts[mine]",
+        ),
+        ("autoscaler", ENV, "spec.autoscalerOptions.env[RAY_TLS_CA_CERT]"),
+        ("autoscaler", MOUNT, "spec.autoscalerOptions.volumeMounts[mine]"),
+    ],
+)
+def test_what_would_collide_with_the_certificates_is_refused_only_with_mtls(
+    at: str, given: Json, field: str
+):
+    raw = manifest()
+    spec = raw["spec"]
+    spec["autoscalerOptions"] = {}
+    places = {
+        "head": spec["headGroupSpec"]["template"]["spec"]["containers"][0],
+        "worker": spec["workerGroupSpecs"][0]["template"]["spec"]["containers"][0],
+        "autoscaler": spec["autoscalerOptions"],
+    }
+    places[at].update(given)
+    gates = FeatureGates.parse("RayClusterMTLS=true")
+    assert not isinstance(validate_cluster(cluster(raw), gates), Problem)
+    spec["tlsOptions"] = {"enabled": True}
+    problem = validate_cluster(cluster(raw), gates)
+    assert isinstance(problem, Problem)
+    assert problem.field == field
+
+
+def test_the_job_that_cleans_redis_has_no_certificate():
+    raw = manifest()
+    raw["spec"] |= {
+        "tlsOptions": {"enabled": True},
+        "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+    }
+    kept = FakeReads(KIND, served=set(OBJECTS)).add(KIND.primary, cluster(raw))
+    seen = KIND.observe("default/example", kept)
+    assert seen is not None
+    assert isinstance(seen.desired, DesiredCluster)
+    job = cleanup_job(seen.desired, ClusterSettings(), owned=True)
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    names = {each["name"] for each in container["env"]}
+    assert "RAY_REDIS_ADDRESS" in names
+    assert not names & TLS_VARIABLES.keys()
