@@ -63,6 +63,23 @@ def test_options_of_a_model_server_are_the_words_that_kaito_reads(answer: dict[s
         assert {key: value or "" for key, value in words.items()} == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("a: {b:}", None),  # the reference: a key `b:`
+        ("a: [b:, c]", None),  # the reference: text `b:`
+        ("a: {b?: 1}", {"a": {"b?": 1}}),  # the reference: an error
+        ('a: "\\/"', {"a": "/"}),  # the reference: an error, although JSON has it
+    ],
+)
+def test_what_libyaml_reads_otherwise_is_read_as_there_and_never_guessed(text: str, read: Any):
+    if read is None:
+        with pytest.raises(InvalidYaml, match="is not YAML: found unexpected ':' in line 1"):
+            read_yaml_mapping(text, LIMITS)
+    else:
+        assert read_yaml_mapping(text, LIMITS) == read
+
+
 def test_a_manifest_has_all_of_its_documents():
     text = b"a: 1\n---\n# nothing\n---\n[2]\n...\n---\nb: &x 3\n"
     assert read_yaml_documents(text, LIMITS) == [{"a": 1}, None, [2], {"b": 3}]

@@ -42,11 +42,12 @@ def suspension_of(cluster: RayCluster, *, owner_asks: bool = True) -> str:
         cluster: the RayCluster.
         owner_asks: whether its owner, if it has one, may ask for it.
     """
-    entries = [each for each in cluster.metadata.managed_fields if each.owns_suspend]
+    managers = cluster.metadata.managed_fields
+    entries = [each for each in managers if each.owns_suspend and each.manager]
     last = max(entries, key=lambda each: each.time or "", default=None)
     if last is None:
         return ""
-    what = f"{last.operation or 'Update'} at {last.time}"
+    what = f"{last.operation or 'Update'}{f' at {last.time}' if last.time else ''}"
     if last.manager.startswith(_OURS):
         if owner_asks and (owner := cluster.metadata.controller):
             return f"set for {owner.kind} {owner.name}, or by an admission webhook ({what})"

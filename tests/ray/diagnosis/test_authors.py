@@ -50,6 +50,13 @@ def test_of_two_managers_of_the_field_the_later_one_is_named():
     assert "kueue" in suspension_of(found)
 
 
+def test_a_manager_without_a_name_or_a_time_is_told_as_far_as_it_is_known():
+    nameless = entry("", "suspend", time="2026-11-27T12:00:00Z")
+    timeless = entry("kueue", "suspend", time="") | {"time": None}
+    assert suspension_of(cluster(nameless)) == ""
+    assert suspension_of(cluster(nameless, timeless)) == "set by kueue (Update)"
+
+
 @pytest.mark.parametrize("manager", ["manta-operator", "kuberay-operator"])
 def test_what_an_operator_has_set_came_from_a_webhook(manager: str):
     said = suspension_of(cluster(entry(manager, "suspend", time="2026-11-27T10:00:00Z")))
