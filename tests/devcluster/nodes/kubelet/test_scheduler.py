@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from controller.devcluster.nodes.pods import PODS, PodConditionType
+from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
+from controller.devcluster.nodes.scheduler import Placements
 from controller.devcluster.nodes.settings import NodeShape
 from controller.kube.resources import CLAIMS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
@@ -306,3 +308,14 @@ async def test_why_a_pod_waits_is_an_event_too(world: World):
         [event] = found["items"]
         assert (event["reason"], event["type"]) == ("FailedScheduling", "Warning")
         assert event["message"] == await outcome(world, "p")
+
+
+def test_a_pod_that_a_list_shows_in_place_of_another_of_its_name_has_the_room_alone():
+    first, second = (
+        msgspec.convert({"metadata": {"name": "a", "uid": uid}, "spec": on_cpu}, KubeletPod)
+        for uid, on_cpu in (("1", asks(cpu="1") | {"nodeName": "cpu"}), ("2", asks(cpu="2")))
+    )
+    placed = Placements(frozenset())
+    placed.put("cpu", first)
+    placed.on_update(first, second)
+    assert +placed.used["cpu"] == {}
