@@ -57,7 +57,8 @@ def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
     target = condition(pod, "DisruptionTarget")
     evicted = ""
     if target is not None and target.status == "True":
-        evicted = f"it is a disruption target ({target.reason}: {target.message})"
+        said = ": ".join(each for each in (target.reason, target.message) if each)
+        evicted = f"it is a disruption target ({said or 'for no reason given'})"
     if pod.metadata.terminating:
         return Disruption(evicted or "it is deleted", time_of(pod.metadata.deletion_timestamp))
     why = evicted or (why_leaving(node, pod) if node is not None else "")
