@@ -16,6 +16,7 @@ from tests.integration.harness import RunningOperator, World
 from tests.integration.rayservices import Services, live_and_die
 from tests.integration.test_rights import restricted
 from tests.integration.test_rights_of_jobs import (
+    BUDGETS,
     HISTORY,
     Limited,
     Rules,
@@ -33,7 +34,7 @@ KUBERAY_CRDS = Path(
 @pytest.mark.vital
 @pytest.mark.parametrize(
     ("rules", "without"),
-    [(rules_of_the_chart, set()), (rules_of_kuberay, {f"list {HISTORY}"})],
+    [(rules_of_the_chart, set()), (rules_of_kuberay, {f"list {HISTORY}", f"list {BUDGETS}"})],
     ids=["chart", "kuberay"],
 )
 async def test_the_rights_are_enough_for_services(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, kuberays_definition, put_in_place
 from tests.integration.harness import World, embedded_world
@@ -57,7 +58,7 @@ async def test_with_kuberays_definition_an_annotation_asks_for_the_same() -> Non
         assert [str(e) for e in later if "events" not in e.attributes.resource] == []
 
 
-async def test_where_the_definition_lacks_a_field_of_the_groups_a_person_may_confirm_them() -> None:
+async def test_where_the_definition_lacks_fields_of_groups_a_person_deletes_the_pods() -> None:
     async with embedded_world() as world:
         await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
         rolling = RollingWorld(world, without_strategy(2))
@@ -68,11 +69,11 @@ async def test_where_the_definition_lacks_a_field_of_the_groups_a_person_may_con
         await rolling.edit("new")
         await world.settle(60)
         assert uids(rolling) == before
-        message = (await rolling.condition())["message"]
-        key, _, token = message.split("--overwrite ")[1].partition("=")
-        confirmed = {"metadata": {"annotations": {key: token}}}
-        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirmed)
-        await rolling.completes()
+        assert "DeletionHeld" in (await rolling.condition())["message"]
+        for pod in rolling.workers():
+            await world.user.delete(PODS, world.namespace, pod.metadata.name)
+        await world.settle(60)
+        assert len(uids(rolling)) == 2
         assert not before & uids(rolling)
 
 
