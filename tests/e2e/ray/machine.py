@@ -59,3 +59,8 @@ def traces_of(pid: int) -> Traces:
         return ""
 
     return Traces(until(found, seconds=60))
+
+
+def summary_of(told: str) -> str:
+    """The last paragraph of a demo, but for what it says to try next."""
+    return told.partition("\n\nTry next: ")[0].rpartition("\n\n")[2]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.e2e.processes import manta
-from tests.e2e.ray.machine import needs_ray, traces_of
+from tests.e2e.ray.machine import needs_ray, summary_of, traces_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.rare, needs_ray, pytest.mark.timeout(2400)]
 
@@ -24,7 +24,7 @@ def test_an_upgrade_is_reverted_half_way_and_another_one_completed_without_a_fai
         assert demo.wait(2000) == 0, demo.text()
     told = demo.out.read_text()
     assert "(50 % capacity, 25 % of the requests)" in told
-    summary = told.rpartition("\n\n")[2]
+    summary = summary_of(told)
     assert re.search(r"^requests that failed +0$", summary, re.MULTILINE)
     clusters = set(re.findall(r"^answers of v2 +\d+  (\S+)$", summary, re.MULTILINE))
     assert len(clusters) == 2, "the reverted upgrade had a cluster of its own"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.processes import ROOT, Process, manta, until
-from tests.e2e.ray.machine import needs_ray, traces_of
+from tests.e2e.ray.machine import needs_ray, summary_of, traces_of
 
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayjob")
@@ -45,7 +45,7 @@ def test_a_job_fails_on_purpose_is_retried_on_a_fresh_cluster_and_goes_on(tmp_pa
     )
     assert printed[-1] == "done"
 
-    summary = told.rpartition("\n\n")[2]
+    summary = summary_of(told)
     clusters = re.findall(r"^attempt \d on (\S+): (\w+)", summary, re.MULTILINE)
     assert [result for _, result in clusters] == ["Failed", "Succeeded"]
     assert clusters[0][0] != clusters[1][0]
@@ -90,7 +90,7 @@ def test_a_job_that_fails_for_good_makes_the_demo_fail_and_nothing_is_left(tmp_p
     with manta(tmp_path, *DEMO, "-f", str(manifest)) as demo:
         traces = traces_of(demo.popen.pid)
         assert demo.wait(RUNS) == 1, demo.text()
-        summary = demo.out.read_text().rpartition("\n\n")[2]
+        summary = summary_of(demo.out.read_text())
     assert "| it cannot be done" in demo.text()
     assert re.search(r"^attempt 1 on pi-\S+: Failed \(AppFailed\)", summary, re.MULTILINE)
     assert "FAILED: the job ended as Failed: " in summary

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import manta
-from tests.e2e.ray.machine import needs_ray, traces_of
+from tests.e2e.ray.machine import needs_ray, summary_of, traces_of
 
 STEPS = (
     "created -> ready",
@@ -32,7 +32,7 @@ def test_a_job_counts_right_while_its_workers_are_replaced_and_half_of_an_upgrad
     told = demo.out.read_text()
     assert "operator killed: exit status -9" in told
     assert "small: 1 v1 draining" in told
-    summary = told.rpartition("\n\n")[2]
+    summary = summary_of(told)
     counts = dict(re.findall(r"^(\w[\w ]+?) +(\d+)$", summary, re.MULTILINE))
     steps = re.findall(r"^(.+?) +[\d.]+ s$", summary, re.MULTILINE)
     assert tuple(steps) == STEPS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import manta, until
-from tests.e2e.ray.machine import needs_ray, traces_of
+from tests.e2e.ray.machine import needs_ray, summary_of, traces_of
 
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayservice")
@@ -22,7 +22,7 @@ def test_image_and_config_are_changed_together_without_a_failed_request(tmp_path
     told = demo.out.read_text()
     assert re.search(r"this machine asked http://\S+:8000/greet: v1 of greetings-", told)
     assert "operator killed: exit status -9" in told
-    summary = told.rpartition("\n\n")[2]
+    summary = summary_of(told)
     answers = dict(re.findall(r"^answers of (v\d) +\d+  (\S+)$", summary, re.MULTILINE))
     assert set(answers) == {"v1", "v2", "v3"}
     assert answers["v1"] != answers["v2"] == answers["v3"]
