@@ -226,6 +226,8 @@ class Referee:
             editions = {wish.edition(group) for wish in wishes}
             mixed = any(len({w.edition, *editions}) > 1 for w in members)
             changes = mixed or any(w.draining or w.taken for w in members)
+            # what others take away is replaced at once, as far as the surge goes
+            changes = changes or any(map(_is_taken_away, seen.workers[group]))
             # a group whose turn is recorded may have the surge until its end is stored
             if changes or group in turns.get("message", "").split(", "):
                 self._rolling[owner, group] = now
