@@ -21,7 +21,7 @@ from controller.command.run.operator import WebhookSettings
 from controller.command.run.webhook import MountedCertificate, OwnCertificate, WebhookServer
 from controller.kube.errors import ConfigurationError, Invalid, NotFound, StatusError
 from controller.kube.resources import SECRETS
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
+from controller.ray.api import RAYCLUSTERS, FeatureGates
 from tests.chart.helm import CHART, needs_helm, only, rendered
 from tests.e2e.wrong_manifests import CLUSTER, JOB
 from tests.integration.harness import REAL_KUBECONFIG, World, real_world
@@ -62,6 +62,7 @@ TWICE = {
 
 @asynccontextmanager
 async def serving(server: WebhookServer) -> AsyncIterator[None]:
+    server.host = "127.0.0.1"  # with none, each of its addresses gets another free port
     listening = asyncio.Event()
     running = asyncio.create_task(server.run(listening.set))
     try:
@@ -242,6 +243,17 @@ async def test_kubectl_is_refused_and_the_operator_never_waits():
             await world.user.request_json("DELETE", f"{path}/{name}")
 
 
+_BY_US = 'admission webhook "validation.manta.dev" denied the request: '
+
+
+def redis_twice(name: str) -> dict[str, Any]:
+    """A cluster with a problem that no rule of the definition can see."""
+    body = cluster(name, gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+    (head,) = body["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    head["env"] = [{"name": "RAY_REDIS_ADDRESS", "value": "redis:6379"}]
+    return body
+
+
 async def _create(world: World, resource: Any, body: dict[str, Any]) -> None:
     body["metadata"]["namespace"] = world.namespace
     await world.user.create(resource, world.namespace, body)
@@ -249,18 +261,17 @@ async def _create(world: World, resource: Any, body: dict[str, Any]) -> None:
 
 async def _is_refused(world: World) -> bool:
     """Whether the API server asks the webhook by now: at first it does not trust it."""
-    body = job(f"job-{uuid.uuid4()}", backoffLimit=1, clusterSelector={"a": "b"})
     try:
-        await _create(world, RAYJOBS, body)
+        await _create(world, RAYCLUSTERS, redis_twice(f"c-{uuid.uuid4().hex[:8]}"))
     except StatusError as error:
-        return isinstance(error, Invalid) and "backoffLimit" in str(error)
+        return isinstance(error, Invalid) and _BY_US in str(error)
     return False
 
 
 async def _edits(world: World) -> None:
     place = RAYCLUSTERS, world.namespace, "good"
-    with pytest.raises(Invalid, match="minReplicas"):
-        await world.user.merge_patch(*place, {"spec": TWICE})
+    with pytest.raises(Invalid, match=f"{_BY_US}.*RAY_REDIS_ADDRESS"):
+        await world.user.merge_patch(*place, {"spec": redis_twice("good")["spec"]})
     await world.user.merge_patch(*place, {"metadata": {"labels": {"a": "b"}}})
 
 
