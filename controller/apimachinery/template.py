@@ -198,6 +198,33 @@ def read_annotation(text: str, type: type[T], field: str, remedy: str) -> T | Pr
         return Problem(field, f"is no JSON ({error}); {remedy}")
 
 
+def field_or_annotation(
+    given: T | None,
+    text: str,
+    types: tuple[type[T], type[T]],
+    paths: tuple[str, str],
+    remedy: str,
+) -> T | Problem | None:
+    """Return the value of a field for which an annotation may stand, or its problem.
+
+    Args:
+        given: value of the field; None if it is not set.
+        text: the annotation, which decides; may be empty.
+        types: of the field, and a subtype of it that forbids unknown fields.
+        paths: of the field and of the annotation.
+        remedy: what to write, such as an example.
+    """
+    if not text.strip():
+        return given
+    read = read_annotation(text.strip(), types[1], paths[1], remedy)
+    if isinstance(read, Problem):
+        return read
+    annotated = msgspec.convert(msgspec.to_builtins(read), types[0])
+    if given is not None and given != annotated:
+        return Problem(paths[1], f"contradicts {paths[0]}; remove one of them")
+    return annotated
+
+
 def _wrong_quantities(shape: TemplateShape, path: str) -> Iterator[Problem]:
     containers = {
         f"{field}[{position}]": container.resources

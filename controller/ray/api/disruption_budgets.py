@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_annotation
+from controller.apimachinery.template import field_or_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import DisruptionBudgets
 
 if TYPE_CHECKING:
+    from controller.apimachinery.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 FIELD: Final = "spec.disruptionBudgets"
@@ -29,14 +29,6 @@ class _Annotated(DisruptionBudgets, frozen=True, forbid_unknown_fields=True):
 
 def budget_options(cluster: RayCluster, spec: ClusterSpec) -> DisruptionBudgets | Problem | None:
     """Return the options of the annotation, else of the specification; None without either."""
-    given = spec.disruption_budgets
-    text = (cluster.metadata.annotations or {}).get(labels.DISRUPTION_BUDGETS, "").strip()
-    if not text:
-        return given
-    read = read_annotation(text, _Annotated, ANNOTATION, _REMEDY)
-    if isinstance(read, Problem):
-        return read
-    annotated = DisruptionBudgets(read.workers_max_unavailable_percent)
-    if given is not None and given != annotated:
-        return Problem(ANNOTATION, f"contradicts {FIELD}; remove one of them")
-    return annotated
+    text = (cluster.metadata.annotations or {}).get(labels.DISRUPTION_BUDGETS, "")
+    types, paths = (DisruptionBudgets, _Annotated), (FIELD, ANNOTATION)
+    return field_or_annotation(spec.disruption_budgets, text, types, paths, _REMEDY)

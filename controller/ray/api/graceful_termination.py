@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_annotation
+from controller.apimachinery.template import field_or_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import GracefulTerminationOptions
 
@@ -37,22 +37,12 @@ def graceful_options(
 ) -> GracefulTerminationOptions | Problem | None:
     """Return the options of the annotation, else of the specification; None without either."""
     annotations = cluster.metadata.annotations or {}
+    text = annotations.get(labels.GRACEFUL_TERMINATION, "")
+    types = (GracefulTerminationOptions, _Annotated)
     given = spec.graceful_termination_options
-    text = annotations.get(labels.GRACEFUL_TERMINATION, "").strip()
-    if not text:
-        if given is None and annotations.get(ENABLED, "").strip().lower() == "true":
-            return GracefulTerminationOptions()
-        return given
-    read = read_annotation(text, _Annotated, ANNOTATION, _REMEDY)
-    if isinstance(read, Problem):
-        return read
-    annotated = GracefulTerminationOptions(
-        termination_grace_period_seconds=read.termination_grace_period_seconds,
-        drain_deadline_seconds=read.drain_deadline_seconds,
-    )
-    if given is not None and given != annotated:
-        return Problem(ANNOTATION, f"contradicts {FIELD}; remove one of them")
-    return annotated
+    found = field_or_annotation(given, text, types, (FIELD, ANNOTATION), _REMEDY)
+    is_enabled = annotations.get(ENABLED, "").strip().lower() == "true"
+    return GracefulTerminationOptions() if found is None and is_enabled else found
 
 
 def grace_of(pod_spec: dict[str, Any], options: GracefulTerminationOptions) -> int:

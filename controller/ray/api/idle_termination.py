@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_annotation
+from controller.apimachinery.template import field_or_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import IdleTerminationOptions
 
 if TYPE_CHECKING:
+    from controller.apimachinery.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 SUSPEND: Final = "Suspend"
@@ -31,17 +31,9 @@ class _Annotated(IdleTerminationOptions, frozen=True, forbid_unknown_fields=True
 
 def idle_options(cluster: RayCluster, spec: ClusterSpec) -> IdleTerminationOptions | Problem | None:
     """Return the options of the annotation, else of the specification; None without either."""
-    given = spec.idle_termination_options
-    text = (cluster.metadata.annotations or {}).get(labels.IDLE_TERMINATION, "").strip()
-    if not text:
-        return given
-    read = read_annotation(text, _Annotated, ANNOTATION, _REMEDY)
-    if isinstance(read, Problem):
-        return read
-    annotated = IdleTerminationOptions(timeout_seconds=read.timeout_seconds, policy=read.policy)
-    if given is not None and given != annotated:
-        return Problem(ANNOTATION, f"contradicts {FIELD}; remove one of them")
-    return annotated
+    text = (cluster.metadata.annotations or {}).get(labels.IDLE_TERMINATION, "")
+    types, paths = (IdleTerminationOptions, _Annotated), (FIELD, ANNOTATION)
+    return field_or_annotation(spec.idle_termination_options, text, types, paths, _REMEDY)
 
 
 def is_idle_suspended(cluster: RayCluster, spec: ClusterSpec) -> bool:
