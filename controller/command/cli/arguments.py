@@ -154,6 +154,20 @@ def add_feature_gates(command: argparse.ArgumentParser) -> None:
     command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
 
 
+def add_namespaces(command: argparse.ArgumentParser) -> None:
+    """Add the options that choose one namespace, or all."""
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the objects (default: that of the context)",
+    )
+    where.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="objects of all namespaces"
+    )
+
+
 def add_batch_scheduler(command: argparse.ArgumentParser) -> None:
     """Add the option for the scheduler of all pods."""
     from controller.ray.api.batch_schedulers import BATCH_SCHEDULERS  # noqa: PLC0415

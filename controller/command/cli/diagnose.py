@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from controller.command.cli.arguments import add_kubeconfig, port
+from controller.command.cli.arguments import add_kubeconfig, add_namespaces, port
 from controller.command.cli.debug import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -55,16 +55,7 @@ def add(commands: Commands) -> None:
         help="raycluster, rayjob, rayservice, raycronjob or rayclusterfleet, and its name; without "
         "it all of them",
     )
-    where = diagnose.add_mutually_exclusive_group()
-    where.add_argument(
-        "-n",
-        "--namespace",
-        default="",
-        help="namespace of the objects (default: that of the context)",
-    )
-    where.add_argument(
-        "-A", "--all-namespaces", action="store_true", help="those of all namespaces"
-    )
+    add_namespaces(diagnose)
     diagnose.add_argument(
         "-f",
         "--file",

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.command.cli.arguments import add_kubeconfig, add_output
+from controller.command.cli.arguments import add_kubeconfig, add_namespaces, add_output
 
 if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
@@ -105,16 +105,7 @@ def _add_status(commands: Commands) -> None:
         help="raycluster, rayjob, rayservice, raycronjob or rayclusterfleet, and its name; a kind "
         "alone for all of it",
     )
-    where = status.add_mutually_exclusive_group()
-    where.add_argument(
-        "-n",
-        "--namespace",
-        default="",
-        help="namespace of the objects (default: that of the context)",
-    )
-    where.add_argument(
-        "-A", "--all-namespaces", action="store_true", help="show those of all namespaces"
-    )
+    add_namespaces(status)
     status.add_argument(
         "-w", "--watch", action="store_true", help="show every change, until interrupted"
     )

@@ -30,6 +30,7 @@ from controller.ray.children.child import (
     observe_child,
     repair_child,
 )
+from controller.ray.cluster.children import child_metadata
 from controller.ray.cluster.idle import is_suspended
 from controller.ray.cluster.observation import ObservedBudgets
 from controller.ray.cluster.rollout_memory import Note
@@ -223,16 +224,7 @@ def _budget(identity: Identity, name: str, selected: Mapping[str, str], spec: Bo
     body: Body = {
         "apiVersion": DISRUPTION_BUDGETS.api_version,
         "kind": DISRUPTION_BUDGETS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": identity.namespace,
-            "labels": {
-                labels.CLUSTER: identity.name,
-                labels.APP_NAME: labels.APP_NAME_VALUE,
-                labels.CREATED_BY: labels.CREATED_BY_VALUE,
-            },
-            "ownerReferences": [identity.owner],
-        },
+        "metadata": child_metadata(identity, name),
         "spec": {"selector": {"matchLabels": dict(selected)}, **spec},
     }
     return Child(DISRUPTION_BUDGETS, body, OwnerConflict.IGNORE, True, _fields)

@@ -19,6 +19,7 @@ from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import ray_status
 from controller.ray.children.child import Child, DesiredFields, child_scope
+from controller.ray.cluster.children import child_metadata
 from controller.ray.cluster.rollout_memory import Note, ObservedCertificates
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
@@ -133,22 +134,10 @@ def _template(identity: Identity) -> Body:
 
 def _body(identity: Identity, name: str, component: str, spec: Body) -> Body:
     resource = CERTIFICATES if "secretName" in spec else ISSUERS
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {
-            "name": name,
-            "namespace": identity.namespace,
-            "labels": {
-                labels.CLUSTER: identity.name,
-                labels.APP_NAME: labels.APP_NAME_VALUE,
-                labels.CREATED_BY: labels.CREATED_BY_VALUE,
-                "app.kubernetes.io/component": component,
-            },
-            "ownerReferences": [identity.owner],
-        },
-        "spec": spec,
-    }
+    metadata = child_metadata(identity, name)
+    metadata["labels"]["app.kubernetes.io/component"] = component
+    head: Body = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**head, "metadata": metadata, "spec": spec}
 
 
 def _as_made(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> DesiredFields:

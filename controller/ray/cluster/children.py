@@ -39,7 +39,7 @@ def service_account(identity: Identity) -> Body:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": _metadata(identity, identity.service_account),
+        "metadata": child_metadata(identity, identity.service_account),
     }
 
 
@@ -48,7 +48,7 @@ def role(identity: Identity) -> Body:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
-        "metadata": _metadata(identity, checked_name(identity.name)),
+        "metadata": child_metadata(identity, checked_name(identity.name)),
         "rules": copy.deepcopy(list(_RULES)),
     }
 
@@ -63,13 +63,14 @@ def role_binding(identity: Identity, accounts: Iterable[str]) -> Body:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
-        "metadata": _metadata(identity, name),
+        "metadata": child_metadata(identity, name),
         "subjects": subjects,
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
     }
 
 
-def _metadata(identity: Identity, name: str) -> Body:
+def child_metadata(identity: Identity, name: str) -> Body:
+    """Return the metadata of an object that belongs to the cluster."""
     return {
         "name": name,
         "namespace": identity.namespace,
