@@ -113,8 +113,6 @@ class Authority:
         hosts: Iterable[str],
         now: datetime,
         lifetime: timedelta,
-        *,
-        client: bool = False,
     ) -> Certificate:
         """Issue the certificate of a server.
 
@@ -123,7 +121,6 @@ class Authority:
             hosts: its names and addresses.
             now: the time in UTC.
             lifetime: how long it is valid.
-            client: whether it also identifies its holder as a client.
 
         Raises:
             ValueError: the authority's certificate or key is malformed.
@@ -133,8 +130,6 @@ class Authority:
         if not isinstance(signing, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's key is not of an elliptic curve")  # noqa: TRY004
         identity = x509.SubjectKeyIdentifier.from_public_key(signing.public_key())
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH]
-        usages += [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
         key = ec.generate_private_key(ec.SECP256R1())
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identity)
@@ -143,7 +138,7 @@ class Authority:
             _certificate(_name(name), authority.subject, key, now, lifetime)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(_FOR_A_LEAF), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(own, critical=False)
             .add_extension(issuer, critical=False)
             .add_extension(names, critical=False)

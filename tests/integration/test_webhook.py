@@ -288,6 +288,9 @@ async def _renewed(world: World, source: OwnCertificate, service: str) -> None:
     issued.verify_directly_issued_by(authorities[0])
     assert x509.load_pem_x509_certificate(first) == authorities[1]
     assert (await source.current()) == again
+    del both["data"]["ca.crt"]
+    await world.user.replace(SECRETS, world.namespace, service, both)
+    assert (await source.current()) != again, "what nobody can trust is made anew"
 
 
 async def _beside_a_webhook_that_is_down(world: World) -> None:

@@ -44,6 +44,8 @@ _LIFETIME: Final = timedelta(days=365)
 _RENEW: Final = timedelta(days=90)
 """A certificate of ours is replaced when it is valid for no longer than this."""
 
+_FILES: Final = frozenset({"ca.crt", "tls.crt", "tls.key"})
+
 _LOOK, _RETRY = 60.0, 5.0
 """Seconds until the certificate is looked at again, once there is one and before."""
 
@@ -118,6 +120,8 @@ class OwnCertificate:
                 data = await self._renew(secret, data)
             except (AlreadyExists, Conflict):  # another replica was first
                 data = _decoded(await self._read())
+                if not self._is_good(data):
+                    raise
         await self._be_trusted(data["ca.crt"])
         return Certificate(data["tls.crt"], data["tls.key"])
 
@@ -129,8 +133,8 @@ class OwnCertificate:
 
     def _is_good(self, data: Mapping[str, bytes]) -> bool:
         try:
-            return expiry(data["tls.crt"]) - self._wall() > _RENEW
-        except (KeyError, ValueError):  # none yet, or somebody has written something else
+            return data.keys() >= _FILES and expiry(data["tls.crt"]) - self._wall() > _RENEW
+        except ValueError:  # somebody has written something else
             return False
 
     async def _renew(self, secret: Json, before: Mapping[str, bytes]) -> dict[str, bytes]:
