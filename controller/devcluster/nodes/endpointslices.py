@@ -100,6 +100,7 @@ def _endpoint(service: Service, pod: KubeletPod) -> dict[str, Any]:
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"
 _MANAGER = "endpointslice-controller.k8s.io"
+_COMMON = "app.kubernetes.io/"
 _BY_LABEL = "label"
 _BY_SELECTOR = "selector"
 _BY_SERVICE = "service"
@@ -113,7 +114,7 @@ class EndpointSlices(LoopComponent[str]):
         super().__init__("endpointslices", context)
         caches = context.caches
         services = caches.informer(SERVICES)
-        services.add_index(_BY_SELECTOR, _longest_pair)
+        services.add_index(_BY_SELECTOR, _rarest_pair)
         services.add_handler(Enqueue(self._loop.add, _key), name="endpointslices")
         self._services = services.lister
         pods = caches.informer(PODS)
@@ -155,7 +156,7 @@ class EndpointSlices(LoopComponent[str]):
         selector = service.spec.selector or {}
         return [
             pod
-            for pair in _longest_pair(service)
+            for pair in _rarest_pair(service)
             for pod in self._pods.by_index(_BY_LABEL, pair)
             if selects(selector, pod.metadata.labels)
         ]
@@ -202,12 +203,16 @@ def _label_pairs(pod: KubeletPod) -> list[str]:
     return [f"{pod.metadata.namespace}/{key}={value}" for key, value in labels.items()]
 
 
-def _longest_pair(service: Service) -> list[str]:
-    """Return the selector's term with the longest value, which probably selects the fewest pods."""
+def _rarest_pair(service: Service) -> list[str]:
+    """Return the selector's term that probably selects the fewest pods.
+
+    That is the one with the longest value, but for labels by which all applications are marked:
+    `app.kubernetes.io/created-by=kuberay-operator` is longer than most names of clusters.
+    """
     selector = service.spec.selector or {}
     if not selector:
         return []
-    key = max(selector, key=lambda key: (len(selector[key]), key))
+    key = max(selector, key=lambda key: (not key.startswith(_COMMON), len(selector[key]), key))
     return [f"{service.metadata.namespace}/{key}={selector[key]}"]
 
 
