@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -12,8 +11,6 @@ from controller.kube.errors import NotSent
 from controller.kube.responses import sleep_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from controller.kube.transport import Request
     from informers import Clock
 
@@ -169,7 +166,7 @@ class _Group(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Request:
+class Slot:
     """A request that waits for a slot or holds one."""
 
     flow: str
@@ -181,7 +178,7 @@ class _Request:
     since: float = 0.0
 
 
-_Flows: TypeAlias = "OrderedDict[str, deque[_Request]]"
+_Flows: TypeAlias = "OrderedDict[str, deque[Slot]]"
 
 
 class FairLimiter:
@@ -204,7 +201,7 @@ class FairLimiter:
         self._lent = 0  # slow writes in flight that have given their slots back
         self._most_lent = LENT_FACTOR * slots
         self._timer: asyncio.TimerHandle | None = None
-        self._quick: dict[_Request, None] = {}  # writes in flight that are not slow yet, by age
+        self._quick: dict[Slot, None] = {}  # writes in flight that are not slow yet, by age
         self._slow_flows: OrderedDict[tuple[str, Lane], None] = OrderedDict()
         self._waiting: OrderedDict[_Group, _Flows] = OrderedDict()  # the next one first
 
@@ -224,20 +221,15 @@ class FairLimiter:
         """The number of requests that wait for a slot."""
         return sum(len(turns) for flows in self._waiting.values() for turns in flows.values())
 
-    @asynccontextmanager
-    async def take(self, flow: str, lane: Lane) -> AsyncGenerator[None]:
-        """Hold a slot for the duration of a block, for `flow`; empty for a request without one."""
-        request = await self.acquire(flow, lane)
-        try:
-            yield
-        finally:
-            self.release(request)
+    async def acquire(self, flow: str, lane: Lane, deadline: float) -> Slot:
+        """Wait for a slot, take it for `flow`, which may be empty, and return it for `release`.
 
-    async def acquire(self, flow: str, lane: Lane) -> _Request:
-        """Wait for a slot, take it, and return it for `release`."""
+        Raises:
+            TimeoutError: none was free before `deadline`, a time of the clock.
+        """
         slow = (flow, lane) in self._slow_flows
         group = _Group(lane.namespace, lane.writes, slow) if flow else _Group("", False, False)
-        request = _Request(flow, lane, group, slow)
+        request = Slot(flow, lane, group, slow)
         self._grant_all()
         if flow not in self._waiting.get(group, ()) and self._may_take(flow, group):
             self._grant(request)
@@ -247,8 +239,9 @@ class FairLimiter:
         flows.setdefault(flow, deque()).append(request)
         self._set_timer()
         try:
-            await request.granted
-        except asyncio.CancelledError:
+            async with asyncio.timeout(deadline - self._clock.time()):
+                await request.granted
+        except (asyncio.CancelledError, TimeoutError):
             if request.granted.cancelled():
                 self._leave(request)
             else:
@@ -256,7 +249,7 @@ class FairLimiter:
             raise
         return request
 
-    def release(self, request: _Request) -> None:
+    def release(self, request: Slot) -> None:
         """Give a slot back, which the next request takes."""
         _decrease(self._held, request.flow)
         if request.group.writes:
@@ -310,7 +303,7 @@ class FairLimiter:
             self._grant(request)
             request.granted.set_result(None)
 
-    def _leave(self, request: _Request) -> None:
+    def _leave(self, request: Slot) -> None:
         """Stop waiting."""
         flows = self._waiting.get(request.group, OrderedDict())
         turns = flows.get(request.flow, deque())
@@ -322,7 +315,7 @@ class FairLimiter:
         if not flows:
             del self._waiting[request.group]
 
-    def _grant(self, request: _Request) -> None:
+    def _grant(self, request: Slot) -> None:
         request.since = self._clock.time()
         self._free -= 1
         self._held[request.flow] += 1
@@ -333,7 +326,7 @@ class FairLimiter:
             else:
                 self._quick[request] = None
 
-    def _end_write(self, request: _Request) -> None:
+    def _end_write(self, request: Slot) -> None:
         self._find_slow()
         if not request.lent:
             _decrease(self._writes, request.lane.namespace)
@@ -357,7 +350,7 @@ class FairLimiter:
             self._slow += 1
             self._lend(oldest)
 
-    def _lend(self, request: _Request) -> None:
+    def _lend(self, request: Slot) -> None:
         """Take back the slot of a hanging write, for other requests."""
         if self._lent < self._most_lent:
             request.lent = True

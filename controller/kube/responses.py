@@ -324,13 +324,14 @@ def _refuse_views(body: Any) -> None:
     values: list[object] = [body]
     for value in values:  # grows during the iteration
         kind: type[object] = type(value)
-        if kind in _SCALARS:
+        if kind is dict or isinstance(value, Mapping):
+            members = cast("Mapping[Any, object]", value).values()
+        elif isinstance(value, list | tuple):
+            members = cast("list[object]", value)
+        elif kind in _SCALARS or isinstance(value, str | int | float | msgspec.Raw):
             continue
-        if isinstance(value, list | tuple):
-            values.extend(cast("list[Any]", value))
-        elif kind is dict or isinstance(value, Mapping):
-            values.extend(cast("Mapping[Any, Any]", value).values())
-        elif not isinstance(value, str | int | float | msgspec.Raw):
+        else:
             raise TypeError(
                 f"{kind.__name__} is no plain data; a partial view must never be written back"
             )
+        values.extend([each for each in members if type(each) not in _SCALARS])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube import responses
@@ -27,13 +26,14 @@ from controller.kube.limits import FairLimiter, lane_of
 from controller.kube.metrics import NO_METRICS
 from controller.kube.pauses import Futile, Pauses
 from controller.kube.responses import MAX_BODY, MAX_LIST, Response, parse_status, read_body
+from controller.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from controller.kube.limits import Lane, RateLimiter
+    from controller.kube.limits import Lane, RateLimiter, Slot
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.transport import Chunks, Request, Transport
+    from controller.kube.transport import Chunks, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
 
@@ -114,9 +114,12 @@ class Sender:
         attempts_left = responses.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
-            async with self._slot(request, lane, flow, deadline):
+            slot = await self._take_slot(request, lane, flow, deadline)
+            try:
                 with self._listening(request, on_silence):
-                    answer, failure = await self._try(request, limit)
+                    answer, failure = await self._try(request, lane, limit)
+            finally:
+                self.limiter.release(slot)
             if answer is not None:
                 self.pauses.record(lane, answer)
             wait = self._wait_before_repeating(request, answer)
@@ -183,11 +186,11 @@ class Sender:
             self._futile.discard((flow, lane))
 
     async def _try(
-        self, request: Request, limit: float
+        self, request: Request, lane: Lane, limit: float
     ) -> tuple[Response | None, OutcomeUnknown | None]:
         """Make one attempt. A broken connection is returned, everything else is raised."""
         try:
-            return await self._exchange(request, limit), None
+            return await self._exchange(request, lane, limit), None
         except OutcomeUnknown as failure:
             return None, failure
 
@@ -206,40 +209,35 @@ class Sender:
         finally:
             timer.cancel()
 
-    @asynccontextmanager
-    async def _slot(
-        self, request: Request, lane: Lane, flow: str, deadline: float
-    ) -> AsyncGenerator[None]:
-        """Wait for the pause, then hold a slot; wait anew if a pause has begun meanwhile."""
+    async def _take_slot(self, request: Request, lane: Lane, flow: str, deadline: float) -> Slot:
+        """Wait for the pause, then for a slot, and anew if a pause has begun meanwhile."""
         started = self._clock.time()
         if self._rate_limiter is not None:
             await self._rate_limiter.wait(deadline)
         while True:
-            pause = self.pauses.current(lane)
-            if pause is not None and pause.end >= deadline:
-                raise Paused(
-                    f"{request}: not sent, the server asked to wait: {pause.reason}",
-                    retry_after=pause.end - self._clock.time(),
-                )
-            await self.pauses.wait(lane)
+            if (pause := self.pauses.current(lane)) is not None:
+                if pause.end >= deadline:
+                    raise Paused(
+                        f"{request}: not sent, the server asked to wait: {pause.reason}",
+                        retry_after=pause.end - self._clock.time(),
+                    )
+                await self.pauses.wait(lane)
             try:
-                async with asyncio.timeout(deadline - self._clock.time()):
-                    slot = await self.limiter.acquire(flow, lane)
+                slot = await self.limiter.acquire(flow, lane, deadline)
             except TimeoutError:
                 raise NotSent(f"{request}: not sent, too many requests in flight") from None
-            try:
-                if self.pauses.current(lane) is None:
-                    self._metrics.record_wait(request.method, self._clock.time() - started)
-                    yield
-                    return
-            finally:
-                self.limiter.release(slot)
+            if self.pauses.current(lane) is None:
+                self._metrics.record_wait(request.method, self._clock.time() - started)
+                return slot
+            self.limiter.release(slot)
 
-    async def _exchange(self, request: Request, limit: float) -> Response:
+    async def _exchange(self, request: Request, lane: Lane, limit: float) -> Response:
         """Send once, read the whole response within `limit` seconds, and count the attempt."""
         started = self._clock.time()
         try:
-            answer = await self._answer(request, limit, _most_bytes(request))
+            answer = await self._answer(
+                request, limit, MAX_LIST if lane.verb == "list" else MAX_BODY
+            )
         except (NotSent, OutcomeUnknown, UnexpectedResponse):
             self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
             raise
@@ -264,7 +262,9 @@ class Sender:
 
     async def _request(self, request: Request) -> RawAnswer:
         headers = {**self._headers, **request.headers}
-        return await self._transport.request(replace(request, headers=headers))
+        return await self._transport.request(
+            Request(request.method, request.path, request.query, headers, request.body)
+        )
 
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Return the seconds after which `request` may be sent again, None if it must not be."""
@@ -278,10 +278,6 @@ class Sender:
             request.method, answer.status, status.reason if status else ""
         )
         return min(wait, self._longest_pause) if repeat else None
-
-
-def _most_bytes(request: Request) -> int:
-    return MAX_LIST if lane_of(request).verb == "list" else MAX_BODY
 
 
 async def _once(body: bytes) -> Chunks:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -23,10 +25,19 @@ def limiter(slots: int) -> FairLimiter:
     return FairLimiter(slots, asyncio.get_running_loop())
 
 
+@asynccontextmanager
+async def taken(turns: FairLimiter, owner: str, lane: Lane) -> AsyncGenerator[None]:
+    slot = await turns.acquire(owner, lane, deadline=1e6)
+    try:
+        yield
+    finally:
+        turns.release(slot)
+
+
 async def hold(
     turns: FairLimiter, owner: str, order: list[str], lane: Lane = READ, seconds: float = 1
 ) -> None:
-    async with turns.take(owner, lane):
+    async with taken(turns, owner, lane):
         order.append(owner)
         await asyncio.sleep(seconds)
 
@@ -91,12 +102,12 @@ async def test_a_slot_is_not_lost_with_whoever_waited_for_it():
     await asyncio.gather(*tasks, return_exceptions=True)
     assert order == ["a", "c"]
 
-    async with turns.take("d", READ):
+    async with taken(turns, "d", READ):
         waiting = asyncio.create_task(hold(turns, "e", order))
         await asyncio.sleep(0)
     waiting.cancel()  # in the moment in which it is given the slot
     await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(0.1), turns.take("f", READ):
+    async with asyncio.timeout(0.1), taken(turns, "f", READ):
         pass
 
 
