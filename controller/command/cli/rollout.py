@@ -147,7 +147,7 @@ def _number(text: str) -> int:
 
 
 def _duration(text: str) -> float:
-    from controller.ray.api.schedule import InvalidDuration, read_duration  # noqa: PLC0415
+    from controller.apimachinery.schedule import InvalidDuration, read_duration  # noqa: PLC0415
 
     try:
         seconds = float(read_duration(text))

@@ -5,15 +5,21 @@ As in `raycluster`, the cached object keeps plain data, and `parse_service_spec`
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import FieldReader, mapping, only, parse, read_conditions
+from controller.apimachinery.schedule import InvalidDuration, read_duration
 from controller.kube.objects import View
 from controller.kube.resources import Resource
+from controller.ray.api import labels
 from controller.ray.api.names import RayObject
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -138,3 +144,31 @@ def upgrade_type(
         ValueError: there is no such type; never raised for a valid specification.
     """
     return UpgradeType(spec.upgrade_strategy.type) if spec.upgrade_strategy.type else default
+
+
+# Reads the annotation `ray.io/initializing-timeout` of a RayService.
+
+
+class InvalidTimeout(ValueError):  # noqa: N818
+    """The annotation is not a time span. The message is a predicate of the annotation."""
+
+
+def initializing_timeout(annotations: Mapping[str, str] | None) -> timedelta | None:
+    """Return the time in which the service must first serve; None for no limit.
+
+    Raises:
+        InvalidTimeout: see its message.
+    """
+    text = (annotations or {}).get(labels.INITIALIZING_TIMEOUT, "")
+    if not text:
+        return None
+    try:
+        seconds = float(int(text)) if text.isascii() and text.isdigit() else read_duration(text)
+        found = timedelta(seconds=float(seconds))
+    except (InvalidDuration, OverflowError, ValueError) as error:
+        raise InvalidTimeout(
+            f"is {text[:40]!r}; it must be a duration such as 30m, or a number of seconds"
+        ) from error
+    if found <= timedelta(0):
+        raise InvalidTimeout(f"is {text!r}; it must be positive, or left out")
+    return found

@@ -19,8 +19,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.schedule import initializing_timeout
+from controller.ray.api.rayservice import RAYSERVICES, initializing_timeout
 from controller.ray.children.child import in_place_operations
 from controller.ray.children.child_cluster import (
     child_cluster,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.schedule import InvalidSchedule, parse_schedule
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.names import MAX_CRON_JOB_NAME
 from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
-from controller.ray.api.schedule import InvalidSchedule, parse_schedule
 from controller.ray.api.validation.context import (
     NO_TIME_ZONE,
     NameRule,
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
+    from controller.apimachinery.schedule import Schedule
     from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.raycronjob import CronJobSpec, RayCronJob
-    from controller.ray.api.schedule import Schedule
 
 INVALID: Final = "InvalidRayCronJobSpec"
 NAME_RULE: Final = NameRule(

@@ -20,11 +20,12 @@ from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
 from controller.ray.api.rayservice import (
     ClusterUpgradeOptions,
+    InvalidTimeout,
     RayServiceSpec,
     UpgradeType,
+    initializing_timeout,
     parse_service_spec,
 )
-from controller.ray.api.schedule import InvalidTimeout, initializing_timeout
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 

@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.ray.api.schedule import (
+from controller.apimachinery.schedule import (
     LONGEST_SCHEDULE,
     InvalidSchedule,
     parse_schedule,

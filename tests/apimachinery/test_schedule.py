@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ray.api.schedule import Crontab, Every, InvalidSchedule, parse_schedule
+from controller.apimachinery.schedule import Crontab, Every, InvalidSchedule, parse_schedule
 
 MINUTE = timedelta(minutes=1)
 NEW_YORK = "America/New_York"

@@ -1,4 +1,4 @@
-"""Times in fields: schedules of RayCronJobs as robfig/cron reads them, and durations of Go."""
+"""Times in fields: schedules as robfig/cron reads them, and durations of Go."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from controller.ray.api import labels
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import tzinfo
@@ -19,9 +17,9 @@ if TYPE_CHECKING:
 
 # Parses crontabs and finds their next or last tick in a time zone.
 #
-# Grammar and corner cases follow robfig/cron v3, which KubeRay uses. A tick is a minute whose local
-# time matches. A local time that daylight saving skips has no tick, and one that it repeats has
-# two.
+# Grammar and corner cases follow robfig/cron v3, which KubeRay and Kaito use. A tick is a minute whose
+# local time matches. A local time that daylight saving skips has no tick, and one that it repeats
+# has two.
 
 Direction = Literal[1, -1]
 
@@ -298,7 +296,7 @@ def read_duration(text: str) -> Decimal:
     return -seconds if text.startswith("-") else seconds
 
 
-# `spec.schedule` of a RayCronJob: a crontab, one of its abbreviations, or a fixed interval.
+# A schedule: a crontab, one of its abbreviations, or a fixed interval.
 
 _DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -365,31 +363,3 @@ def _interval(text: str) -> int:
         return int(read_duration(text))
     except InvalidDuration as error:
         raise InvalidSchedule(str(error)) from error
-
-
-# Reads the annotation `ray.io/initializing-timeout` of a RayService.
-
-
-class InvalidTimeout(ValueError):  # noqa: N818
-    """The annotation is not a time span. The message is a predicate of the annotation."""
-
-
-def initializing_timeout(annotations: Mapping[str, str] | None) -> timedelta | None:
-    """Return the time in which the service must first serve; None for no limit.
-
-    Raises:
-        InvalidTimeout: see its message.
-    """
-    text = (annotations or {}).get(labels.INITIALIZING_TIMEOUT, "")
-    if not text:
-        return None
-    try:
-        seconds = float(int(text)) if text.isascii() and text.isdigit() else read_duration(text)
-        found = timedelta(seconds=float(seconds))
-    except (InvalidDuration, OverflowError, ValueError) as error:
-        raise InvalidTimeout(
-            f"is {text[:40]!r}; it must be a duration such as 30m, or a number of seconds"
-        ) from error
-    if found <= timedelta(0):
-        raise InvalidTimeout(f"is {text!r}; it must be positive, or left out")
-    return found
