@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 # Parses crontabs and finds their next or last tick in a time zone.
 #
-# Grammar and corner cases follow robfig/cron v3, which KubeRay and Kaito use. A tick is a minute whose
-# local time matches. A local time that daylight saving skips has no tick, and one that it repeats
-# has two.
+# Grammar and corner cases follow robfig/cron v3, which KubeRay and Kaito use. A tick is a minute
+# whose local time matches. A local time that daylight saving skips has no tick, and one that it
+# repeats has two.
 
 Direction = Literal[1, -1]
 

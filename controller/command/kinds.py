@@ -11,6 +11,7 @@ from controller.ray.api.batch_schedulers import chosen_scheduler
 from controller.ray.api.feature_gates import (
     CLUSTER_FLEET,
     CRON_JOB,
+    IMAGE_UPGRADE,
     PARTITION_ACCELERATORS,
     PARTITION_MIG,
     WORKSPACE,
@@ -192,6 +193,7 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
         KaitoOptions.from_environment(environment),
         mig=gates.enabled(PARTITION_MIG),
         accelerators=gates.enabled(PARTITION_ACCELERATORS),
+        auto_upgrade=gates.enabled(IMAGE_UPGRADE),
     )
     return WorkspaceSettings(options)
 

@@ -46,6 +46,8 @@ _FEATURES: Final = {
     "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again; needs "
     "Kubernetes 1.35, below which the operator does not start",
     "enableAccelerator": "Workspaces on some of a node's GPUs ([workspace.md](workspace.md))",
+    "enableBaseImageAutoUpgrade": "`autoUpgrade` of InferenceSets "
+    "([workspace.md](workspace.md#newer-images))",
     "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",
     "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +14,7 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
+from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
@@ -18,7 +22,10 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetSettings
+from controller.kube.errors import KubeError
+from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
+from controller.runtime.kind import Kind
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World
@@ -180,14 +187,8 @@ async def test_with_workspaces_each_replica_gets_its_nodes_and_the_charts_rights
     rights = Rights(*rules["namespaced"], *rules["cluster"])
     assert world.server is not None
     world.server.audit.authorizer = rights.allows
-    gates = FeatureGates({"Workspace": True})
-    kinds = [
-        kind
-        for kind in kinds_of(KindSettings.from_environment(gates, {}), None)
-        if kind.name in {"workspace-controller", "inferenceset-controller"}
-    ]
     async with spaces.provisioner():
-        world.start_operator(kinds=kinds)
+        world.start_operator(kinds=kaito_kinds({}))
         await world.user.create(INFERENCE_SETS, world.namespace, set_manifest())
 
         async def has_claims() -> bool:
@@ -203,3 +204,80 @@ async def test_with_workspaces_each_replica_gets_its_nodes_and_the_charts_rights
 
         await world.eventually(is_over, seconds=300)
     assert rights.refused == []
+
+
+def kaito_kinds(environment: dict[str, str]) -> list[Kind[Any]]:
+    """Both kinds, as the operator has them."""
+    settings = KindSettings.from_environment(FeatureGates({"Workspace": True}), environment)
+    own = {"workspace-controller", "inferenceset-controller"}
+    return [kind for kind in kinds_of(settings, None) if kind.name in own]
+
+
+@asynccontextmanager
+async def rollouts(world: World) -> AsyncGenerator[None]:
+    """Have each server become ready three seconds after every change, and not be ready before."""
+    server, kubelet = world.server, world.client("model-servers")
+    assert server is not None
+    seen: set[tuple[str, int]] = set()
+
+    async def roll_out(namespace: str, name: str, generation: int) -> None:
+        for ready in (0, 1):
+            status = {"replicas": 1, "readyReplicas": ready, "updatedReplicas": ready}
+            patch = {"status": {**status, "observedGeneration": generation}}
+            with suppress(KubeError):
+                await kubelet.merge_patch(
+                    STATEFUL_SETS, namespace, name, patch, subresource="status"
+                )
+            await asyncio.sleep(3)
+
+    def on_write(event: StoredEvent) -> None:
+        metadata = event.current.object["metadata"]
+        change = (metadata["uid"], metadata.get("generation", 1))
+        if event.table == str(STATEFUL_SETS) and change not in seen:
+            seen.add(change)
+            world.background(roll_out(metadata["namespace"], metadata["name"], change[1]))
+
+    server.on_write.append(on_write)
+    yield
+    server.on_write.remove(on_write)
+
+
+@embedded_only
+@pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
+async def test_a_newer_operator_upgrades_all_servers_one_after_the_other(
+    world: World, strategy: str
+):
+    spaces = Workspaces(world, Cloud(ClaimBehaviour(node_after=5)))
+    await spaces.install(*kaito_definitions(), node_claim_definition())
+    body = set_manifest(replicas=3)
+    body["spec"]["autoUpgrade"] = {"enabled": True, "strategy": strategy}
+    lowest: list[int] = []
+
+    async def images() -> list[str]:
+        servers = (await world.user.list(STATEFUL_SETS, world.namespace)).items
+        lowest.append(sum(each.status.ready_replicas for each in servers))
+        found = [each.spec.template.spec.containers[0].image for each in servers]
+        return sorted(image.partition("/")[0] for image in found)
+
+    async def state() -> dict[str, Any]:
+        return (await world.user.get(INFERENCE_SETS, world.namespace, "models")).status
+
+    async def has_new_images() -> bool:
+        status = await state()
+        ready = (await images(), status.get("readyReplicas")) == (["new.example"] * 3, 3)
+        return ready and status["autoUpgrade"]["numDriftedWorkspaces"] == 0
+
+    async def serves() -> bool:
+        return (await state()).get("readyReplicas") == 3
+
+    async with spaces.provisioner(), rollouts(world):
+        older = world.start_operator(kinds=kaito_kinds({"PRESET_REGISTRY_NAME": "old.example"}))
+        await world.user.create(INFERENCE_SETS, world.namespace, body)
+        await world.eventually(serves, seconds=300)
+        await older.kill()
+        assert await images() == ["old.example"] * 3
+        world.start_operator(kinds=kaito_kinds({"PRESET_REGISTRY_NAME": "new.example"}))
+        lowest.clear()
+        await world.eventually(has_new_images, seconds=900, pause=1)
+    assert min(lowest) == (2 if strategy == "InPlace" else 3)
+    assert (await state())["autoUpgrade"]["lastSuccessfulUpgradeTime"]

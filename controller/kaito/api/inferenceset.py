@@ -11,6 +11,12 @@ import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.schedule import (
+    InvalidDuration,
+    InvalidSchedule,
+    parse_schedule,
+    read_duration,
+)
 from controller.apimachinery.template import malformed
 from controller.kaito.api.labels import label_problem
 from controller.kaito.api.validation.fields import (
@@ -115,6 +121,7 @@ def parse_inference_set(inference_set: InferenceSet) -> InferenceSetSpec:
 
 INVALID_SET: Final = "InvalidInferenceSetSpec"
 _TEMPLATE: Final = "spec.template"
+_WINDOW: Final = "spec.autoUpgrade.maintenanceWindow"
 MAX_REPLICAS: Final = 10_000
 """Twice as many as the nodes of the largest clusters. Kaito has no limit, and an autoscaler or a
 typing error may ask for two thousand million."""
@@ -154,6 +161,26 @@ def _errors(
         )
     elif not options.has_own_nodes and not instance_type:
         yield from via(_TEMPLATE, [missing_field("resource.instanceType")])
+    yield from via(_WINDOW, _window_errors(spec.auto_upgrade))
+
+
+def _window_errors(policy: AutoUpgrade | None) -> Iterator[FieldError]:
+    window = policy and policy.maintenance_window
+    if not window:
+        return
+    if not window.schedule:
+        yield missing_field("schedule")
+        return
+    try:
+        parse_schedule(window.schedule)
+    except InvalidSchedule as error:
+        why = f"invalid cron expression: {error}"
+        yield invalid_value(window.schedule, "schedule", why)
+    try:
+        if read_duration(window.duration) <= 0:
+            yield invalid_value(window.duration, "duration", "must be a positive duration")
+    except InvalidDuration as error:
+        yield invalid_value(window.duration, "duration", str(error))
 
 
 def _workspace_problem(

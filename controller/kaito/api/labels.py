@@ -26,6 +26,7 @@ CREATED_BY_INFERENCE_SET: Final = "inferenceset.kaito.sh/created-by"
 CREATED_BY_MULTI_ROLE: Final = "multiroleinference.kaito.sh/created-by"
 INFERENCE_ROLE: Final = "kaito.sh/inference-role"
 UPGRADE_TO: Final = "kaito.sh/upgrade-to-version"
+UPGRADE_STARTED: Final = "kaito.sh/upgrade-start-time"
 
 # Karpenter, and its NodePools of Kaito.
 NODE_POOL: Final = "karpenter.sh/nodepool"

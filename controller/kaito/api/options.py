@@ -50,6 +50,7 @@ class KaitoOptions:
         vllm: whether models may be served with vLLM.
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
+        auto_upgrade: whether InferenceSets may ask for the image of a newer operator.
         node_classes: Karpenter's NodeClasses, and those that users may choose from.
         node_image_family: image family of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
@@ -63,6 +64,7 @@ class KaitoOptions:
     vllm: bool = True
     mig: bool = False
     accelerators: bool = False
+    auto_upgrade: bool = True
     node_classes: NodeClassSettings = field(default_factory=NodeClassSettings)
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"

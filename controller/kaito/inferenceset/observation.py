@@ -11,6 +11,7 @@ from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
 from controller.apimachinery.names import suffix
 from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.provisioning.pool_decision import RESOURCE_READY
 from controller.runtime.reconcile.definitions import InstalledDefinition
@@ -85,6 +86,8 @@ class Replica:
         cause: why it gets no further, in its own words; empty if it does, or does not say.
         terminating: whether it is being deleted; its nodes are not free yet.
         on_old_image: whether its server exists and runs another image than a new one would.
+        has_ready_server: whether all pods of its server are ready, as they are to be now.
+        upgraded_to: version of the image that its label asks for; may be empty.
         peak: measured tokens per minute; 0 without a measurement.
     """
 
@@ -94,6 +97,8 @@ class Replica:
     cause: str = ""
     terminating: bool = False
     on_old_image: bool = False
+    has_ready_server: bool = False
+    upgraded_to: str = ""
     peak: float = 0.0
 
 
@@ -106,6 +111,7 @@ def replica(workspace: Workspace) -> Replica:
         ready=not meta.terminating and is_true(conditions_of(workspace), _SUCCEEDED),
         cause=_cause(workspace),
         terminating=meta.terminating,
+        upgraded_to=(meta.labels or {}).get(labels.UPGRADE_TO, ""),
         peak=_peak(workspace),
     )
 

@@ -10,6 +10,7 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset import upgrade
 from controller.kaito.inferenceset.observation import (
     SCOPE,
     InferenceSetObservation,
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
-    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.inferenceset.observation import InferenceSetSettings, Replica
-    from controller.kube.objects import ObjectMeta
+    from controller.kube.objects import ObjectMeta, StatefulSet
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
@@ -68,13 +68,17 @@ def observe_inference_set(
     workspaces = tuple(owned_by(reads, WORKSPACES, meta))
     wanted = 0 if isinstance(goal, Problem) else goal.replicas
     unreadable = reads.unreadable(WORKSPACES, meta.namespace)
+    policy = None if isinstance(goal, Problem) else upgrade.policy_of(goal, settings.options)
+    reads_servers = len(workspaces) > wanted or policy is not None
+    replicas = tuple(_replicas(workspaces, sources, reads, reads_servers=reads_servers))
+    surge = upgrade.has_surge(policy) and any(each.on_old_image for each in replicas)
     return InferenceSetObservation(
         found,
         goal,
         settings,
         workspaces,
-        replicas=tuple(_replicas(workspaces, wanted, sources, reads)),
-        missing=_missing(meta, wanted, workspaces, settings.batch, reads),
+        replicas=replicas,
+        missing=_missing(meta, wanted + surge, workspaces, settings.batch, reads),
         unreadable={
             name: odd.reason
             for name, odd in unreadable.items()
@@ -88,22 +92,28 @@ def observe_inference_set(
 
 
 def _replicas(
-    workspaces: tuple[Workspace, ...], wanted: int, sources: InferenceSetSources, reads: CacheReader
+    workspaces: tuple[Workspace, ...],
+    sources: InferenceSetSources,
+    reads: CacheReader,
+    *,
+    reads_servers: bool,
 ) -> Iterator[Replica]:
-    """Yield the Workspaces as replicas; their images matter only if some are too many."""
-    has_surplus = len(workspaces) > wanted
+    """Yield the Workspaces as replicas, with their servers if these matter."""
+    image = base_image(sources.settings.options)
     for workspace in workspaces:
-        found = sources.replica_of(workspace)
-        if has_surplus and _is_on_old_image(workspace.metadata, sources.settings.options, reads):
-            found = replace(found, on_old_image=True)
+        found, meta = sources.replica_of(workspace), workspace.metadata
+        server = reads.get(STATEFUL_SETS, meta.key) if reads_servers else None
+        if server is not None and is_owned_by(server.metadata, meta.uid):
+            is_old = server_image(server) != image
+            found = replace(found, on_old_image=is_old, has_ready_server=_is_ready(server))
         yield found
 
 
-def _is_on_old_image(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> bool:
-    server = reads.get(STATEFUL_SETS, workspace.key)
-    if server is None or not is_owned_by(server.metadata, workspace.uid):
-        return False
-    return server_image(server) != base_image(options)
+def _is_ready(server: StatefulSet) -> bool:
+    """Return whether all pods are ready, and made from the template that is in force."""
+    wanted, status = server.spec.replicas, server.status
+    present = {1 if wanted is None else wanted, status.ready_replicas, status.updated_replicas}
+    return len(present) == 1 and status.observed_generation == server.metadata.generation
 
 
 def _missing(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
@@ -20,6 +21,8 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observation import SCOPE
 from controller.kaito.inferenceset.status import current_status, deleting_status
+from controller.kaito.inferenceset.upgrade import UpgradeDecision, next_upgrade, policy_of
+from controller.kaito.workloads import BASE_TAG
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
 from controller.runtime.reconcile.finalizers import remove_finalizer
 
@@ -227,6 +230,22 @@ def label_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> It
             yield MergePatch(_target(seen, meta.name), meta.uid, patch)
 
 
+def _upgrade_workspace(
+    seen: InferenceSetObservation, step: UpgradeDecision, now: datetime
+) -> Iterator[MergePatch]:
+    """Ask the Workspace of one replica for the new image."""
+    if step.replica is None:
+        return
+    target = _target(seen, step.replica.name)
+    metadata = {
+        "labels": {labels.UPGRADE_TO: BASE_TAG},
+        "annotations": {labels.UPGRADE_STARTED: rfc3339(now)},
+    }
+    note = f"Workspace {target.name} gets version {BASE_TAG} of the image"
+    event = Event("Normal", "UpgradeStarted", "Upgrade", note)
+    yield MergePatch(target, step.replica.uid, {"metadata": metadata}, on_success=event)
+
+
 def _target(seen: InferenceSetObservation, name: str) -> Target:
     return Target(WORKSPACES, seen.inference_set.metadata.namespace, name, SCOPE)
 
@@ -250,16 +269,27 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
     if seen.has_pending_writes or seen.unreadable:
         return Plan(status=status, requeue_after=requeue_after)
     batch = seen.settings.batch
-    decision = next_changes(seen.spec.replicas, seen.replicas, seen.missing.free, batch)
+    step = _upgrade(seen, now)
+    desired = seen.spec.replicas + step.surge
+    decision = next_changes(desired, seen.replicas, seen.missing.free, batch)
+    waits = [each for each in (requeue_after, step.wait) if each is not None]
     return Plan(
         stages=stages_of(create_workspaces(seen, decision)),
         independent=(
             *delete_workspaces(seen, decision),
             *islice(label_workspaces(seen, decision), batch),
+            *_upgrade_workspace(seen, step, now),
         ),
         status=status,
-        requeue_after=requeue_after,
+        requeue_after=min(waits, default=None),
     )
+
+
+def _upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecision:
+    policy = policy_of(seen.spec, seen.settings.options)
+    if policy is None:
+        return UpgradeDecision()
+    return next_upgrade(policy, seen.spec.replicas, seen.replicas, BASE_TAG, now)
 
 
 def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:

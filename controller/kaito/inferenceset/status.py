@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, tells
+from controller.apimachinery.conditions import (
+    FEATURES_SUPPORTED,
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    rfc3339,
+    tells,
+)
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
@@ -13,7 +20,8 @@ from controller.kaito.api import labels
 from controller.kaito.api.messages import cut, what_failed
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workloads import engine_metadata
+from controller.kaito.inferenceset import upgrade
+from controller.kaito.workloads import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, StatusPatch, Target
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
@@ -126,6 +134,10 @@ DELETING: Final = "InferenceSetDeleting"
 FAILED: Final = "inferencesetFailed"
 """Kaito's reason while something keeps a set from getting its replicas."""
 
+_UPGRADE_GATE_OFF: Final = (
+    "accepted, but without effect while the feature gate enableBaseImageAutoUpgrade is off: "
+    "spec.autoUpgrade"
+)
 _NOT_SERVED: Final = (
     "the API server has no Workspaces: install their definition "
     f"({INSTALL_CRDS.replace('crds', 'crds --kind workspace')})"
@@ -149,9 +161,11 @@ def current_status(
         wanted: Status = {"readyReplicas": ready} if has_begun else {}
     else:
         cause = _cause(seen, failures)
-        wanted = _counts_and_conditions(seen, cause, conditions)
-        upgrade = seen.goal.auto_upgrade
-        conditions.set_features(["spec.autoUpgrade"] if upgrade and upgrade.enabled else [])
+        wanted = _counts_and_conditions(seen, cause, conditions, now)
+        policy = seen.goal.auto_upgrade
+        is_held = policy and policy.enabled and not seen.settings.options.auto_upgrade
+        held = _UPGRADE_GATE_OFF if is_held else ""
+        conditions.set_if(FEATURES_SUPPORTED, "False", "FeatureGateOff", held)
     wanted["conditions"] = conditions.as_list()
     events = tuple(_events(seen, cause))
     return StatusPatch(
@@ -167,7 +181,7 @@ def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch
 
 
 def _counts_and_conditions(
-    seen: InferenceSetObservation, cause: str, conditions: ConditionSet
+    seen: InferenceSetObservation, cause: str, conditions: ConditionSet, now: datetime
 ) -> Status:
     found = report(seen.inference_set, seen.spec, seen.replicas, seen.settings.options)
     if all(each.type != BENCHMARK for each in found.conditions):
@@ -183,7 +197,20 @@ def _counts_and_conditions(
         "readyReplicas": found.ready_replicas,
         "selector": found.selector,
         **_performance(seen.status, found.metrics.get(AGGREGATED_METRIC)),
+        **_upgrade(seen, now),
     }
+
+
+def _upgrade(seen: InferenceSetObservation, now: datetime) -> Status:
+    """Return how many replicas have an old image, and when there was last none any more."""
+    stored = mapping(seen.status.get("autoUpgrade"))
+    if upgrade.policy_of(seen.spec, seen.settings.options) is None:
+        return {"autoUpgrade": {"numDriftedWorkspaces": None}} if stored else {}
+    count = upgrade.drifted(seen.replicas, BASE_TAG)
+    found: Status = {"numDriftedWorkspaces": count}
+    if not count and stored.get("numDriftedWorkspaces"):
+        found["lastSuccessfulUpgradeTime"] = rfc3339(now)
+    return {"autoUpgrade": found}
 
 
 def _performance(status: Status, metric: Mapping[str, Any] | None) -> Status:

@@ -5,7 +5,12 @@ docs/design.md describes what changes in an existing workload, and when a model 
 
 from __future__ import annotations
 
-from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, base_image, engine_metadata
+from controller.kaito.workloads.pods import (
+    BASE_TAG,
+    LOCAL_DISK_CLASS,
+    base_image,
+    engine_metadata,
+)
 from controller.kaito.workloads.preset import (
     Operations,
     image_upgrade,
@@ -36,6 +41,7 @@ from controller.kaito.workloads.tuning import (
 )
 
 __all__ = [
+    "BASE_TAG",
     "LOCAL_DISK_CLASS",
     "HistoryStep",
     "Operations",

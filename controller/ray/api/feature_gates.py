@@ -22,6 +22,7 @@ JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MTLS: Final = "RayClusterMTLS"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
+IMAGE_UPGRADE: Final = "enableBaseImageAutoUpgrade"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
 PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
@@ -63,6 +64,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
         WORKSPACE: Gate("Alpha", default=False, is_alone=True),
         PARTITION_ACCELERATORS: Gate("Alpha", default=False),
+        IMAGE_UPGRADE: Gate("Alpha", default=True),
         PARTITION_MIG: Gate("Alpha", default=False),
     }
 )

@@ -50,13 +50,14 @@ def replica_of(
     return msgspec.convert(raw, Workspace)
 
 
-def server_of(workspace: Workspace, image: str) -> StatefulSet:
+def server_of(workspace: Workspace, image: str, *, ready: bool = False) -> StatefulSet:
     """The StatefulSet of a Workspace."""
     meta = workspace.metadata
     owner = {**OWNER, "kind": "Workspace", "name": meta.name, "uid": meta.uid}
     raw = {
         "metadata": {"name": meta.name, "namespace": "default", "ownerReferences": [owner]},
         "spec": {"template": {"spec": {"containers": [{"name": meta.name, "image": image}]}}},
+        "status": {"readyReplicas": 1, "updatedReplicas": 1} if ready else {},
     }
     return msgspec.convert(raw, StatefulSet)
 
@@ -76,8 +77,8 @@ class Given:
         self.reads.add(WORKSPACES, *found)
         return self
 
-    def with_server(self, workspace: Workspace, image: str) -> Given:
-        self.reads.add(STATEFUL_SETS, server_of(workspace, image))
+    def with_server(self, workspace: Workspace, image: str, *, ready: bool = False) -> Given:
+        self.reads.add(STATEFUL_SETS, server_of(workspace, image, ready=ready))
         return self
 
     def observe(self) -> InferenceSetObservation:

@@ -50,21 +50,6 @@ def test_a_new_set_gets_its_workspaces_at_once():
     )
 
 
-def test_upgrades_that_are_not_built_are_named_as_long_as_they_are_asked_for():
-    given = Given(inference_set(autoUpgrade={"enabled": True, "strategy": "Surge"}))
-    assert given.condition("FeaturesSupported") == (
-        "False",
-        "NotImplementedYet",
-        "accepted, but without effect in this version: spec.autoUpgrade",
-    )
-    stored = {"status": given.status}
-    for quiet in ({"autoUpgrade": {"enabled": False}}, {}):
-        relieved = msgspec.convert(
-            msgspec.to_builtins(inference_set(**quiet)) | stored, InferenceSet
-        )
-        assert Given(relieved).condition("FeaturesSupported") == ("", "", "")
-
-
 def test_the_example_is_valid():
     manifest = yaml.safe_load(EXAMPLE.read_text())
     manifest["metadata"] |= {"name": "models", "namespace": "default", "uid": "s-1"}
