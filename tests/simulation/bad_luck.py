@@ -77,6 +77,12 @@ BAD_LUCK = {
         (NO_WORKERS,),
         (Step(8.0, Scale(0, 0, 2)), Step(3.0, LAG), Step(0.0, Restart("kill"))),
     ),
+    "a submitter brings its job to the next head while no operator is there": Scenario(
+        Surroundings(start=4.0),
+        (),
+        (Step(6.0, EndPod(0, "replace")), Step(0.0, Restart("kill", 15.0))),
+        jobs=(Job("K8sJobMode"),),
+    ),
     "a deleted head takes long to go": Scenario(
         Surroundings(termination=12.0),
         (ONLY_HEAD,),

@@ -20,7 +20,7 @@ from controller.ray.api.names import (
     SUSPENDED,
     SUSPENDING,
 )
-from controller.ray.api.pod_state import has_never_run
+from controller.ray.api.pod_state import has_never_run, ray_status
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
@@ -167,7 +167,21 @@ def may_still_run(seen: JobObservation) -> bool:
         early = seen.mode is SubmissionMode.SIDECAR and not has_never_run(seen.head.pod)
         return early or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
-    return same or seen.gcs_fault_tolerant or info_of(seen) is not None
+    return same or may_know_the_job(seen) or info_of(seen) is not None
+
+
+def may_know_the_job(seen: JobObservation) -> bool:
+    """Return whether a head that took the recorded one's place may have the job: Ray must say it.
+
+    It was kept with Ray's state, or somebody brought it to this head while no operator was there:
+    Ray has not been heard to know it before, and a head that is ready takes jobs.
+    """
+    if seen.gcs_fault_tolerant:
+        return True
+    if seen.head is None or seen.mode is SubmissionMode.HTTP or seen.status.get("jobStatus"):
+        return False
+    ray = ray_status(seen.head.pod)
+    return info_of(seen) is not None or (ray is not None and ray.ready)
 
 
 def given_id(seen: JobObservation) -> str:
@@ -303,7 +317,8 @@ def _head(seen: JobObservation) -> HeadFact:
     if not seen.recorded_head:
         return HeadFact.UNRECORDED
     if seen.head.id != seen.recorded_head:
-        return HeadFact.REPLACED if seen.gcs_fault_tolerant else HeadFact.REPLACED_WITHOUT_STATE
+        known = may_know_the_job(seen)
+        return HeadFact.REPLACED if known else HeadFact.REPLACED_WITHOUT_STATE
     return HeadFact.TERMINATING if seen.head.terminating else HeadFact.SAME
 
 

@@ -33,6 +33,7 @@ from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patc
 from controller.ray.job.collect_facts import (
     collect_facts,
     has_answered,
+    info_of,
     is_unsubmitted,
     may_still_run,
 )
@@ -167,7 +168,8 @@ def _run_attempt(
     if lookups:
         return Plan(lookups=lookups)
     recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
-    if facts.head is HeadFact.UNRECORDED and recordable:
+    came_later = facts.head is HeadFact.REPLACED and not seen.gcs_fault_tolerant
+    if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and info_of(seen)):
         return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))
     here = facts.valid and facts.head is HeadFact.SAME
     return Plan(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
+from controller.apimachinery.conditions import rfc3339
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.dashboard import JobStatus, StopJob
 from controller.runtime.plan import MergePatch
+from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster
 
 NEVER_AGAIN = {"ray.io/disable-provisioned-head-restart": "true"}
@@ -70,3 +74,55 @@ def test_odd_conditions_of_the_cluster_lose_no_head(odd: Any):
 )
 def test_a_head_that_may_come_or_come_back_is_waited_for(here: Scene):
     assert status_after(here).get("jobDeploymentStatus") != "Retrying"
+
+
+# A head that took the place of the recorded one while no operator was there.
+
+
+def replaced(mode: str = "K8sJobMode", *, ready: bool = True, **status: Any) -> Scene:
+    """The recorded head has restarted in place, and the operator has not asked its Ray yet."""
+    made = Scene("Running", submissionMode=mode, status=status).with_cluster()
+    container = {"name": "ray-head", "restartCount": 1, "state": {"running": {}}, "ready": ready}
+    return made.with_head(containers=[container])
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])
+def test_a_job_that_a_submitter_brought_to_the_new_head_is_followed_there(mode: str):
+    here = replaced(mode)
+    plan = here.plan()
+    assert plan.commit is None, "Ray has not been asked yet"
+    assert plan.subscriptions
+    plan = here.says(JobStatus.RUNNING).plan()
+    assert isinstance(plan.commit, MergePatch)
+    annotations = plan.commit.patch["metadata"]["annotations"]
+    assert annotations["manta.dev/runs-on"] == "example-abcde/uid-of-example-head-aaaaaaaa/1"
+
+
+def test_a_job_that_has_ended_on_the_new_head_has_ended_as_ray_says():
+    status = status_after(replaced().says(JobStatus.SUCCEEDED))
+    assert status["jobDeploymentStatus"] == "Complete"
+
+
+def test_a_job_that_the_new_head_does_not_know_is_lost_with_the_former_one():
+    here = replaced()
+    assert status_after(here.knows_nothing(since=NOW)) == {}
+    assert status_after(here.knows_nothing())["reason"] == "AppFailed"
+    assert status_after(here.knows_nothing())["message"].startswith("HeadLost: ")
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        pytest.param(replaced(ready=False), id="the new head takes no jobs yet"),
+        pytest.param(replaced(jobStatus="RUNNING"), id="it ran on the former one"),
+        pytest.param(replaced("HTTPMode"), id="the operator submits to recorded heads alone"),
+    ],
+)
+def test_a_job_that_nobody_can_have_brought_to_the_new_head_is_lost_at_once(here: Scene):
+    assert status_after(here)["message"].startswith("HeadLost: ")
+
+
+def test_a_job_that_may_have_come_to_the_new_head_is_stopped_when_its_time_is_over():
+    late = {"startTime": rfc3339(NOW - timedelta(minutes=9)), "endTime": rfc3339(NOW)}
+    here = replaced(jobDeploymentStatus="Failed", **late)
+    assert [type(each.command) for each in here.plan().commands] == [StopJob]
