@@ -29,24 +29,28 @@ class ContainerResources(View, frozen=True):
 
 
 class ContainerVariable(View, frozen=True):
-    """`spec.containers[].env[]`, without values but that of `RAY_PORT`: others may be secrets."""
+    """`spec.containers[].env[]`; `Container` empties the value."""
 
     name: str = ""
     value: str = ""
 
-    def __post_init__(self) -> None:  # noqa: D105
-        if self.value and not (self.name == RAY_PORT and self.value.isdecimal()):
-            msgspec.structs.force_setattr(self, "value", "")
-
 
 class Container(View, frozen=True):
-    """`spec.containers[]`: what probes, services, upgrades and the kubelet need."""
+    """`spec.containers[]`: what probes, services, upgrades and the kubelet need.
+
+    Variables have no value but that of `RAY_PORT`: others may be secrets.
+    """
 
     name: str = ""
     image: str = ""
     env: tuple[ContainerVariable, ...] = ()
     ports: tuple[ContainerPort, ...] = ()
     resources: ContainerResources = ContainerResources()
+
+    def __post_init__(self) -> None:  # noqa: D105
+        for entry in self.env:
+            if entry.value and not (entry.name == RAY_PORT and entry.value.isdecimal()):
+                msgspec.structs.force_setattr(entry, "value", "")
 
 
 class Toleration(View, frozen=True):
