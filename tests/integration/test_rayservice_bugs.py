@@ -126,6 +126,20 @@ async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
     assert await services.clusters() == []
 
 
+async def test_a_suspension_does_not_wait_for_the_correction_of_another_field(services: Services):
+    services.start_operator()
+    await services.deployed()
+    await services.patch(suspend=True, serveConfigV2="applications: 1")
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    assert await services.clusters() == []
+    await services.world.settle(10)
+    assert reason(await services.status(), "Ready") == "SuspendComplete"
+    await services.patch(suspend=False)
+    await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+    await services.world.settle(10)
+    assert await services.clusters() == []
+
+
 async def test_a_head_without_memory_is_given_the_applications_again(services: Services):
     services.start_operator()
     name = await services.deployed()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, mapping
+from controller.apimachinery.custom_object import CustomObject, dig, mapping
 from controller.kube.resources import CLAIMS
 from controller.ray.api import labels
 from controller.ray.api.labels import MANAGED_BY_US
@@ -15,6 +15,7 @@ from controller.ray.api.labels import MANAGED_BY_US
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.resources import Resource
 
 
@@ -168,6 +169,16 @@ class RayObject(CustomObject, frozen=True, gc=True, weakref=True):
     """A cached `ray.io` object; its specification is plain data until it is parsed."""
 
     spec: Any = msgspec.field(default_factory=dict[str, Any])
+
+
+def is_suspension_asked(obj: RayObject, problem: Problem | None, *path: str) -> bool:
+    """Return whether `suspend` at the path in the specification is to be heeded.
+
+    It frees what is used, so that it does not wait for the correction of another field.
+    """
+    field = ".".join(("spec", *path, "suspend"))
+    asked = dig(obj.spec, *path, "suspend") is True
+    return asked and (problem is None or not problem.concerns(field))
 
 
 def is_managed_elsewhere(obj: RayObject) -> bool:

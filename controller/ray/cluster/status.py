@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
-from controller.apimachinery.custom_object import dig, status_of
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
 from controller.kube.resources import PODS
 from controller.ray.api.names import (
@@ -21,6 +21,7 @@ from controller.ray.api.names import (
     PROVISIONED,
     SUSPENDED,
     SUSPENDING,
+    is_suspension_asked,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
@@ -177,8 +178,7 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
     if find_condition(seen.conditions, HEAD_POD_READY) is not None:
         conditions.set_head_ready(chosen_head(seen.heads))
         wanted |= _ready_workers(seen)
-    # It frees what the pods use, so that it does not wait for the correction of another field.
-    is_wanted = seen.may_have_pods and dig(seen.cluster.spec, "suspend") is True
+    is_wanted = seen.may_have_pods and is_suspension_asked(seen.cluster, problem)
     if is_wanted or is_true(seen.conditions, SUSPENDING):
         conditions.set_suspension(is_wanted or None, pods_left=seen.may_have_pods)
         if conditions.is_true(SUSPENDED):

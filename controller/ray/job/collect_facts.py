@@ -19,6 +19,7 @@ from controller.ray.api.names import (
     PROVISIONED,
     SUSPENDED,
     SUSPENDING,
+    is_suspension_asked,
 )
 from controller.ray.api.pod_state import has_never_run, ray_status
 from controller.ray.api.rayjob import SubmissionMode
@@ -74,9 +75,6 @@ _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
 """Tolerance for the kubelet's times, which are whole seconds of another machine's clock."""
 
-_SUSPEND: Final = "spec.suspend"
-"""It frees what the job uses, so that it does not wait for the correction of another field."""
-
 _WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
 _BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
 _RAY_FACTS: Final = {
@@ -112,7 +110,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
     return JobFacts(
         deleted=seen.job.metadata.terminating,
         valid=valid,
-        suspend=spec.suspend and (seen.problem is None or not seen.problem.concerns(_SUSPEND)),
+        suspend=is_suspension_asked(seen.job, seen.problem),
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         records_late=seen.mode is SubmissionMode.HTTP,
         id_given=bool(given_id(seen)),

@@ -14,7 +14,9 @@ from controller.apimachinery.conditions import (
     rfc3339,
     time_of,
 )
+from controller.apimachinery.problem import Problem
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
+from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import delete_child
@@ -169,7 +171,7 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
                 requeue_after=min(seconds_to_cut(seen, now), default=None),
             )
         return Plan(commit=_completed(seen, now))
-    suspend = seen.valid_goal.spec.suspend
+    suspend = is_to_be_suspended(seen)
     if is_true(seen.status.get("conditions", ()), SUSPENDED):
         return Plan(status=_remains(seen, now)) if suspend else Plan(commit=_resumed(seen, now))
     return Plan(commit=_requested(seen, now)) if suspend else None
@@ -178,6 +180,14 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
 def is_suspending(seen: ServiceObservation) -> bool:
     """Return whether a suspension has begun and not ended; the specification does not count."""
     return is_true(seen.status.get("conditions", ()), SUSPENDING)
+
+
+def is_to_be_suspended(seen: ServiceObservation) -> bool:
+    """Return whether `spec.suspend` is heeded; beside another invalid field nothing is begun."""
+    if not isinstance(seen.goal, Problem):
+        return seen.goal.spec.suspend
+    begun = has_leftovers(seen) or is_true(seen.status.get("conditions", ()), SUSPENDED)
+    return begun and is_suspension_asked(seen.service, seen.goal)
 
 
 def has_leftovers(seen: ServiceObservation) -> bool:
@@ -212,7 +222,7 @@ def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
     conditions = _conditions(seen, now)
     conditions.set(SUSPENDING, "True", "SuspendRequested", "spec.suspend is true")
     for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
-        conditions.set(kind, "False", "SuspendInProgress", "spec.suspend is true")
+        conditions.set(kind, "False", "SuspendInProgress", _asked(seen))
     cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
     return _patch(seen, conditions, cleared, None)
 
@@ -243,7 +253,7 @@ def _completed_conditions(seen: ServiceObservation, now: datetime) -> ConditionS
     conditions.set(SUSPENDING, "False", "SuspendComplete", "")
     conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
     for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
-        conditions.set(kind, "False", "SuspendComplete", "spec.suspend is true")
+        conditions.set(kind, "False", "SuspendComplete", _asked(seen))
     return conditions
 
 
@@ -260,6 +270,11 @@ def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
 def _conditions(seen: ServiceObservation, now: datetime) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     return ConditionSet(stored, seen.service.metadata.generation, now)
+
+
+def _asked(seen: ServiceObservation) -> str:
+    wrong = f"; {seen.goal}" if isinstance(seen.goal, Problem) else ""
+    return f"spec.suspend is true{wrong}"
 
 
 def _patch(

@@ -177,15 +177,15 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
 
 
 def follow_suspension(
-    seen: ServiceObservation, cluster: ServingCluster, *, resumes: bool
+    seen: ServiceObservation, cluster: ServingCluster, *, resumes: bool = False
 ) -> Iterator[Write]:
     """Suspend and resume a cluster with `spec.rayClusterConfig.suspend`, which Kueue sets.
 
     Kueue has quota for one cluster. Of two, only that with `resumes` is resumed: the other one
     serves nobody, and would take the quota. A RayService without the field does not change its
-    clusters.
+    clusters, and what is invalid resumes none.
     """
-    wanted = seen.valid_goal.spec.ray_cluster_config.get("suspend")
+    wanted = seen.wanted_suspension
     if cluster.cluster is None or not cluster.exists or wanted is None:
         return
     if cluster.suspended is not wanted and (wanted or resumes):
@@ -283,7 +283,7 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
         return None
     if not seen.is_known("rayClusterDeletionDelaySeconds"):
         return None
-    if not isinstance(seen.goal, Problem) and seen.goal.spec.ray_cluster_config.get("suspend"):
+    if seen.wanted_suspension:
         return timedelta(0)
     seconds = seen.upgrade.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)

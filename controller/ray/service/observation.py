@@ -12,6 +12,7 @@ from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS
+from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.ray_options import read_serve_config
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
@@ -251,6 +252,13 @@ class ServiceObservation:
         """The goal of a RayService that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
+
+    @property
+    def wanted_suspension(self) -> bool | None:
+        """`spec.rayClusterConfig.suspend`; None if it is not given, or false and not valid."""
+        if not isinstance(self.goal, Problem):
+            return self.goal.spec.ray_cluster_config.get("suspend")
+        return is_suspension_asked(self.service, self.goal, "rayClusterConfig") or None
 
     @property
     def upgrade(self) -> RayServiceSpec:

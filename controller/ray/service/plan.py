@@ -23,6 +23,7 @@ from controller.ray.children.child import (
 from controller.ray.service.closing import (
     close_connections,
     is_suspending,
+    is_to_be_suspended,
     plan_suspension,
     seconds_to_cut,
 )
@@ -85,7 +86,7 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
     untouched = leave_as_it_is(seen.service, seen.definition)
     if untouched is not None:
         return replace(untouched, subscriptions=subscriptions(seen, settings))
-    if isinstance(seen.goal, Problem) and not is_suspending(seen):
+    if isinstance(seen.goal, Problem) and not (is_suspending(seen) or is_to_be_suspended(seen)):
         return _keep(seen, settings, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
@@ -111,7 +112,9 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
         return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
+    suspended = [write for each in seen.clusters for write in follow_suspension(seen, each)]
     return Plan(
+        stages=stages_of(suspended),
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
         commands=(*put_configs(seen, now), *close_connections(seen, now)),

@@ -12,7 +12,7 @@ import pytest
 from controller.apimachinery.conditions import find_condition
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
-from controller.ray.api import RayCluster, labels
+from controller.ray.api import RAYCLUSTERS, RayCluster, labels
 from controller.ray.service.settings import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.runtime.plan import Create, Delete, MergePatch
 from tests.ray.cluster.support import NOW
@@ -21,6 +21,8 @@ from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
     from controller.ray.service.observation import ServiceObservation
     from controller.runtime.plan import Plan, Write
 
@@ -330,3 +332,59 @@ def deletion(seen: ServiceObservation) -> str | None:
         if isinstance(each, MergePatch) and each.target.name == "svc-ccccc":
             return each.patch["metadata"]["annotations"][labels.DELETE_AFTER]
     return None
+
+
+def conditions(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["type"]: each for each in found["conditions"]}
+
+
+class Unrouted(Refused):
+    """One that has no Gateway."""
+
+    def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:
+        yield from ()
+
+
+def test_a_suspension_does_not_wait_for_the_correction_of_another_field():
+    scene = Unrouted(suspend=True)
+    scene.has(ACTIVE, edition(NEW))
+    status = committed(scene.refused())
+    told = conditions(status)
+    assert told["Suspending"]["status"] == "True"
+    assert "serveConfigV2" in told["Ready"]["message"]
+    scene.status = {"conditions": status["conditions"]}
+    scene.clusters.clear()
+    told = conditions(committed(scene.refused()))
+    assert told["Suspended"]["status"] == "True"
+    scene.status = {"conditions": list(told.values())}
+    kept = scene.refused()
+    assert kept.commit is None
+    assert kept.status is not None
+    assert conditions(dict(kept.status.wanted))["Ready"] == told["Ready"], "it stays suspended"
+
+
+@pytest.mark.parametrize("suspend", ["yes", False, None])
+def test_nothing_goes_for_a_suspension_that_is_not_asked_for_in_valid_words(suspend: object):
+    scene = Refused(suspend=suspend)
+    scene.has(ACTIVE, edition(NEW))
+    scene.leads_to("svc-aaaaa")
+    assert scene.refused().commit is None
+
+
+def test_a_new_service_with_a_wrong_field_is_refused_and_not_suspended():
+    assert Unrouted(suspend=True).refused().commit is None
+
+
+@pytest.mark.parametrize(("suspend", "written"), [(True, [True]), (False, []), ("yes", [])])
+def test_clusters_in_a_queue_are_suspended_beside_a_wrong_field_and_not_resumed(
+    suspend: object, written: list[bool]
+):
+    scene = Refused()
+    scene.wanted["spec"]["rayClusterConfig"]["suspend"] = suspend
+    made_of = edition(NEW)
+    made_of["spec"]["rayClusterConfig"]["suspend"] = suspend is False
+    scene.has(ACTIVE, made_of)
+    scene.leads_to("svc-aaaaa")
+    made = [each for each in writes(scene.refused()) if isinstance(each, MergePatch)]
+    asked = [each.patch["spec"] for each in made if each.target.resource is RAYCLUSTERS]
+    assert asked == [{"suspend": each} for each in written]
