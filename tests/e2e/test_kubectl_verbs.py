@@ -107,6 +107,22 @@ def test_what_needs_a_process_in_a_pod_is_refused_in_words(dev: Kubectl):
 
 
 @pytest.mark.slow
+def test_drain_asks_the_budgets_of_pods(dev: Kubectl):
+    budget = ("create", "poddisruptionbudget", "head", "--selector=ray.io/node-type=head")
+    dev(*budget, "--min-available=1")
+    head = head_of(dev)
+    node = node_of(dev, head)
+    drain = ("drain", node, "--pod-selector=ray.io/node-type=head", "--delete-emptydir-data")
+    refused = dev(*drain, "--timeout=1s", check=False)
+    assert "it would violate the pod's disruption budget" in refused
+    assert head_of(dev) == head
+    dev("delete", "poddisruptionbudget", "head")
+    assert f"pod/{head} evicted" in dev(*drain)
+    dev("uncordon", node)
+    until(lambda: dev("get", "raycluster", "example", "-o", "jsonpath={.status.state}") == "ready")
+
+
+@pytest.mark.slow
 def test_resources_versions_and_permissions_can_be_asked_for(dev: Kubectl):
     resources = dev("api-resources")
     for kind in ("RayCluster", "Pod", "NetworkPolicy", "ResourceQuota", "Lease"):

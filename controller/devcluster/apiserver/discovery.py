@@ -17,6 +17,8 @@ from controller.devcluster.apiserver.objects import encode
 from controller.devcluster.apiserver.resources import SCALE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.objects import Json
     from controller.devcluster.apiserver.resources import ApiResource, Registry
@@ -204,6 +206,11 @@ _SUBRESOURCE_VERBS = {
     "scale": ["get", "patch", "update"],
     "token": ["create"],
 }
+_SUBRESOURCE_KINDS: Mapping[str, Json] = {
+    "scale": SCALE,
+    # without it kubectl drain deletes pods, and asks no budget
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+}
 
 
 class Discovery:
@@ -330,7 +337,7 @@ def _entries(resource: ApiResource) -> list[Json]:
             "name": f"{resource.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            **(SCALE if name == "scale" else {"kind": resource.kind}),
+            **_SUBRESOURCE_KINDS.get(name, {"kind": resource.kind}),
             "verbs": _SUBRESOURCE_VERBS[name],
         }
         for name in sorted(resource.subresources)
@@ -357,7 +364,7 @@ def _aggregated(resource: ApiResource) -> Json:
         entry["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": SCALE if name == "scale" else kind,
+                "responseKind": _SUBRESOURCE_KINDS.get(name, kind),
                 "verbs": _SUBRESOURCE_VERBS[name],
             }
             for name in sorted(resource.subresources)

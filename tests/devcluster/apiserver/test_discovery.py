@@ -53,6 +53,9 @@ async def test_resources_of_a_version(api):
     assert resources["nodes"]["namespaced"] is False
     assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
     assert resources["pods/binding"]["verbs"] == ["create"]
+    eviction = resources["pods/eviction"]
+    found = (eviction["group"], eviction["version"], eviction["kind"])
+    assert found == ("policy", "v1", "Eviction"), "else kubectl drain deletes pods"
 
 
 async def test_aggregated_discovery(api):
@@ -63,6 +66,9 @@ async def test_aggregated_discovery(api):
     resources = {one["resource"]: one for one in group["versions"][0]["resources"]}
     assert resources["pods"]["scope"] == "Namespaced"
     assert resources["pods"]["singularResource"] == "pod"
+    kinds = {one["subresource"]: one["responseKind"] for one in resources["pods"]["subresources"]}
+    assert kinds["eviction"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
+    assert kinds["log"] == resources["pods"]["responseKind"]
     names = {
         item["metadata"]["name"]
         for item in (await api.get("/apis", accept=AGGREGATED)).body["items"]
