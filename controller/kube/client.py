@@ -152,12 +152,14 @@ class Client:
         namespace: str = "",
         *,
         label_selector: str = "",
+        field_selector: str = "",
         limit: int = 0,
         continue_: str = "",
     ) -> ObjectList[T]:
         """Read one page of a collection at quorum, or all of it without a `limit`."""
         query = {
             "labelSelector": label_selector,
+            "fieldSelector": field_selector,
             "limit": str(limit) if limit else "",
             "continue": continue_,
         }

@@ -33,6 +33,12 @@ def add(commands: Commands) -> None:
     )
     dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     dev.add_argument(
+        "--page-port",
+        type=int,
+        default=0,
+        help="port on 127.0.0.1 of a web page with what there is (default: a free one)",
+    )
+    dev.add_argument(
         "--kubeconfig",
         type=Path,
         help="kubeconfig to add the context to (default: one in ~/.cache/manta)",
@@ -87,6 +93,7 @@ def _start(options: argparse.Namespace) -> int:
     chosen = DevOptions(
         name=options.name,
         port=options.port,
+        page_port=options.page_port,
         kubeconfig=options.kubeconfig,
         crds=options.crds,
         operator=not options.no_operator,

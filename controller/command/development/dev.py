@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import secrets
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -29,17 +30,20 @@ from controller.command.development.view.overview import live_overview
 from controller.command.development.view.screens import pod_state
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
-from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped
+from controller.command.page.access import OwnerOnly
+from controller.command.page.content import dashboard_address
+from controller.command.page.server import PageServer
+from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
 from controller.command.run.operator import operator_for
+from controller.command.status.reading import EVENTS, KINDS, Seen, read, watching
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
-from controller.kube.errors import ConfigurationError
+from controller.kube.errors import ConfigurationError, PathNotFound
 from controller.kube.resources import CRDS, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
-from controller.ray.api.names import DASHBOARD_PORT
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.runs import Run
+    from controller.command.status.reading import Watch
     from controller.devcluster.nodes.settings import NodeShape
     from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.objects import Pod
@@ -100,7 +105,7 @@ class _Heads:
         if pod is None:
             self._said.pop(key, None)
         elif pod_state(pod) == "Ready":
-            address = f"http://{pod.status.pod_ip}:{_port(pod)}"
+            address = dashboard_address(pod)
             if self._said.get(key) != address:
                 self._said[key] = address
                 cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
@@ -110,9 +115,34 @@ class _Heads:
                 )
 
 
-def _port(pod: Pod) -> int:
-    ports = (port for container in pod.spec.containers for port in container.ports)
-    return next((port.container_port for port in ports if port.name == "dashboard"), DASHBOARD_PORT)
+@asynccontextmanager
+async def _page(watch: Watch, cluster: EmbeddedCluster, options: DevOptions) -> AsyncGenerator[str]:
+    """Serve the web page; yield its address, which holds a password.
+
+    Raises:
+        ConfigurationError: the port is taken.
+    """
+    token = secrets.token_urlsafe(16)
+    server = PageServer(
+        options.page_port,
+        read=watch.seen,
+        client=cluster.client("manta-dev"),
+        access=OwnerOnly(token),
+        wall=wall,
+        option="--page-port",
+        direct=options.processes,
+    )
+    ready = asyncio.Event()
+    serving = asyncio.create_task(server.run(ready.set))
+    serving.add_done_callback(lambda _: ready.set())
+    await ready.wait()
+    if serving.done():
+        raise ConfigurationError(str(serving.exception())) from serving.exception()
+    try:
+        yield f"http://dev:{token}@127.0.0.1:{server.port}/"
+    finally:
+        server.stop()
+        await serving
 
 
 def default_kubeconfig(name: str, environment: Mapping[str, str] = os.environ) -> Path:
@@ -140,6 +170,7 @@ class DevOptions:
         workspaces: whether Workspaces are served, and a simulated provisioner gives them nodes.
         nodes: the simulated nodes; empty if the node is this machine.
         log: whether a terminal shows the operator's log instead of the live screen.
+        page_port: TCP port of the web page on the loopback interface, 0 for any free one.
     """
 
     port: int
@@ -154,6 +185,7 @@ class DevOptions:
     workspaces: bool = False
     nodes: tuple[NodeShape, ...] = ()
     log: bool = False
+    page_port: int = 0
 
     @property
     def processes(self) -> bool:
@@ -197,13 +229,18 @@ async def dev(options: DevOptions) -> int:
         if node:
             _tell_about(node)
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
-        greeting = _greeting(options, cluster.url, kubeconfig)
+        client = cluster.client("manta-dev")
+        seen = Seen()
+        with suppress(PathNotFound):  # --crds without Ray's kinds
+            seen = await read(client, [*KINDS, PODS, EVENTS], "")
+        watch = await stack.enter_async_context(watching(client, seen, ""))
+        page = await stack.enter_async_context(_page(watch, cluster, options))
+        greeting = _greeting(options, cluster.url, kubeconfig, page)
         if live:
             log = cache_dir() / f"{run.name}.log"
             stream = stack.enter_context(log.open("w"))
             configure_logging(level=options.log_level, format="console", stream=stream)
-            screen = live_overview(cluster.client("manta-dev"), f"{greeting} Log: {log}\n")
-            await stack.enter_async_context(screen)
+            await stack.enter_async_context(live_overview(watch, f"{greeting} Log: {log}\n"))
         else:
             _say(greeting)
         status = await (_run_operator(cluster, options, stop) if options.operator else _wait(stop))
@@ -302,7 +339,7 @@ def _tell_about(node: ProcessNode) -> None:
         _say(sentence)
 
 
-def _greeting(options: DevOptions, url: str, kubeconfig: Path) -> str:
+def _greeting(options: DevOptions, url: str, kubeconfig: Path, page: str) -> str:
     with_operator = "with the operator" if options.operator else "without an operator"
     kind = "workspace" if options.workspaces else "raycluster"
     return (
@@ -311,6 +348,7 @@ def _greeting(options: DevOptions, url: str, kubeconfig: Path) -> str:
         f"  export KUBECONFIG={kubeconfig}\n"
         f"  kubectl apply -f examples/{kind}.yaml\n"
         f"  kubectl get {kind} -w\n\n"
+        f"In a browser: {page}\n\n"
         "Press Ctrl-C to stop; nothing is kept."
     )
 

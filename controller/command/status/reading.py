@@ -235,12 +235,14 @@ class Watch:
         if self._refusal:
             raise KubeError(self._refusal)
         complete = all(each.has_synced for each in self._informers.values())
-        return self._seen() if complete else None
+        return self.seen() if complete else None
 
-    def _seen(self) -> Seen:
+    def seen(self, namespace: str = "") -> Seen:
+        """Return what there is now in a namespace, or in all."""
         seen = Seen(missing=[*self._missing, *self._problems.values()])
         for resource, informer in self._informers.items():
-            seen.put(resource, informer.lister.list())
+            found = informer.lister.list()
+            seen.put(resource, [o for o in found if namespace in {"", o.metadata.namespace}])
         return seen
 
 

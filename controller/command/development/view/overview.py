@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.output import duration
 from controller.command.process import wall
-from controller.command.status.reading import EVENTS, KINDS, read, watching
 from controller.command.status.text import colour_of, event_rows, overview_rows
 from controller.command.status.tree import last_events, overview
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from datetime import datetime
 
-    from controller.command.status.reading import Seen
-    from controller.kube.client import Client
+    from controller.command.status.reading import Seen, Watch
 
 _REDRAWN_AFTER: Final = 1.0
 """Seconds after which ages are shown anew."""
@@ -25,11 +23,11 @@ _MOST_OBJECTS: Final = 15
 
 
 @asynccontextmanager
-async def live_overview(client: Client, heading: str) -> AsyncGenerator[None]:
+async def live_overview(watch: Watch, heading: str) -> AsyncGenerator[None]:
     """Show on the terminal what there is, until the block ends; the last picture stays.
 
     Args:
-        client: client of the cluster.
+        watch: keeps up to date what is shown.
         heading: lines above the tables.
     """
     from rich.live import Live  # noqa: PLC0415  an extra
@@ -37,11 +35,8 @@ async def live_overview(client: Client, heading: str) -> AsyncGenerator[None]:
     with Live(heading, refresh_per_second=4) as live:
 
         async def show() -> None:
-            seen = await read(client, [*KINDS, EVENTS], "")
-            live.update(picture(seen, heading, wall()))
-            async with watching(client, seen, "") as watch:
-                while True:
-                    seen = await watch.change(_REDRAWN_AFTER) or seen
+            while True:
+                if (seen := await watch.change(_REDRAWN_AFTER)) is not None:
                     live.update(picture(seen, heading, wall()))
 
         showing = asyncio.create_task(show())

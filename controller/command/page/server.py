@@ -1,0 +1,306 @@
+"""Answers requests for the page: who asks, what he may see, and the templates."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import structlog
+from aiohttp import hdrs, web
+
+from controller.apimachinery.conditions import time_of
+from controller.command.output import duration
+from controller.command.page.access import Viewer, token_of
+from controller.command.page.content import ROWS, Query, details, events_wanted, listing
+from controller.command.redaction import Redaction
+from controller.command.status.reading import EVENTS, KINDS
+from controller.command.status.text import colour_of
+from controller.command.status.tree import tree
+from controller.kube.errors import KubeError
+from controller.kube.resources import PODS
+from controller.runtime.health import HttpListener
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from jinja2 import Environment
+
+    from controller.command.page.access import Access
+    from controller.command.status.reading import Seen, SeenEvent
+    from controller.command.status.tree import Tree
+    from controller.kube.client import Client
+    from controller.kube.objects import Pod
+
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+_FILES: Final = {"page.css": "text/css", "icon.svg": "image/svg+xml"}
+_PLURALS: Final = {each.plural: each for each in KINDS}
+_EVENTS_OF: Final = 12
+"""Objects of a tree whose events are asked for, each by one request."""
+_LOG_LINES: Final = 200
+_LOG_BYTES: Final = 64 * 1024
+_REFRESH: Final = 5
+"""Seconds after which a page that shall be kept up to date asks again."""
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+_VIEWER: Final = web.RequestKey("viewer", Viewer)
+
+_log = structlog.stdlib.get_logger("manta.page")
+
+
+class _Problem(Exception):  # noqa: N818  it becomes an answer
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class PageServer(HttpListener):
+    """A `manager.Runnable` that serves the page on the loopback interface.
+
+    Args:
+        port: 0 for a free one.
+        read: returns what the caches hold, of a namespace or, if it is empty, of all.
+        client: reads events and logs of one object.
+        access: who may see what.
+        wall: the time of day, UTC.
+        option: the option that chooses the port, for the error's text.
+        direct: whether the addresses of pods can be reached from the browser.
+    """
+
+    name = "page server"
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        read: Callable[[str], Seen],
+        client: Client,
+        access: Access,
+        wall: Callable[[], datetime],
+        option: str,
+        direct: bool = False,
+    ) -> None:
+        super().__init__("127.0.0.1", port, option)
+        self._read = read
+        self._client = client.for_flow("page")
+        self._access = access
+        self._wall = wall
+        self._direct = direct
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until stopped.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        application = web.Application(middlewares=[self._guarded])
+        for path, handler in (
+            ("/", self._list),
+            ("/{file:page.css|icon.svg}", self._file),
+            ("/{plural}/{namespace}/{name}", self._object),
+        ):
+            application.router.add_get(path, handler)
+        await self.serve(application, ready)
+
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer authenticated requests only, and problems as pages."""
+        try:
+            request[_VIEWER] = await self._viewer(request)
+            answer = await handler(request)
+        except _Problem as problem:
+            answer = await _problem_page(problem.status, str(problem))
+        except web.HTTPException as error:
+            answer = await _problem_page(error.status, f"There is no page {request.path}.")
+        except KubeError as error:
+            answer = await _problem_page(503, f"The API server does not answer: {error}")
+        except Exception:  # noqa: BLE001  the words of an odd exception are for the log
+            _log.exception("page.failed", path=request.path)
+            answer = await _problem_page(500, "This page could not be made; the log says why.")
+        if answer.status == 401:
+            answer.headers[hdrs.WWW_AUTHENTICATE] = 'Basic realm="Manta", charset="UTF-8"'
+        answer.headers.update(_HEADERS)
+        answer.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
+        return answer
+
+    async def _viewer(self, request: web.Request) -> Viewer:
+        viewer = await self._access.viewer(token_of(request.headers.get("Authorization", "")))
+        if viewer is None:
+            raise _Problem(401, "This page needs a token, as the password of any name.")
+        return viewer
+
+    async def _file(self, request: web.Request) -> web.Response:
+        name = request.match_info["file"]
+        return web.Response(
+            body=(_TEMPLATES / name).read_bytes(),
+            content_type=_FILES[name],
+            headers={hdrs.CACHE_CONTROL: "private, max-age=600"},
+        )
+
+    async def _list(self, request: web.Request) -> web.Response:
+        given = request.query
+        page = given.get("page", "1")
+        query = Query(
+            given.get("kind", ""),
+            given.get("namespace", "").strip(),
+            given.get("q", "").strip(),
+            given.get("state", ""),
+            int(page) if page.isdecimal() and len(page) < 7 else 1,
+        )
+        seen = await self._visible(request[_VIEWER], query.namespace)
+        now = self._wall()
+        found = None
+        if seen.objects:
+            found = await asyncio.to_thread(listing, seen, query, now)
+        return await self._page(request, "list.html", now, query=query, found=found)
+
+    async def _visible(self, viewer: Viewer, namespace: str) -> Seen:
+        """Return what the user may list; without a right to list objects of Ray, nothing."""
+        seen = self._read(namespace)
+        resources = [*seen.objects, PODS]
+        allowed = await asyncio.gather(*(viewer.may("list", each, namespace) for each in resources))
+        where = f"namespace {namespace}" if namespace else "all namespaces"
+        refused = [each for each, may in zip(resources, allowed, strict=True) if not may]
+        return replace(
+            seen,
+            objects={each: found for each, found in seen.objects.items() if each not in refused},
+            pods=[] if PODS in refused else seen.pods,
+            missing=[
+                *seen.missing,
+                *(f"{each.plural} of {where}: you lack the right to list them" for each in refused),
+            ],
+        )
+
+    async def _object(self, request: web.Request) -> web.Response:
+        plural, namespace, name = (
+            request.match_info[key] for key in ("plural", "namespace", "name")
+        )
+        resource, viewer = _PLURALS.get(plural), request[_VIEWER]
+        if resource is None:
+            raise _Problem(404, f"There is no page of {plural}; of {', '.join(_PLURALS)} there is.")
+        if not await viewer.may("get", resource, namespace, name):
+            raise _Problem(403, f"You lack the right to get {plural} {name} of {namespace}.")
+        obj = next(
+            (
+                each
+                for each in self._read(namespace).objects.get(resource, [])
+                if each.metadata.name == name
+            ),
+            None,
+        )
+        if obj is None:
+            raise _Problem(404, f"There is no {resource.kind} {name} in namespace {namespace}.")
+        seen, now = await self._visible(viewer, namespace), self._wall()
+        found = await asyncio.to_thread(tree, seen, resource, obj, now)
+        if await viewer.may("list", EVENTS, namespace):
+            seen.events = await self._events(found, namespace)
+        else:
+            seen.missing.append("events: you lack the right to list them")
+        log_of = request.query.get("log", "")
+        shown = details(seen, obj, found, now, log_of=log_of, direct=self._direct)
+        log = await self._log(viewer, shown.log_pod, log_of)
+        return await self._page(
+            request,
+            "object.html",
+            now,
+            found=found,
+            shown=shown,
+            log=log,
+            plural=plural,
+            missing=seen.missing,
+        )
+
+    async def _events(self, found: Tree, namespace: str) -> list[SeenEvent]:
+        async def of(kind: str, name: str) -> list[SeenEvent]:
+            selector = f"regarding.kind={kind},regarding.name={name}"
+            listed = await self._client.list(EVENTS, namespace, field_selector=selector, limit=ROWS)
+            return listed.items
+
+        lists = await asyncio.gather(*(of(*each) for each in events_wanted(found, _EVENTS_OF)))
+        return [event for each in lists for event in each]
+
+    async def _log(self, viewer: Viewer, pod: Pod | None, wanted: str) -> str:
+        """Return the end of the log of a pod, or why there is none."""
+        if pod is None:
+            return f"The pod {wanted} is gone, and its log with it." if wanted else ""
+        meta = pod.metadata
+        if not await viewer.may("get", PODS, meta.namespace, meta.name, "log"):
+            return "You lack the right to get the logs of pods."
+        try:
+            text = await self._client.read_log_tail(
+                meta.namespace,
+                meta.name,
+                container=pod.spec.containers[0].name,
+                lines=_LOG_LINES,
+                limit_bytes=_LOG_BYTES,
+            )
+        except KubeError as error:
+            return f"There is no log: {error}"
+        return Redaction().text(text) or "The log is empty."
+
+    async def _page(
+        self, request: web.Request, template: str, now: datetime, **values: Any
+    ) -> web.Response:
+        live = "live" in request.query
+        options = {key: each for key, each in request.query.items() if key != "live"}
+        toggled = options if live else {**options, "live": "1"}
+        values |= {"live": live, "toggle": f"?{urlencode(toggled)}"}
+        answer = web.Response(
+            text=await asyncio.to_thread(_render, template, now, values), content_type="text/html"
+        )
+        if live:
+            answer.headers["Refresh"] = str(_REFRESH)
+        return answer
+
+
+async def _problem_page(status: int, text: str) -> web.Response:
+    page = await asyncio.to_thread(_render, "problem.html", None, {"status": status, "text": text})
+    return web.Response(status=status, text=page, content_type="text/html")
+
+
+def _render(template: str, now: datetime | None, values: dict[str, Any]) -> str:
+    return _environment().get_template(template).render(now=now, **values)
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates; most operators never need them."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
+
+    environment: Any = Environment(  # its dictionaries are typed by what they hold at first
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    plurals = {each.kind: each.plural for each in KINDS}
+    titles = {plural: f"{kind}s" for kind, plural in plurals.items()}
+    environment.globals.update(colour=colour_of, plurals=plurals, titles=titles, most=ROWS)
+    environment.filters.update(ago=_ago, query=_query)
+    return environment
+
+
+def _query(values: dict[str, Any]) -> str:
+    return urlencode({name: each for name, each in values.items() if each})
+
+
+def _ago(moment: Any, now: datetime) -> str:
+    """Return the time since a moment, which may be text: `3 min`."""
+    since = time_of(moment) if isinstance(moment, str) else moment
+    return duration(max(0.0, (now - since).total_seconds())) if since else "-"
