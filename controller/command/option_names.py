@@ -31,6 +31,6 @@ def gates_help() -> str:
     real = [
         f"{name} ({'on' if gate.default else 'off'})"
         for name, gate in GATES.items()
-        if not gate.is_fixed
+        if gate.fixed is None
     ]
     return f"switch features on or off by KubeRay's names, with their defaults: {', '.join(real)}"

@@ -91,7 +91,7 @@ def _meaning(action: argparse.Action) -> str:
 def _gates() -> Iterator[tuple[str, ...]]:
     yield "Gate", "Stage", "Default", "Meaning"
     for name, gate in GATES.items():
-        meaning = "always on" if gate.is_fixed else _FEATURES[name]
+        meaning = "always on" if gate.fixed else _FEATURES[name]
         yield f"`{name}`", gate.stage.lower(), "on" if gate.default else "off", meaning
 
 

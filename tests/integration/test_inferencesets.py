@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -19,9 +20,10 @@ from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definitio
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetSettings
+from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
+from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
@@ -29,9 +31,12 @@ from controller.runtime.kind import Kind
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World
-from tests.integration.inferencesets import InferenceSets, served, set_manifest
+from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
 from tests.integration.test_rights import RULES, Rights
+from tests.integration.workspace_pools import PoolWorkspaces, definitions
 from tests.integration.workspaces import Cloud, Workspaces, manifest
+from tests.kaito.workspace.given_pool import POOLS
+from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
 embedded_only = pytest.mark.embedded_only
 
@@ -281,3 +286,63 @@ async def test_a_newer_operator_upgrades_all_servers_one_after_the_other(
         await world.eventually(has_new_images, seconds=900, pause=1)
     assert min(lowest) == (2 if strategy == "InPlace" else 3)
     assert (await state())["autoUpgrade"]["lastSuccessfulUpgradeTime"]
+
+
+@embedded_only
+async def test_drifted_nodes_are_replaced_for_one_replica_after_the_other(world: World):
+    spaces = PoolWorkspaces(world)
+    await spaces.install(*kaito_definitions(), *definitions()[1:])
+    rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
+    rights = Rights(*rules["namespaced"], *rules["cluster"], *rules["nodePools"], NODE_CLASS_RULE)
+    assert world.server is not None
+    world.server.audit.authorizer = rights.allows
+    drifted = SUCCEEDED | {"type": "Drifted"}
+
+    async def budgets() -> list[str]:
+        pools = (await world.user.list(NODE_POOLS, "")).items
+        return sorted(each.spec.disruption.budgets[0].nodes for each in pools)
+
+    async def claims() -> dict[str, NodeClaim]:
+        found = (await world.user.list(NODE_CLAIMS, "")).items
+        return {each.metadata.uid: each for each in found}
+
+    async def serves() -> bool:
+        found = await world.user.get(INFERENCE_SETS, world.namespace, "models")
+        return found.status.get("readyReplicas") == 2 and await budgets() == ["0", "0"]
+
+    async def is_open() -> bool:
+        return await budgets() == ["0", "1"]
+
+    async with spaces.provisioner(), rollouts(world):
+        settings = POOLS.options
+        world.start_operator(
+            kinds=[WorkspaceKind(POOLS), InferenceSetKind(InferenceSetSettings(settings))]
+        )
+        await world.user.create(INFERENCE_SETS, world.namespace, set_manifest())
+        await world.eventually(serves, seconds=300)
+        before = await claims()
+        for each in before.values():
+            conditions = [*each.status.conditions, drifted]
+            patch = {"status": {"conditions": msgspec.to_builtins(conditions)}}
+            await world.user.merge_patch(
+                NODE_CLAIMS, "", each.metadata.name, patch, subresource="status"
+            )
+        for left in (1, 0):
+            await world.eventually(is_open, seconds=60)
+            await world.settle(120)
+            assert await is_open()
+            opened = [
+                pool.metadata.name
+                for pool in (await world.user.list(NODE_POOLS, "")).items
+                if pool.spec.disruption.budgets[0].nodes == "1"
+            ]
+            for each in (await claims()).values():  # what Karpenter does
+                if (each.metadata.labels or {}).get(labels.NODE_POOL) in opened:
+                    await world.user.delete(NODE_CLAIMS, "", each.metadata.name)
+            await world.settle(120)
+            assert len((await claims()).keys() & before.keys()) == left
+        await world.eventually(serves, seconds=300)
+    events = [reason for reason, _ in await world.events_about("InferenceSet", "models")]
+    drifts = [reason for reason in events if reason.startswith("Drift")]
+    assert drifts == ["DriftStarted", "DriftComplete"] * 2
+    assert rights.refused == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +71,8 @@ class NodeClaim(KubeObject, frozen=True):
 NODE_CLAIMS: Final = Resource(
     "karpenter.sh", "v1", "nodeclaims", "NodeClaim", NodeClaim, namespaced=False
 )
+POOL_CLAIMS: Final = replace(NODE_CLAIMS, part="node pools")
+"""Claims that Karpenter makes for NodePools; they lack the label of the others."""
 
 
 # NodePool of Karpenter: what is read of it. Its CRD may be absent.
@@ -103,16 +105,31 @@ class PoolTemplate(View, frozen=True):
     spec: PoolNodeSpec = PoolNodeSpec()
 
 
+class PoolBudget(View, frozen=True):
+    """`spec.disruption.budgets[]`."""
+
+    nodes: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+class PoolDisruption(View, frozen=True):
+    """`spec.disruption`."""
+
+    budgets: tuple[PoolBudget, ...] = ()
+
+
 class NodePoolSpec(View, frozen=True):
     """`spec` of a NodePool.
 
     Attributes:
         replicas: number of nodes of a static pool; None for one that follows pending pods.
         template: template of its NodeClaims.
+        disruption: how many nodes Karpenter may replace at a time.
     """
 
     replicas: int | None = None
     template: PoolTemplate = PoolTemplate()
+    disruption: PoolDisruption = PoolDisruption()
 
 
 class NodePoolStatus(View, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
@@ -14,7 +14,9 @@ from controller.kaito.api.definitions import (
     of_inference_sets,
 )
 from controller.kaito.api.inferenceset import INFERENCE_SETS, validate_inference_set
+from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset import drift
 from controller.kaito.inferenceset.observation import InferenceSetSettings, replica
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
@@ -79,12 +81,17 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
     """
 
     primary = INFERENCE_SETS
-    owned = (Owned(WORKSPACES, optional=True), Owned(STATEFUL_SETS))
     creates = (WORKSPACES,)
     optional = True
 
     def __init__(self, settings: InferenceSetSettings | None = None) -> None:
         self._settings = settings or InferenceSetSettings()
+        has_pools = self._settings.options.provisioner is Provisioner.NODE_POOLS
+        self.owned: tuple[Owned[Any], ...] = (
+            Owned(WORKSPACES, optional=True),
+            Owned(STATEFUL_SETS),
+            *(drift.WATCHES if has_pools else ()),
+        )
         self._sources = InferenceSetSources(
             IdentityMemo(self._read),
             IdentityMemo(replica),

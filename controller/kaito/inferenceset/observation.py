@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.workspace import Workspace
+    from controller.kaito.inferenceset.drift import ReplicaPool
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CreateError
 
@@ -167,6 +168,7 @@ class InferenceSetObservation:
         workspaces: its Workspaces, including terminating ones; None if the API server has no such
             resource.
         replicas: the same, each as its status shows it.
+        pools: NodePools of the replicas.
         missing: replicas that are to be created.
         unreadable: why Workspaces cannot be decoded, by name.
         has_pending_writes: whether the outcome of a write to a Workspace is unknown.
@@ -180,6 +182,7 @@ class InferenceSetObservation:
     settings: InferenceSetSettings = field(default_factory=InferenceSetSettings)
     workspaces: tuple[Workspace, ...] | None = ()
     replicas: tuple[Replica, ...] = ()
+    pools: tuple[ReplicaPool, ...] = ()
     missing: MissingReplicas = field(default_factory=MissingReplicas)
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     has_pending_writes: bool = False

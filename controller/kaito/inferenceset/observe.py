@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import upgrade
+from controller.kaito.inferenceset.drift import observe_pools
 from controller.kaito.inferenceset.observation import (
     SCOPE,
     InferenceSetObservation,
@@ -68,6 +70,7 @@ def observe_inference_set(
     workspaces = tuple(owned_by(reads, WORKSPACES, meta))
     wanted = 0 if isinstance(goal, Problem) else goal.replicas
     unreadable = reads.unreadable(WORKSPACES, meta.namespace)
+    has_pools = settings.options.provisioner is Provisioner.NODE_POOLS
     policy = None if isinstance(goal, Problem) else upgrade.policy_of(goal, settings.options)
     reads_servers = len(workspaces) > wanted or policy is not None
     replicas = tuple(_replicas(workspaces, sources, reads, reads_servers=reads_servers))
@@ -78,6 +81,7 @@ def observe_inference_set(
         settings,
         workspaces,
         replicas=replicas,
+        pools=observe_pools(meta, reads) if has_pools else (),
         missing=_missing(meta, wanted + surge, workspaces, settings.batch, reads),
         unreadable={
             name: odd.reason

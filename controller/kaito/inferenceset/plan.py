@@ -19,6 +19,7 @@ from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset.drift import next_budget
 from controller.kaito.inferenceset.observation import SCOPE
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.inferenceset.upgrade import UpgradeDecision, next_upgrade, policy_of
@@ -279,6 +280,7 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
             *delete_workspaces(seen, decision),
             *islice(label_workspaces(seen, decision), batch),
             *_upgrade_workspace(seen, step, now),
+            *next_budget(seen.pools, seen.replicas, seen.inference_set.metadata.namespace, SCOPE),
         ),
         status=status,
         requeue_after=min(waits, default=None),

@@ -319,12 +319,12 @@ _PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
 
 def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
     """Return `namespace/name` of the Workspace that an object's labels name; none without."""
-    return _name_in(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
+    return name_in(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
 
 
 def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
     """Return the same of an object that came with a NodePool."""
-    return _name_in(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
+    return name_in(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
 
 
 def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
@@ -397,7 +397,8 @@ def node_facts(node: GpuNode) -> NodeFacts:
     )
 
 
-def _name_in(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
+def name_in(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
+    """Return the key of the object that labels name; empty if they name none."""
     own = obj.metadata.labels or {}
     name, namespace = own.get(name_label), own.get(namespace_label)
     return (f"{namespace}/{name}",) if name and namespace else ()

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
 from controller.kaito.provisioning.claims import observed_claim
 from controller.kaito.provisioning.decision import BY_POOL_WORKSPACE
 from controller.kaito.provisioning.nodes import ACCELERATOR, node_claim_body, node_pool_name
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolWait
 from controller.kaito.provisioning.pools import node_pool_body, observed_pool
 from controller.kaito.workspace.observation import SeenPool
-from controller.kaito.workspace.watches import POOL_CLAIMS
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
@@ -38,9 +38,6 @@ from controller.runtime.kind import Owned, References
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
-
-POOL_CLAIMS: Final = replace(NODE_CLAIMS, part="node pools")
-"""Claims that Karpenter makes for NodePools; they lack the label of the others."""
 
 JOBS: Final = replace(resources.JOBS, part="workspaces")
 PODS: Final = replace(resources.PODS, part="workspaces")

@@ -37,14 +37,14 @@ class Gate:
     Attributes:
         stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
-        is_fixed: whether the feature is on whatever the value.
+        fixed: whether the feature is on whatever the value; None if the value decides.
         is_alone: whether `AllAlpha` and `AllBeta` do not set it, because its feature needs
             permissions that the operator does not have by default.
     """
 
     stage: Literal["Alpha", "Beta"]
     default: bool
-    is_fixed: bool = False
+    fixed: bool | None = None
     is_alone: bool = False
 
 
@@ -56,7 +56,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         HISTORY_SERVER: Gate("Alpha", default=True),
         MTLS: Gate("Alpha", default=False, is_alone=True),
         NETWORK_POLICY: Gate("Alpha", default=True),
-        "RayClusterStatusConditions": Gate("Beta", default=True, is_fixed=True),
+        "RayClusterStatusConditions": Gate("Beta", default=True, fixed=True),
         CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
@@ -108,9 +108,9 @@ class FeatureGates:
     def without_effect(self) -> Mapping[str, str]:
         """Return the set values that change nothing, by gate, each with the reason."""
         return {
-            name: "the feature is always on"
+            name: "the feature is always on" if fixed else "Manta does not have the feature"
             for name, value in sorted(self.chosen.items())
-            if GATES[name].is_fixed and not value
+            if (fixed := GATES[name].fixed) not in {None, value}
         }
 
 

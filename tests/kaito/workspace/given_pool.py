@@ -11,6 +11,7 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import (
     NODE_CLAIMS,
     NODE_POOLS,
+    POOL_CLAIMS,
     ConfiguredNodeClass,
     GpuNode,
     NodeClaim,
@@ -21,7 +22,6 @@ from controller.kaito.api.karpenter import (
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.watches import POOL_CLAIMS
 from tests.kaito.workspace.given import INSTANCE, Given, node
 
 NAME = "default-phi"

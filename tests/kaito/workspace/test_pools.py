@@ -11,10 +11,9 @@ import pytest
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, POOL_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
-from controller.kaito.workspace.watches import POOL_CLAIMS
 from controller.runtime.kind import ObjectUnreadable, Unreadable
 from controller.runtime.plan import Create, Delete, Failure, MergePatch
 from tests.kaito.support import workspace
