@@ -11,9 +11,12 @@ from controller.ray.api.batch_schedulers import chosen_scheduler
 from controller.ray.api.feature_gates import (
     CLUSTER_FLEET,
     CRON_JOB,
+    EXISTING_NODES,
     IMAGE_UPGRADE,
+    INFERENCE_SETS,
     PARTITION_ACCELERATORS,
     PARTITION_MIG,
+    VLLM,
     WORKSPACE,
 )
 from controller.ray.cluster import ClusterSettings, RayClusterKind
@@ -41,12 +44,12 @@ _WITHOUT_EFFECT: Final = {
 """Variables of KubeRay that change nothing here, with the reason."""
 
 GATED: Final = {
-    "RayCronJob": CRON_JOB,
-    "RayClusterFleet": CLUSTER_FLEET,
-    "Workspace": WORKSPACE,
-    "InferenceSet": WORKSPACE,
+    "RayCronJob": (CRON_JOB,),
+    "RayClusterFleet": (CLUSTER_FLEET,),
+    "Workspace": (WORKSPACE,),
+    "InferenceSet": (WORKSPACE, INFERENCE_SETS),
 }
-"""The feature gates of kinds that are served only while it is on."""
+"""The feature gates of kinds that are served only while they are on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,8 @@ def kinds_of(
         kinds.append(RayClusterFleetKind(settings.fleet))
     if settings.fleet.feature_gates.enabled(WORKSPACE):
         kinds.append(_workspace_kind(settings.workspace, lookups))
-        kinds.append(_inference_set_kind(settings.inference_set))
+        if settings.fleet.feature_gates.enabled(INFERENCE_SETS):
+            kinds.append(_inference_set_kind(settings.inference_set))
     return kinds
 
 
@@ -189,8 +193,17 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
     from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
     from controller.kaito.workspace import WorkspaceSettings  # noqa: PLC0415
 
+    provisioner = environment.get("NODE_PROVISIONER") or "byo"
+    if gates.enabled(EXISTING_NODES):
+        if provisioner != "byo":
+            raise ValueError(
+                f"the feature gate {EXISTING_NODES} is on, and NODE_PROVISIONER is "
+                f"{provisioner!r}: leave out one of them"
+            )
+        environment = {**environment, "NODE_PROVISIONER": provisioner}
     options = replace(
         KaitoOptions.from_environment(environment),
+        vllm=gates.enabled(VLLM),
         mig=gates.enabled(PARTITION_MIG),
         accelerators=gates.enabled(PARTITION_ACCELERATORS),
         auto_upgrade=gates.enabled(IMAGE_UPGRADE),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.command.kinds import KindSettings
+from controller.command.kinds import KindSettings, kinds_of
+from controller.kaito.api.options import KaitoOptions, Runtime
 from controller.ray.api import FeatureGates
 
 
@@ -22,3 +23,46 @@ def test_kaitos_gates_allow_parts_of_gpus(chosen: tuple[str, ...]):
 def test_gates_of_workspaces_load_nothing_while_these_are_off():
     gates = FeatureGates(dict.fromkeys(("enableMIG", "enableAccelerator"), True))
     assert KindSettings.from_environment(gates, {}).workspace is None
+
+
+def options_of(gates: dict[str, bool], environment: dict[str, str] | None = None) -> KaitoOptions:
+    found = KindSettings.from_environment(
+        FeatureGates({"Workspace": True, **gates}), environment or {}
+    )
+    assert found.workspace is not None
+    return found.workspace.options
+
+
+def test_kaitos_gates_choose_server_nodes_and_upgrades():
+    usual = options_of({})
+    assert (usual.vllm, usual.auto_upgrade, usual.has_own_nodes) == (True, True, False)
+    assert options_of({"vLLM": False}).runtime({}) is Runtime.TRANSFORMERS
+    assert not options_of({"enableBaseImageAutoUpgrade": False}).auto_upgrade
+    own = {"disableNodeAutoProvisioning": True}
+    assert options_of(own).has_own_nodes
+    assert options_of(own, {"NODE_PROVISIONER": "byo"}).has_own_nodes
+
+
+def test_a_gate_that_contradicts_the_provisioner_is_refused():
+    message = (
+        "the feature gate disableNodeAutoProvisioning is on, and NODE_PROVISIONER is 'karpenter'"
+    )
+    with pytest.raises(ValueError, match=message):
+        options_of({"disableNodeAutoProvisioning": True}, {"NODE_PROVISIONER": "karpenter"})
+
+
+def test_inference_sets_have_a_gate_of_their_own():
+    for gates, served in (({}, True), ({"enableInferenceSetController": False}, False)):
+        settings = KindSettings.from_environment(FeatureGates({"Workspace": True, **gates}), {})
+        kinds = {kind.primary.kind for kind in kinds_of(settings, None)}
+        assert "Workspace" in kinds
+        assert ("InferenceSet" in kinds) is served
+
+
+@pytest.mark.parametrize(
+    "gate", ["ModelMirror", "ModelStreaming", "enableMultiRoleInferenceController"]
+)
+def test_gates_of_what_manta_does_not_have_are_accepted_and_reported(gate: str):
+    found = FeatureGates.parse(f"{gate}=true").without_effect()
+    assert found == {gate: "Manta does not have the feature"}
+    assert FeatureGates.parse(f"{gate}=false").without_effect() == {}

@@ -48,8 +48,16 @@ _FEATURES: Final = {
     "enableAccelerator": "Workspaces on some of a node's GPUs ([workspace.md](workspace.md))",
     "enableBaseImageAutoUpgrade": "`autoUpgrade` of InferenceSets "
     "([workspace.md](workspace.md#newer-images))",
+    "disableNodeAutoProvisioning": "Workspaces on existing nodes, as `NODE_PROVISIONER=byo`",
+    "enableInferenceSetController": "InferenceSets, where Workspaces are on",
+    "vLLM": "models are served with vLLM; off: all with transformers",
     "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",
     "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",
+}
+_ALWAYS: Final = {
+    None: "",
+    True: "always on",
+    False: "always off ([compatibility-kaito.md](compatibility-kaito.md))",
 }
 _READERS: Final = ("controller/ray", "controller/kaito", "controller/kube", "controller/command")
 _OF_DEVELOPMENT: Final = "controller/command/development"
@@ -91,7 +99,7 @@ def _meaning(action: argparse.Action) -> str:
 def _gates() -> Iterator[tuple[str, ...]]:
     yield "Gate", "Stage", "Default", "Meaning"
     for name, gate in GATES.items():
-        meaning = "always on" if gate.fixed else _FEATURES[name]
+        meaning = _ALWAYS[gate.fixed] or _FEATURES[name]
         yield f"`{name}`", gate.stage.lower(), "on" if gate.default else "off", meaning
 
 

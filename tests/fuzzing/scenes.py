@@ -15,7 +15,7 @@ from controller.command.planning.dry_run import DryRun, with_created_kinds
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.resources import Resource
 from controller.ray.api import FeatureGates
-from controller.ray.api.feature_gates import GATES
+from controller.ray.api.feature_gates import EXISTING_NODES, GATES
 from controller.runtime.kind import Kind
 from tests.fuzzing.lived import LIVES, Life, lived
 from tests.integration.fleets import fleet_manifest
@@ -80,9 +80,8 @@ def _lived(life: Life) -> Scene:
 
 def _planned(name: str) -> Scene:
     """The object of this kind, after somebody has created it."""
-    kinds = kinds_to_plan(
-        KindSettings.from_environment(FeatureGates(dict.fromkeys(GATES, True)), {})
-    )
+    gates = FeatureGates(dict.fromkeys(GATES.keys() - {EXISTING_NODES}, True))
+    kinds = kinds_to_plan(KindSettings.from_environment(gates, {}))
     [kind] = [each for each in kinds if each.primary.kind == name]
     together = with_created_kinds(kind, kinds)
     stored = copy.deepcopy(MANIFESTS[name])

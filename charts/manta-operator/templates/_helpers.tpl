@@ -210,7 +210,7 @@ log-file-path: {{ . | quote }}
 {{- end -}}
 {{- if include "manta.hasWorkspaces" . -}}
 {{- with .Values.workspaces -}}
-{{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "HF_ENDPOINT" .huggingFace.endpoint "HF_HUB_OFFLINE" (.huggingFace.offline | ternary "1" "") "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}
+{{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "DEFAULT_NODE_IMAGE_FAMILY" .defaultNodeImageFamily "HF_ENDPOINT" .huggingFace.endpoint "HF_HUB_OFFLINE" (.huggingFace.offline | ternary "1" "") "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}
 {{- if $value -}}
 {{- $env = append $env (dict "name" $name "value" $value) -}}
 {{- end -}}

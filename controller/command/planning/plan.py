@@ -170,7 +170,8 @@ def _described(document: Json) -> str:
 
 def _suggestion(kind: str, kinds: list[Kind[Any]]) -> str:
     if kind in GATED and all(each.primary.kind != kind for each in kinds):
-        return f"; its feature gate is off: --feature-gates {GATED[kind]}=true"
+        gates = ",".join(f"{gate}=true" for gate in GATED[kind])
+        return f"; its feature gate is off: --feature-gates {gates}"
     served = {each.primary.kind: each.primary.api_version for each in kinds}
     near = get_close_matches(kind, served, n=1)
     if near == [kind]:

@@ -89,6 +89,7 @@ class KaitoOptions:
             cloud=one_of("CLOUD_PROVIDER", environment, default.cloud),
             provisioner=provisioner,
             node_classes=node_classes,
+            node_image_family=_default_family(environment, default.node_image_family),
             preset_registry=environment.get("PRESET_REGISTRY_NAME") or default.preset_registry,
             hugging_face=_hugging_face(environment, default.hugging_face),
         )
@@ -134,6 +135,20 @@ def _hugging_face(environment: Mapping[str, str], default: str) -> str:
     if not _HTTPS.fullmatch(address):
         raise ValueError("HF_ENDPOINT must be an address with https, without a user")
     return address
+
+
+def _default_family(environment: Mapping[str, str], default: str) -> str:
+    """Return the family of images of nodes, Kaito's flag `--default-node-image-family`.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+    text = environment.get("DEFAULT_NODE_IMAGE_FAMILY") or default
+    family = image_family(text)
+    if family is None:
+        known = ", ".join(IMAGE_FAMILIES)
+        raise ValueError(f"DEFAULT_NODE_IMAGE_FAMILY is {text!r}, and must be one of {known}")
+    return family
 
 
 def image_family(value: str) -> str | None:

@@ -6,11 +6,11 @@ closed when none of its nodes has drifted any more and the replica serves again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS
+from controller.kaito.inferenceset.observation import ReplicaPool
 from controller.kaito.provisioning.decision import name_in
 from controller.runtime.kind import Owned
 from controller.runtime.plan import Event, JsonPatch, Target
@@ -43,27 +43,6 @@ WATCHES: Final = (
         optional=True,
     ),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaPool:
-    """The NodePool of a replica.
-
-    Attributes:
-        name: name of the pool.
-        uid: uid of the pool.
-        workspace: name of the replica.
-        position: index of the budget for drifted nodes.
-        nodes: number of nodes, or a percentage, that the budget lets Karpenter replace at a time.
-        has_drifted: whether nodes of it have drifted.
-    """
-
-    name: str
-    uid: str
-    workspace: str
-    position: int
-    nodes: str
-    has_drifted: bool
 
 
 def observe_pools(meta: ObjectMeta, reads: CacheReader) -> tuple[ReplicaPool, ...]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.inferenceset.drift import ReplicaPool
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CreateError
 
@@ -132,6 +131,27 @@ def _peak(workspace: Workspace) -> float:
     except ValueError:
         return 0.0
     return value if math.isfinite(value) and value > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPool:
+    """The NodePool of a replica.
+
+    Attributes:
+        name: name of the pool.
+        uid: uid of the pool.
+        workspace: name of the replica.
+        position: index of the budget for drifted nodes.
+        nodes: number of nodes, or a percentage, that the budget lets Karpenter replace at a time.
+        has_drifted: whether nodes of it have drifted.
+    """
+
+    name: str
+    uid: str
+    workspace: str
+    position: int
+    nodes: str
+    has_drifted: bool
 
 
 # The input of an InferenceSet's plan: the set and its Workspaces at one moment, as values.

@@ -22,10 +22,13 @@ JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MTLS: Final = "RayClusterMTLS"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
+EXISTING_NODES: Final = "disableNodeAutoProvisioning"
 IMAGE_UPGRADE: Final = "enableBaseImageAutoUpgrade"
+INFERENCE_SETS: Final = "enableInferenceSetController"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
 PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
+VLLM: Final = "vLLM"
 WORKLOAD_SCHEDULING: Final = "KubernetesWAS"
 WORKSPACE: Final = "Workspace"
 
@@ -38,8 +41,8 @@ class Gate:
         stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
         fixed: whether the feature is on whatever the value; None if the value decides.
-        is_alone: whether `AllAlpha` and `AllBeta` do not set it, because its feature needs
-            permissions that the operator does not have by default.
+        is_alone: whether `AllAlpha` and `AllBeta` do not set it: because its feature needs
+            permissions that the operator does not have by default, or it is a choice.
     """
 
     stage: Literal["Alpha", "Beta"]
@@ -63,9 +66,17 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         INCREMENTAL_UPGRADE: Gate("Beta", default=True),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
         WORKSPACE: Gate("Alpha", default=False, is_alone=True),
+        "ModelMirror": Gate("Alpha", default=False, fixed=False, is_alone=True),
+        "ModelStreaming": Gate("Alpha", default=False, fixed=False, is_alone=True),
+        EXISTING_NODES: Gate("Alpha", default=False, is_alone=True),
         PARTITION_ACCELERATORS: Gate("Alpha", default=False),
         IMAGE_UPGRADE: Gate("Alpha", default=True),
+        INFERENCE_SETS: Gate("Beta", default=True, is_alone=True),
         PARTITION_MIG: Gate("Alpha", default=False),
+        "enableMultiRoleInferenceController": Gate(
+            "Alpha", default=False, fixed=False, is_alone=True
+        ),
+        VLLM: Gate("Beta", default=True, is_alone=True),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}

@@ -56,6 +56,14 @@ def test_an_unknown_value_is_refused_with_those_that_are_known():
         KaitoOptions.from_environment({"CLOUD_PROVIDER": "moon"})
 
 
+def test_nodes_have_the_image_that_the_administrator_chose():
+    chosen = KaitoOptions.from_environment({"DEFAULT_NODE_IMAGE_FAMILY": "AzureLinux"})
+    assert chosen.node_image_family == "azurelinux"
+    message = "DEFAULT_NODE_IMAGE_FAMILY is 'arch', and must be one of azurelinux, ubuntu"
+    with pytest.raises(ValueError, match=message):
+        KaitoOptions.from_environment({"DEFAULT_NODE_IMAGE_FAMILY": "arch"})
+
+
 @pytest.mark.parametrize("enabled", [False, True])
 def test_workspaces_are_served_with_their_gate_only(enabled: bool):
     gates = FeatureGates({"Workspace": enabled})
