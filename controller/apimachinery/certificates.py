@@ -113,6 +113,8 @@ class Authority:
         hosts: Iterable[str],
         now: datetime,
         lifetime: timedelta,
+        *,
+        for_clients: bool = False,
     ) -> Certificate:
         """Issue the certificate of a server.
 
@@ -121,6 +123,7 @@ class Authority:
             hosts: its names and addresses.
             now: the time in UTC.
             lifetime: how long it is valid.
+            for_clients: whether the server shows it to other servers, too.
 
         Raises:
             ValueError: the authority's certificate or key is malformed.
@@ -133,12 +136,14 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identity)
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH]
+        usages += [ExtendedKeyUsageOID.CLIENT_AUTH] if for_clients else []
         names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
         signed = (
             _certificate(_name(name), authority.subject, key, now, lifetime)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(_FOR_A_LEAF), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(own, critical=False)
             .add_extension(issuer, critical=False)
             .add_extension(names, critical=False)

@@ -24,6 +24,7 @@ from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.fleet import FleetSettings, RayClusterFleetKind
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.service import RayServiceKind, ServiceSettings
+from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +80,7 @@ class KindSettings:
         *,
         batch_scheduler: str = "",
         legacy_batch_scheduler: bool = False,
+        mtls_issuer: str = CERT_MANAGER,
     ) -> KindSettings:
         """Read KubeRay's environment variables, and Kaito's if Workspaces are served.
 
@@ -87,11 +89,15 @@ class KindSettings:
             environment: the variables.
             batch_scheduler: name of the scheduler of all pods; may be empty.
             legacy_batch_scheduler: KubeRay's older flag, which means Volcano.
+            mtls_issuer: who issues certificates of clusters with mTLS.
 
         Raises:
             ValueError: one has a value that it must not have, or there is no such batch scheduler;
                 the message names it.
         """
+        if mtls_issuer not in MTLS_ISSUERS:
+            known = " and ".join(MTLS_ISSUERS)
+            raise ValueError(f"-mtls-issuer={mtls_issuer}: there are {known}")
         gates = feature_gates or FeatureGates()
         scheduler = chosen_scheduler(batch_scheduler, gates, legacy=legacy_batch_scheduler)
         workspace = _workspace_settings(environment, gates) if gates.enabled(WORKSPACE) else None
@@ -99,6 +105,7 @@ class KindSettings:
             replace(
                 ClusterSettings.from_environment(environment),
                 feature_gates=gates,
+                mtls_issuer=mtls_issuer,
                 batch_scheduler=scheduler,
             ),
             replace(

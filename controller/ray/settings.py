@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import controller
 from controller.ray.api.feature_gates import FeatureGates
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.ray.api.batch_schedulers import BatchScheduler
+
+
+CERT_MANAGER: Final = "cert-manager"
+MANTA: Final = "manta"
+MTLS_ISSUERS: Final = (CERT_MANAGER, MANTA)
+"""Who may issue the certificates of clusters with mTLS, as `--mtls-issuer` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class ClusterSettings:
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
         feature_gates: the enabled features.
+        mtls_issuer: who issues certificates of clusters with mTLS: `cert-manager` or `manta`.
         batch_scheduler: schedules all pods; None for the schedulers that their templates name.
         watch_nodes: whether pods on nodes that are about to go are drained before their eviction.
         redis_cleanup: whether state in Redis is removed when its cluster is deleted.
@@ -55,6 +62,7 @@ class ClusterSettings:
     pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    mtls_issuer: str = CERT_MANAGER
     batch_scheduler: BatchScheduler | None = None
     watch_nodes: bool = False
     redis_cleanup: bool = True

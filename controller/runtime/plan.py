@@ -84,14 +84,16 @@ class Create:
     """POST `body` under a name chosen by the planner; repetitions use the same name.
 
     `secret` generates a patch that is merged into the body of each request and not kept anywhere,
-    such as random tokens.
+    such as random tokens. It gets the object that `reads` names, read live; a `ValueError` of it
+    fails the write with its text.
     """
 
     target: Target
     body: Mapping[str, Any]
     member: ReplicaMember | None = None
     on_success: Event | None = None
-    secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    reads: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,16 @@ class JsonPatch:
 class Replace:
     """Live GET, then PUT of the object with `merge` applied, under its resourceVersion.
 
-    For resources for which KubeRay's RBAC grants no `patch`.
+    For resources for which KubeRay's RBAC grants no `patch`. `secret` and `reads` are as those of
+    `Create`.
     """
 
     target: Target
     uid: str
     merge: Mapping[str, Any]
     on_success: Event | None = None
+    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    reads: Target | None = None
 
 
 @dataclass(frozen=True, slots=True)

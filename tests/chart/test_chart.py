@@ -325,6 +325,7 @@ def test_an_account_that_exists_must_be_named():
         ("featureGates.RayCronJob=true", "featureGates"),
         ("service.port=70000", "service/port"),
         ("batchScheduler.name=slurm", "batchScheduler/name"),
+        ("mtlsIssuer=vault", "mtlsIssuer"),
         ("batchScheduler.enabled=true,batchScheduler.name=yunikorn", "keep only the latter"),
         ("featureGates[0].name=RayCronJobs,featureGates[0].enabled=true", "'RayCronJob'"),
         (GATE_TWICE, "Workspace is both enabled and disabled"),
@@ -365,6 +366,24 @@ def test_the_operator_may_write_the_groups_of_the_batch_scheduler_that_is_chosen
     role = only("ClusterRole", rendered(CHART, *values))
     scheduling = {each for rule in role["rules"] for each in rule["apiGroups"] if "sched" in each}
     assert scheduling == ({group} if group else set())
+
+
+@pytest.mark.slow
+@needs_helm
+def test_the_issuer_of_mtls_decides_about_rights_at_cert_manager():
+    gate = ("featureGates[0].name=RayClusterMTLS", "featureGates[0].enabled=true")
+    for values, granted in (
+        ((), False),
+        (gate, True),
+        ((*gate, "mtlsIssuer=manta"), False),
+        (("mtlsIssuer=manta", "configuration.enabled=true"), False),
+    ):
+        objects = rendered(CHART, *values)
+        groups = {g for rule in only("ClusterRole", objects)["rules"] for g in rule["apiGroups"]}
+        assert ("cert-manager.io" in groups) is granted
+        texts = str(objects)
+        chosen = "mtls-issuer=manta" in texts or "mtlsIssuer: manta" in texts
+        assert chosen is ("mtlsIssuer=manta" in values)
 
 
 def test_the_schema_has_every_value_and_no_other():

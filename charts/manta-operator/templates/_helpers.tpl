@@ -79,7 +79,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ (.Files.Get "workspace-rules.yaml" | fromYaml).namespaced | toYaml }}
 {{- end }}
 {{- range .Values.featureGates }}
-{{- if and (eq .name "RayClusterMTLS") .enabled }}
+{{- if and (eq .name "RayClusterMTLS") .enabled (ne (toString $.Values.mtlsIssuer) "manta") }}
 {{ $.Files.Get "certificate-rules.yaml" }}
 {{- end }}
 {{- end }}
@@ -135,6 +135,9 @@ batch-scheduler: {{ . | quote }}
 {{- end }}
 {{- if .Values.batchScheduler.enabled }}
 enable-batch-scheduler: true
+{{- end }}
+{{- if eq (toString .Values.mtlsIssuer) "manta" }}
+mtls-issuer: {{ .Values.mtlsIssuer }}
 {{- end }}
 {{- with include "manta.logFile" . }}
 log-file-path: {{ . | quote }}

@@ -181,8 +181,20 @@ def add_batch_scheduler(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_mtls_issuer(command: argparse.ArgumentParser) -> None:
+    """Add the option for the issuer of clusters with mTLS."""
+    from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS  # noqa: PLC0415
+
+    command.add_argument(
+        "--mtls-issuer",
+        choices=MTLS_ISSUERS,
+        default=CERT_MANAGER,
+        help="who issues the certificates of clusters with mTLS; manta is the operator itself",
+    )
+
+
 def kind_settings(options: argparse.Namespace) -> KindSettings:
-    """Return the settings of the kinds, by the feature gates and the batch scheduler.
+    """Return the settings of the kinds, by feature gates, batch scheduler and issuer of mTLS.
 
     Raises:
         ConfigurationError: there is no such gate or scheduler.
@@ -191,7 +203,9 @@ def kind_settings(options: argparse.Namespace) -> KindSettings:
 
     gates = feature_gates(options)
     try:
-        return KindSettings.from_environment(gates, batch_scheduler=options.batch_scheduler)
+        return KindSettings.from_environment(
+            gates, batch_scheduler=options.batch_scheduler, mtls_issuer=options.mtls_issuer
+        )
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
 

@@ -10,6 +10,7 @@ from controller.command.cli.arguments import (
     add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
+    add_mtls_issuer,
     add_output,
     feature_gates,
     kind_settings,
@@ -67,6 +68,7 @@ def add(commands: Commands) -> None:
     add_kubeconfig(plan)
     add_feature_gates(plan)
     add_batch_scheduler(plan)
+    add_mtls_issuer(plan)
     add_output(plan, "text", "json")
     plan.set_defaults(start=_start)
 

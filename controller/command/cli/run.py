@@ -12,6 +12,7 @@ from controller.command.cli.arguments import (
     add_feature_gates,
     add_kubeconfig,
     add_log_level,
+    add_mtls_issuer,
     feature_gates,
     kind_settings,
 )
@@ -64,6 +65,7 @@ def add(commands: Commands) -> None:
     )
     add_feature_gates(run)
     add_batch_scheduler(run)
+    add_mtls_issuer(run)
     run.set_defaults(start=_start)
 
 

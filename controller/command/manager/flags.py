@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
+from controller.ray.settings import CERT_MANAGER
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel"):
     log_stdout_encoder: str = "json"
     batch_scheduler: str = ""
     enable_batch_scheduler: bool = False
+    mtls_issuer: str = CERT_MANAGER
     watch_namespace: str = ""
     head_sidecar_containers: tuple[dict[str, Any], ...] = ()
     worker_sidecar_containers: tuple[dict[str, Any], ...] = ()
@@ -208,6 +210,9 @@ _FLAGS: Final[Mapping[str, _Flag]] = {
         "scheduler of all pods: volcano, yunikorn, kai-scheduler or scheduler-plugins",
     ),
     "enable-batch-scheduler": _Flag(truth, "enable_batch_scheduler", "deprecated: volcano"),
+    "mtls-issuer": _Flag(
+        str, "mtls_issuer", "who issues certificates of clusters with mTLS: cert-manager or manta"
+    ),
     "use-kubernetes-proxy": _Flag(
         truth, "use_kubernetes_proxy", "reach Ray's dashboards through the API server"
     ),

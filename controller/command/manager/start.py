@@ -96,6 +96,7 @@ def kind_settings_of(options: ManagerOptions) -> KindSettings:
         gates,
         batch_scheduler=said.batch_scheduler,
         legacy_batch_scheduler=said.enable_batch_scheduler,
+        mtls_issuer=said.mtls_issuer,
     )
     cluster = replace(
         settings.cluster,

@@ -298,7 +298,7 @@ async def _refusal_of(client: Client, write: Write) -> StatusError | None:
 def _request(write: Write) -> tuple[str, Any, ContentType]:
     match write:
         case Create():
-            secret = write.secret
+            secret = write.secret if write.reads is None else None
             body = write.body if secret is None else apply_merge_patch(write.body, secret())
             return "POST", body, JSON
         case Delete():

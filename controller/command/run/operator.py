@@ -24,7 +24,7 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
-from controller.kube.resources import CERTIFICATES
+from controller.kube.resources import CERTIFICATES, SECRETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import CertificateCollector, ClusterCollector
@@ -269,7 +269,7 @@ def collect_objects(
 ) -> None:
     """Register the metrics of the cached objects of Ray's kinds."""
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
-    registry.register(CertificateCollector(lambda: _cached(operator, CERTIFICATES)))
+    registry.register(CertificateCollector(lambda: _certificates(operator)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
@@ -315,6 +315,11 @@ def _freeze() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+def _certificates(operator: Operator) -> Iterator[KubeObject]:
+    yield from _cached(operator, CERTIFICATES)
+    yield from _cached(operator, SECRETS)
 
 
 def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
@@ -84,7 +85,9 @@ class Child:
         independent: whether pods are created without waiting for it.
         desired_fields: desired fields of an existing object, from `body`, the object and the keys
             that the operator has set on it.
-        secret: returns fields that are merged into the body when it is sent and stored nowhere.
+        secret: returns fields that are merged into the body when it is sent and stored nowhere,
+            from the time of the plan and the object that `reads` names.
+        reads: an object that is read for it.
     """
 
     resource: Resource[Any]
@@ -92,7 +95,8 @@ class Child:
     on_conflict: OwnerConflict = OwnerConflict.BLOCK
     independent: bool = False
     desired_fields: Callable[[Mapping[str, Any], Any, OwnedKeys], DesiredFields] = all_fields
-    secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    reads: Target | None = None
 
     @property
     def name(self) -> str:
@@ -255,10 +259,12 @@ RECREATE_INTERVAL: Final = timedelta(seconds=10)
 """Minimum age of a child that is deleted to be recreated; limits fights with other writers."""
 
 
-def create_child(namespace: str, child: Child) -> Create:
+def create_child(namespace: str, child: Child, now: datetime) -> Create:
     """Create a missing child."""
     target = Target(child.resource, namespace, child.name, child.scope)
-    return Create(target, child.body, on_success=_event("Created", target), secret=child.secret)
+    secret = None if child.secret is None else partial(child.secret, now)
+    created = _event("Created", target)
+    return Create(target, child.body, on_success=created, secret=secret, reads=child.reads)
 
 
 def repair_child(namespace: str, drift: Drift, now: datetime) -> Write | None:

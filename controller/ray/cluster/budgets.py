@@ -174,7 +174,7 @@ def _writes(
         if child.scope in seen.pending_scopes:
             continue
         if observed.state is ChildState.MISSING and in_use:
-            yield create_child(namespace, child)
+            yield create_child(namespace, child, now)
         elif observed.state is not ChildState.PRESENT or observed.present is None:
             continue
         elif in_use is False:

@@ -49,8 +49,12 @@ _USED: Final = LIFETIME - RENEWED_BEFORE
 _SOON: Final = timedelta(days=1)
 _NAMED: Final = 3
 _RENEWAL: Final = (
-    "its conditions say why; after its renewal delete the pods, because Ray reads certificates "
-    "only when it starts"
+    "its conditions, or Ready of the cluster, say why; after its renewal delete the pods, because "
+    "Ray reads certificates only when it starts"
+)
+_REPLACED: Final = (
+    "they began with certificates of an authority that is gone, and no pod that starts from now on "
+    "finds them: delete these pods, the head last"
 )
 _ROLES: Final[tuple[Role, ...]] = ("head", "worker")
 OBJECTS: Final = (ISSUERS, CERTIFICATES)
@@ -58,11 +62,12 @@ OBJECTS: Final = (ISSUERS, CERTIFICATES)
 
 EXPIRES_SOON: Final = "MTLSCertificateExpiringSoon"
 """KubeRay's reason of the event about a certificate that ends soon."""
+_AUTHORITY_REPLACED: Final = "MTLSAuthorityReplaced"
 
 
 def certificate_children(identity: Identity, pods: PodsByRole) -> Iterator[Child]:
     """Yield the issuers and certificates of a cluster with mTLS."""
-    name, authority = identity.name, _authority_secret(identity)
+    name, authority = identity.name, authority_secret(identity)
     own, issuer = f"ray-selfsigned-issuer-{name}", f"ray-ca-issuer-{name}"
     spec: Body = {
         "secretName": authority,
@@ -110,7 +115,7 @@ def _is_live(pod: Pod) -> bool:
     return not pod.metadata.terminating and pod.status.phase not in {"Failed", "Succeeded"}
 
 
-def _authority_secret(identity: Identity) -> str:
+def authority_secret(identity: Identity) -> str:
     """Return the name of the Secret of the authority, which no cluster of this name had before."""
     return f"{identity.name}-ca-secret-{identity.uid[:8]}"
 
@@ -135,7 +140,7 @@ def _template(identity: Identity) -> Body:
 def _body(identity: Identity, name: str, component: str, spec: Body) -> Body:
     resource = CERTIFICATES if "secretName" in spec else ISSUERS
     metadata = child_metadata(identity, name)
-    metadata["labels"]["app.kubernetes.io/component"] = component
+    metadata["labels"][labels.COMPONENT] = component
     head: Body = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**head, "metadata": metadata, "spec": spec}
 
@@ -184,7 +189,7 @@ def observe_certificates(
     found = {
         _of_role(role, identity.name): certificate_secret(identity.name, role) for role in _ROLES
     }
-    found[_of_authority(identity.name)] = _authority_secret(identity)
+    found[_of_authority(identity.name)] = authority_secret(identity)
     for name, secret_name in found.items():
         present = reads.get(CERTIFICATES, f"{identity.namespace}/{name}")
         cause = _not_issued(name, present)
@@ -207,7 +212,8 @@ def _no_api(missing: Sequence[Any]) -> Cause:
         f"spec.tlsOptions needs cert-manager: the API server does not serve "
         f"{' and '.join(map(str, missing))} in {CERTIFICATES.api_version}, or does not let the "
         "operator list them; install cert-manager, grant the operator the verbs get, list, watch, "
-        "create and update on both, or remove the field; no pod is created before",
+        "create and update on both, let it issue certificates itself (--mtls-issuer=manta), or "
+        "remove the field; no pod is created before",
         blocks_head=True,
         event=reasons.INVALID_SPEC.name,
     )
@@ -264,7 +270,7 @@ def _adoption(
 
 def with_expiry(seen: ClusterObservation, now: datetime) -> ClusterObservation:
     """Return the observation with notes about what ends soon."""
-    notes, _ = expiring(seen.children.certificates.ends, seen.all_pods, now)
+    notes, _ = expiring(seen.children.certificates, seen.all_pods, now)
     if not notes:
         return seen
     children = replace(seen.children, notes=(*seen.children.notes, *notes))
@@ -272,9 +278,10 @@ def with_expiry(seen: ClusterObservation, now: datetime) -> ClusterObservation:
 
 
 def expiring(
-    ends: Mapping[str, datetime], pods: Iterable[Pod], now: datetime
+    certificates: ObservedCertificates, pods: Iterable[Pod], now: datetime
 ) -> tuple[tuple[Note, ...], float | None]:
     """Return notes about what ends soon, and the seconds until there is another one."""
+    ends, since = certificates.ends, certificates.since
     due = [
         (
             end - _SOON,
@@ -285,13 +292,20 @@ def expiring(
     began = {pod.metadata.name: start for pod in pods if (start := _started(pod)) is not None}
     if began:
         first = min(began.values()) + LIFETIME
-        old = sorted(name for name, start in began.items() if start + _USED <= now)
-        listed = ", ".join(old[:_NAMED]) + (" and others" if old[_NAMED:] else "")
+        listed = _some(name for name, start in began.items() if start + _USED <= now)
         words = f"the certificate with which they began ends at {rfc3339(first)}: delete these pods"
         due.append((first - RENEWED_BEFORE, f"{listed}: {words} before, the head last"))
     left = [(moment - now).total_seconds() for moment, _ in due if moment > now]
-    notes = (Note(EXPIRES_SOON, sentence) for moment, sentence in due if moment <= now)
+    notes = [Note(EXPIRES_SOON, sentence) for moment, sentence in due if moment <= now]
+    strangers = _some(name for name, start in began.items() if since is not None and start < since)
+    if strangers:
+        notes.append(Note(_AUTHORITY_REPLACED, f"{strangers}: {_REPLACED}"))
     return tuple(notes), min(left, default=None)
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    return ", ".join(found[:_NAMED]) + (" and others" if found[_NAMED:] else "")
 
 
 def _started(pod: Pod) -> datetime | None:

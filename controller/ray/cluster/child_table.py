@@ -70,6 +70,11 @@ from controller.ray.cluster.network_policy import (
     network_policies,
     policies_impossible,
 )
+from controller.ray.cluster.own_certificates import (
+    is_own_certificate,
+    own_certificates,
+    renewal_writes,
+)
 from controller.ray.cluster.rollout_memory import Note, ObservedCertificates, ObservedChildren
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
@@ -77,6 +82,7 @@ from controller.ray.head.endpoint import head_endpoint
 from controller.ray.head.service import head_service
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 from controller.ray.pods.tls import uses_certificates
+from controller.ray.settings import MANTA
 from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event
 
@@ -263,7 +269,10 @@ def observe_children(
     endpoint = head_endpoint(desired.spec, identity, pods.heads)
     children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
     certificates = ObservedCertificates()
-    if desired.spec.has_mtls:
+    if desired.spec.has_mtls and settings.mtls_issuer == MANTA:
+        own, certificates = own_certificates(identity, pods, reads)
+        children += own
+    elif desired.spec.has_mtls:
         children += tuple(certificate_children(identity, pods))
         certificates = observe_certificates(identity, reads, are_issued=is_foreseen)
     collected = _Collected(blocked=[*policies_impossible(desired.spec, reads)])
@@ -372,7 +381,7 @@ def _surplus(
     optional: list[Resource[Any]] = [ROUTES, NETWORK_POLICIES]
     every_pod = chain(pods.heads, *pods.workers.values())
     if settings.feature_gates.enabled(MTLS) and not any(map(uses_certificates, every_pod)):
-        optional += [ISSUERS, CERTIFICATES]
+        optional += [SECRETS] if settings.mtls_issuer == MANTA else [ISSUERS, CERTIFICATES, SECRETS]
     resources: list[Resource[Any]] = [SERVICES, INGRESSES, *filter(reads.serves, optional)]
     for resource in resources:
         for obj in owned_by(reads, resource, identity):
@@ -382,6 +391,8 @@ def _surplus(
             if resource is SERVICES and not (
                 is_serve_service(identity, meta) or _is_left_behind(meta, identity, reads, pods)
             ):
+                continue
+            if resource is SECRETS and not is_own_certificate(meta):
                 continue
             if resource is NETWORK_POLICIES and is_still_needed(obj, desired.spec, pods.workers):
                 continue
@@ -438,7 +449,7 @@ def create_children(
     for child in seen.children.absent:
         if not child.independent and child.scope not in seen.pending_scopes:
             stage = bindings if child.resource in {ROLE_BINDINGS, POD_GROUPS} else first
-            stage.append(create_child(desired.identity.namespace, child))
+            stage.append(create_child(desired.identity.namespace, child, now))
     for drift in seen.children.groups.drifted:
         if drift.child.scope not in seen.pending_scopes:
             write = repair_child(desired.identity.namespace, drift, now)
@@ -459,7 +470,7 @@ def repair_children(
     namespace = desired.identity.namespace
     for child in seen.children.absent:
         if child.independent and child.scope not in seen.pending_scopes:
-            yield create_child(namespace, child)
+            yield create_child(namespace, child, now)
     for drift in seen.children.drifted:
         if drift.child.scope not in seen.pending_scopes:
             write = repair_child(namespace, drift, now)
@@ -467,6 +478,7 @@ def repair_children(
                 yield write
     others = (
         *seen.children.certificates.repairs,
+        *renewal_writes(seen, namespace, now),
         *(delete_child(namespace, *each) for each in seen.children.surplus),
         *(remove_group(namespace, *each) for each in seen.children.groups.surplus),
     )

@@ -17,6 +17,7 @@ from controller.ray.children.child_cluster import inherited_annotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
 
     from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
     from controller.ray.api.raycluster import ClusterSpec
@@ -307,6 +308,7 @@ def token_secret(identity: Identity, name: str) -> Body:
     }
 
 
-def token_data(make: Callable[[], str]) -> Mapping[str, Mapping[str, str]]:
+def token_data(make: Callable[[], str], now: datetime) -> Mapping[str, Mapping[str, str]]:
     """Return the Secret's data: a new token."""
+    del now
     return {"stringData": {TOKEN_KEY: make()}}

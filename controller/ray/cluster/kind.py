@@ -42,7 +42,7 @@ from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.endpoint import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods.builder import PodBuilder
-from controller.ray.settings import ClusterSettings
+from controller.ray.settings import CERT_MANAGER, ClusterSettings
 from controller.runtime.kind import Kind, Owned
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ class RayClusterKind(Kind["ClusterObservation"]):
         self._settings = settings or ClusterSettings()
         scheduler = self._settings.batch_scheduler
         groups = scheduler.groups if scheduler is not None else ()
-        certificates = OBJECTS if self._settings.feature_gates.enabled(MTLS) else ()
+        by_cert_manager = self._settings.mtls_issuer == CERT_MANAGER
+        has_mtls = self._settings.feature_gates.enabled(MTLS)
+        certificates = OBJECTS if has_mtls and by_cert_manager else ()
         self.owned = (
             *type(self).owned,
             *(Owned(each, optional=True) for each in groups),

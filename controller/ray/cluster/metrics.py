@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
+from controller.kube.objects import Certificate
 from controller.ray.api import labels
 from controller.ray.api.names import PROVISIONED, UPGRADING
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
@@ -13,10 +14,11 @@ from controller.runtime.metrics.collectors import ObjectCollector, identity, obj
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from prometheus_client.core import GaugeMetricFamily, Metric
 
-    from controller.kube.objects import Certificate
+    from controller.kube.objects import KubeObject
     from controller.ray.api.raycluster import RayCluster
 
 
@@ -94,10 +96,10 @@ def _gpus(cluster: RayCluster) -> float:
         return 0.0  # a quantity that nobody can have asked for in good faith
 
 
-class CertificateCollector(ObjectCollector["Certificate"]):
-    """Collects when the certificates of clusters with mTLS end."""
+class CertificateCollector(ObjectCollector["KubeObject"]):
+    """Collects when the certificates of clusters with mTLS end, from their objects or Secrets."""
 
-    def metrics(self, current: Iterable[Certificate], /) -> Iterable[Metric]:
+    def metrics(self, current: Iterable[KubeObject], /) -> Iterable[Metric]:
         """Yield one sample for each certificate that was issued."""
         ends = object_gauge(
             "manta_cluster_certificate_end_time_seconds",
@@ -105,10 +107,16 @@ class CertificateCollector(ObjectCollector["Certificate"]):
             "cluster",
         )
         for each in current:
-            if (end := time_of(each.status.not_after)) is not None:
+            if (end := _end_of(each)) is not None:
                 cluster = (each.metadata.labels or {}).get(labels.CLUSTER, "")
                 ends.add_metric([*identity(each.metadata), cluster], end.timestamp())
         return [ends]
+
+
+def _end_of(each: KubeObject) -> datetime | None:
+    if isinstance(each, Certificate):
+        return time_of(each.status.not_after)
+    return time_of((each.metadata.annotations or {}).get(labels.CERTIFICATE_END))
 
 
 # KubeRay's metrics of RayClusters, computed from the cache when they are scraped.

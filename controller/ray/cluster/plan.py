@@ -40,6 +40,7 @@ from controller.ray.cluster.held_deletions import (
 )
 from controller.ray.cluster.idle import with_idle
 from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.own_certificates import seconds_until_renewal
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.revision_history import history_writes
 from controller.ray.cluster.rolling import with_rollout
@@ -220,7 +221,8 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
         BLOCKED_RETRY if _is_blocked(seen) else None,
         next_try,
         seconds_until_repair(seen, now),
-        expiring(seen.children.certificates.ends, seen.all_pods, now)[1],
+        expiring(seen.children.certificates, seen.all_pods, now)[1],
+        seconds_until_renewal(seen, now),
         seen.rollout.seconds_left if seen.rollout is not None else None,
     )
     return min((seconds for seconds in waits if seconds is not None), default=None)

@@ -65,18 +65,37 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewal:
+    """A certificate that the operator issues itself, and will issue anew.
+
+    Attributes:
+        child: its Secret.
+        uid: of that.
+        due: when; None for now.
+    """
+
+    child: Child
+    uid: str
+    due: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedCertificates:
     """The observed certificates of a cluster with mTLS.
 
     Attributes:
         awaited: causes for which no pod is created now: a certificate is not issued yet.
         repairs: writes to their Secrets.
-        ends: when each ends, by `Certificate NAME`.
+        ends: when each ends, by `Certificate NAME` or `Secret NAME`.
+        renewals: those that the operator issues itself.
+        since: when their authority was made.
     """
 
     awaited: tuple[Cause, ...] = ()
     repairs: tuple[Write, ...] = ()
     ends: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
+    renewals: tuple[Renewal, ...] = ()
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

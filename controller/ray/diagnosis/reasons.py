@@ -129,7 +129,8 @@ CERT_MANAGER_MISSING: Final = Reason(
     _HELP,
     "The cluster asks for mTLS, and the API server has no API of cert-manager, or refuses to show "
     "its objects. No pod is created without a certificate.",
-    "Install cert-manager, or grant the operator the rights that the message names.",
+    "Install cert-manager, grant the operator the rights that the message names, or let it issue "
+    "certificates itself (`--mtls-issuer=manta`).",
 )
 CERTIFICATE_NOT_ISSUED: Final = Reason(
     "CertificateNotIssued",

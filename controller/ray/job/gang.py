@@ -57,7 +57,7 @@ def sync_group(seen: JobObservation, now: datetime) -> Iterator[Write]:
     namespace = seen.job.metadata.namespace
     for child in seen.groups.absent:
         if child.scope not in seen.pending_scopes:
-            yield create_child(namespace, child)
+            yield create_child(namespace, child, now)
     for drift in seen.groups.drifted:
         write = repair_child(namespace, drift, now)
         if write is None or drift.child.scope in seen.pending_scopes:

@@ -206,7 +206,7 @@ def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
         if child.scope in seen.pending_scopes:
             continue
         if observed.state is ChildState.MISSING:
-            yield create_child(namespace, child)
+            yield create_child(namespace, child, now)
         elif observed.drift is not None:
             repair = repair_child(namespace, observed.drift, now)
             if repair is not None:

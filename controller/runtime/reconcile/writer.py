@@ -158,7 +158,8 @@ class Writer:
     async def _create(self, client: Client, owner: Owner, write: Create) -> WriteResult:
         target = write.target
         try:
-            obj = await client.create(target.resource, target.namespace, _body_with_secret(write))
+            body = apply_merge_patch(write.body, await _secret_part(client, write))
+            obj = await client.create(target.resource, target.namespace, body)
         except AlreadyExists as error:
             return await self._on_already_exists(client, owner, write, error)
         self._expectations.confirm(owner, write, obj, created=True)
@@ -252,6 +253,7 @@ class Writer:
         if uid != write.uid:
             raise _replaced(target, uid)
         wanted = apply_merge_patch(present, write.merge)
+        wanted = apply_merge_patch(wanted, await _secret_part(client, write))
         if wanted == present:
             return None
         if wanted["metadata"].get("name") != name:
@@ -358,9 +360,18 @@ def _lacks_owner(write: Create, obj: KubeObject) -> bool:
     return bool(uid) and not is_owned_by(obj.metadata, uid)
 
 
-def _body_with_secret(write: Create) -> Mapping[str, Any]:
-    """Return the body merged with its secret part, which is generated for this request only."""
-    return write.body if write.secret is None else apply_merge_patch(write.body, write.secret())
+async def _secret_part(client: Client, write: Create | Replace) -> Mapping[str, Any]:
+    """Return what is generated for this request only, and merged into what is sent."""
+    if write.secret is None:
+        return {}
+    source = write.reads
+    if source is None:
+        return write.secret()
+    found = await client.get_raw(source.resource, source.namespace, source.name)
+    try:
+        return write.secret(found)
+    except ValueError as error:
+        raise NotSent(str(error)) from error
 
 
 def _metadata(write: Create) -> Mapping[str, Any]:

@@ -156,6 +156,20 @@ def test_two_batch_schedulers_or_one_that_does_not_exist_end_the_process(
         assert said in capsys.readouterr().err
 
 
+def test_the_issuer_of_mtls_is_that_of_the_file_or_the_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = written(tmp_path, HEAD + "mtlsIssuer: manta\n")
+    for arguments, issuer in (
+        ([], "cert-manager"),
+        (["-mtls-issuer=manta"], "manta"),
+        ([file], "manta"),
+    ):
+        assert kind_settings_of(read_options(arguments)).cluster.mtls_issuer == issuer
+    assert main(["-mtls-issuer=vault"]) == 2
+    assert "-mtls-issuer=vault: there are cert-manager and manta" in capsys.readouterr().err
+
+
 def test_sidecars_and_defaults_of_pods_come_from_the_file(tmp_path: Path):
     file = written(
         tmp_path,

@@ -87,6 +87,35 @@ async def test_a_secret_is_merged_into_the_request_alone():
     assert desk.told(write) == [("confirm", OBJ, True)]
 
 
+def with_source(write: Any) -> Any:
+    return replace(write, reads=target("source"), secret=lambda found: {"data": {"a": found["b"]}})
+
+
+async def test_a_secret_is_made_of_the_object_that_it_reads():
+    desk, write = Desk({"b": "secret"}, OBJ), with_source(CREATE)
+    await desk.perform(write)
+    read, (*_, sent) = desk.client.requests
+    assert read == ("get_raw", CONFIG_MAPS, "default", "source")
+    assert sent["data"]["a"] == "secret"
+    raw = {"metadata": {"uid": "uid-a", "name": "a"}, "data": {}}
+    desk, write = Desk(raw, {"b": "secret"}, OBJ), with_source(REPLACE)
+    assert (await desk.perform(write)).outcome is WriteOutcome.DONE
+    assert desk.client.requests[-1][-1]["data"] == {"a": "secret", "colour": "red"}
+
+
+@pytest.mark.parametrize("write", [with_source(CREATE), with_source(REPLACE)])
+async def test_a_secret_that_cannot_be_made_fails_the_write_and_sends_nothing(write: Write):
+    def fail(found: Any) -> Any:
+        raise ValueError(f"{found} is no authority")
+
+    assert isinstance(write, Create | Replace)
+    raw = [{"metadata": {"uid": "uid-a", "name": "a"}}] if isinstance(write, Replace) else []
+    desk = Desk(*raw, "this")
+    result = await desk.perform(replace(write, secret=fail))
+    assert (result.outcome, str(result.error)) == (WriteOutcome.FAILED, "this is no authority")
+    assert {each[0] for each in desk.client.requests} == {"get_raw"}
+
+
 @pytest.mark.parametrize("body", [{"metadata": {"generateName": "a-"}}, {"metadata": None}, {}])
 async def test_a_create_must_have_the_name_that_the_planner_chose(body: dict[str, Any]):
     desk = Desk()

@@ -1,0 +1,220 @@
+"""The certificates of a cluster with mTLS where the operator is the issuer, without cert-manager.
+
+An authority, and a certificate each for the head and for all workers, in the Secrets that
+cert-manager would write. Planning sees only their metadata: keys are made while a Secret is
+written, and are kept nowhere else. The Secret of the authority cannot be changed, so that its uid
+names it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from controller.apimachinery.conditions import rfc3339, time_of
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.ownership import is_owned_by
+from controller.kube.resources import SECRETS
+from controller.ray.api import labels
+from controller.ray.children.child import Child, DesiredFields, child_scope
+from controller.ray.cluster.certificates import (
+    LIFETIME,
+    RENEWED_BEFORE,
+    authority_secret,
+    certified,
+)
+from controller.ray.cluster.children import child_metadata
+from controller.ray.cluster.rollout_memory import ObservedCertificates, Renewal
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.reasons import Cause
+from controller.ray.pods.tls import certificate_secret
+from controller.runtime.plan import Event, Replace, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject, ObjectMeta
+    from controller.ray.children.child import Body, OwnedKeys
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.pods import PodsByRole
+    from controller.ray.head.endpoint import Identity
+    from controller.ray.pods.environment import Role
+    from controller.runtime.kind import CacheReader
+
+_AUTHORITY_LIFETIME: Final = timedelta(days=36500)
+"""Longer than any cluster lives: another authority would mean to replace all pods at once."""
+
+_AUTHORITY: Final = "ca-certificate"
+_ROLES: Final[tuple[Role, ...]] = ("head", "worker")
+_COMPONENTS: Final = frozenset({_AUTHORITY, *(f"{role}-certificate" for role in _ROLES)})
+_KEYS: Final = ("ca.crt", "tls.crt", "tls.key")
+_LONGEST_NAME: Final = 64  # of a subject in X.509
+
+
+def own_certificates(
+    identity: Identity, pods: PodsByRole, reads: CacheReader
+) -> tuple[tuple[Child, ...], ObservedCertificates]:
+    """Return the Secrets of a cluster with mTLS, and what is observed of them.
+
+    Those of head and workers follow when the authority exists. Pods wait for that.
+    """
+    first = _secret(identity, authority_secret(identity), _AUTHORITY, {"immutable": True})
+    content = partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME])
+    children = [Child(SECRETS, first, desired_fields=_as_made, secret=content)]
+    authority = _present(identity, authority_secret(identity), reads)
+    if authority is None:
+        scope = child_scope(SECRETS, authority_secret(identity))
+        words = "pods wait until it is issued; the authority of the cluster does not exist yet"
+        waiting = Cause(reasons.CERTIFICATE_PENDING, scope, words, blocks_head=True)
+        return tuple(children), ObservedCertificates((waiting,))
+    ends = _ends(authority)
+    renewals: list[Renewal] = []
+    for role in _ROLES:
+        child, issued_for = _certificate(role, identity, pods, authority)
+        children.append(child)
+        present = _present(identity, child.name, reads)
+        if present is None:
+            continue
+        ends |= _ends(present)
+        end = ends.get(child.scope)
+        is_current = _annotations(present).get(labels.CERTIFICATE_OF) == issued_for
+        due = end - RENEWED_BEFORE if is_current and end is not None else None
+        renewals.append(Renewal(child, present.uid, due))
+    since = time_of(authority.creation_timestamp)
+    return tuple(children), ObservedCertificates((), (), ends, tuple(renewals), since)
+
+
+def renewal_writes(seen: ClusterObservation, namespace: str, now: datetime) -> Iterator[Replace]:
+    """Yield the writes of what is to be issued anew: its names have changed, or its end is near."""
+    for each in seen.children.certificates.renewals:
+        if (each.due is None or each.due <= now) and each.child.secret is not None:
+            target = Target(SECRETS, namespace, each.child.name, each.child.scope)
+            note = f"Issued the certificate in Secret {each.child.name} anew"
+            yield Replace(
+                target,
+                each.uid,
+                {},
+                on_success=Event("Normal", "MTLSCertificatesUpdated", "Update", note),
+                secret=partial(each.child.secret, now),
+                reads=each.child.reads,
+            )
+
+
+def seconds_until_renewal(seen: ClusterObservation, now: datetime) -> float | None:
+    """Return the seconds until a certificate is issued anew; None if there is none."""
+    dates = (each.due for each in seen.children.certificates.renewals if each.due is not None)
+    return min((left for due in dates if (left := (due - now).total_seconds()) > 0), default=None)
+
+
+def is_own_certificate(meta: ObjectMeta) -> bool:
+    """Return whether a Secret of a cluster was written here."""
+    return (meta.labels or {}).get(labels.COMPONENT) in _COMPONENTS
+
+
+def _present(identity: Identity, name: str, reads: CacheReader) -> ObjectMeta | None:
+    found: KubeObject | None = reads.get(SECRETS, f"{identity.namespace}/{name}")
+    if found is None or found.metadata.terminating:
+        return None
+    return found.metadata if is_owned_by(found.metadata, identity.uid) else None
+
+
+def _ends(meta: ObjectMeta) -> dict[str, datetime]:
+    end = time_of(_annotations(meta).get(labels.CERTIFICATE_END))
+    return {} if end is None else {child_scope(SECRETS, meta.name): end}
+
+
+def _annotations(meta: ObjectMeta) -> Mapping[str, str]:
+    return meta.annotations or {}
+
+
+def _secret(identity: Identity, name: str, component: str, fields: Body) -> Body:
+    """Return the Secret without its contents, so that plans, comparisons and logs never hold it."""
+    metadata = child_metadata(identity, name)
+    metadata["labels"][labels.COMPONENT] = component
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "kubernetes.io/tls",
+        "data": dict.fromkeys(_KEYS, ""),
+        **fields,
+    }
+
+
+def _as_made(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> DesiredFields:
+    """Return nothing: what a Secret contains is decided by its annotations."""
+    del body, present, formerly
+    return DesiredFields({})
+
+
+def _certificate(
+    role: Role, identity: Identity, pods: PodsByRole, authority: ObjectMeta
+) -> tuple[Child, str]:
+    """Return the Secret of a role, and what tells its names and its authority from others."""
+    names, addresses = certified(role, identity, pods)
+    hosts = (*names, *addresses)
+    name = certificate_secret(identity.name, role)
+    body = _secret(identity, name, f"{role}-certificate", {})
+    content = partial(_new_certificate, name[:_LONGEST_NAME], hosts, authority)
+    source = Target(SECRETS, identity.namespace, authority.name)
+    child = Child(SECRETS, body, desired_fields=_as_made, secret=content, reads=source)
+    return child, _digest(authority, hosts)
+
+
+def _digest(authority: ObjectMeta, hosts: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join((authority.uid, *hosts)).encode()).hexdigest()
+
+
+# What is made while a Secret is written. `cryptography` is loaded where there is such a cluster.
+
+
+def _new_authority(name: str, now: datetime) -> Body:
+    from controller.apimachinery.certificates import Authority  # noqa: PLC0415
+
+    made = Authority.new(name, now, _AUTHORITY_LIFETIME)
+    data = _encoded(made.certificate, made.certificate, made.key)
+    annotations = {labels.CERTIFICATE_END: rfc3339(now + _AUTHORITY_LIFETIME)}
+    return {"metadata": {"annotations": annotations}, "data": data}
+
+
+def _new_certificate(
+    name: str,
+    hosts: tuple[str, ...],
+    authority: ObjectMeta,
+    now: datetime,
+    source: Mapping[str, Any],
+) -> Body:
+    """Return what a certificate adds to its Secret.
+
+    Raises:
+        ValueError: the Secret of the authority is another one, or has no usable key.
+    """
+    from controller.apimachinery.certificates import Authority  # noqa: PLC0415
+
+    if mapping(source.get("metadata")).get("uid") != authority.uid:
+        raise ValueError(f"Secret {authority.name} was replaced")
+    found = cast("Mapping[str, str]", mapping(source.get("data")))
+    try:
+        certificate, key = (base64.b64decode(found[each]) for each in ("tls.crt", "tls.key"))
+        issuer = Authority(certificate, key)
+        made = issuer.issue(name, hosts, now, LIFETIME, for_clients=True)
+    except (KeyError, TypeError, ValueError):  # whose text may quote what it could not read
+        words = "holds no usable authority; delete it, and then the pods of the cluster"
+        raise ValueError(f"Secret {authority.name} {words}") from None
+    annotations = {
+        labels.CERTIFICATE_OF: _digest(authority, hosts),
+        labels.CERTIFICATE_END: rfc3339(now + LIFETIME),
+    }
+    data = _encoded(certificate, made.chain, made.key)
+    return {"metadata": {"annotations": annotations}, "data": data}
+
+
+def _encoded(*contents: bytes) -> dict[str, str]:
+    return {
+        key: base64.b64encode(content).decode()
+        for key, content in zip(_KEYS, contents, strict=True)
+    }
