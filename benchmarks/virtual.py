@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tests.virtual_time import VirtualLoop
+from controller.testing.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     import asyncio

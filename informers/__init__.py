@@ -8,7 +8,7 @@ prometheus_client.
 """
 
 from informers.codec import Codec
-from informers.decoding import Unbalanced, split_json
+from informers.decoding import LineSplitter, Unbalanced, split_json
 from informers.errors import (
     AlreadyStarted,
     ConnectionRefused,
@@ -73,6 +73,7 @@ __all__ = [
     "InformerStopped",
     "InternalError",
     "InvalidResourceVersion",
+    "LineSplitter",
     "Lister",
     "Malformed",
     "Metadata",

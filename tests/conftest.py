@@ -17,7 +17,8 @@ from hypothesis import settings
 from tests import messages
 from tests.lab.session import own_kubeconfig
 from tests.neighbours.report import print_table
-from tests.virtual_time import VirtualLoop
+
+pytest_plugins = ["controller.testing.plugin", "pytester"]
 
 LEFT_OUT = pytest.StashKey[int]()
 LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}
@@ -46,11 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
-) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run every coroutine test in virtual time, save those that need the real one."""
-    if own_kubeconfig() or item.get_closest_marker("real_time"):
-        return {"real": asyncio.new_event_loop}
-    return {"virtual": VirtualLoop}
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """Run every coroutine test in real time on a real API server; else the plugin decides."""
+    return {"real": asyncio.new_event_loop} if own_kubeconfig() else None
 
 
 @pytest.hookimpl(trylast=True)

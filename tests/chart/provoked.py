@@ -23,9 +23,9 @@ from controller.kube.prometheus import RestClientMetrics
 from controller.runtime.kind import Kind
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
+from controller.testing.cluster import Cluster, RunningOperator
+from controller.testing.faults import FaultyTransport, Rule
 from tests.chart.prometheus import JOB, NAMESPACE, PROMTOOL, alert_groups, alerts
-from tests.fakes.worlds import RunningOperator, World
-from tests.faults.faulty_transport import FaultyTransport, Rule
 
 _MINUTE = 60.0
 _ABSENT = "_"
@@ -106,7 +106,7 @@ def _got(told: str) -> dict[str, list[dict[str, str]]]:
 
 
 def start(
-    world: World,
+    world: Cluster,
     *kinds: Kind[Any],
     registry: CollectorRegistry,
     rules: Iterable[Rule] = (),

@@ -13,7 +13,7 @@ import pytest
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = {"controller/devcluster", "controller/command/development"}
+LEFT_OUT = {"controller/devcluster", "controller/command/development", "controller/testing"}
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from controller.ray.api import FeatureGates
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lock import LEASES
 from controller.runtime.plan import Plan
+from controller.testing.faults import DelayedRequest, ErrorResponse, Lag, Refused, Rule
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Lag, Refused, Rule
 from tests.runtime.widgets import WIDGETS, Seen, WidgetKind, WidgetWorld, widget_world
 
 pytestmark = [pytest.mark.slow, needs_promtool]

@@ -21,8 +21,9 @@ from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
 from controller.runtime.settings import Settings
+from controller.testing.faults import DelayedResponse, ErrorResponse, Refused, Rule
 from informers import Tombstone
-from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule
+from tests.fakes.operators import queued, unready, unready_cache
 from tests.runtime.kit import Book, ScriptedClient, child, target
 from tests.runtime.widgets import (
     GADGETS,
@@ -82,11 +83,11 @@ async def test_nothing_runs_before_the_caches_are_ready_and_nothing_is_forgotten
     operator.enqueue("default/asked-for")
     await widgets.settle(30)
     assert operator.kind.seen == []
-    assert operator.queued == 2
-    assert "configmaps in all namespaces" in operator.unready_cache()
+    assert queued(operator) == 2
+    assert "configmaps in all namespaces" in unready_cache(operator)
     operator.transport.rules = []
     await widgets.counted(1, "early")
-    assert operator.unready_cache() is None
+    assert unready_cache(operator) is None
 
 
 async def test_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
@@ -96,7 +97,7 @@ async def test_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
     with capture_logs() as logs:
         operator = widgets.start()
         await widgets.settle(60)
-        text = operator.unready("readyz", "caches")
+        text = unready(operator, "readyz", "caches")
         assert await operator.task == 1
     assert widgets.loop.time() == pytest.approx(120, abs=5)
     (failed,) = [line for line in logs if line["event"] == "operator.failed"]

@@ -17,7 +17,7 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     ErrorResponse,
     LostRequest,
     LostResponse,
@@ -26,6 +26,7 @@ from tests.faults.faulty_transport import (
     watch_cut,
     watch_lag,
 )
+from tests.fakes.operators import informer_of, unready_cache, unseen_writes
 from tests.runtime.kit import (
     BATCH,
     OWNER,
@@ -168,10 +169,10 @@ async def test_the_controller_closes_the_account_of_an_owner_that_is_gone(
     operator.transport.rules = [watch_lag("configmaps", 300.0)]
     await widgets.create(size=3)
     await widgets.counted(3)
-    assert operator.unseen_writes == 3
+    assert unseen_writes(operator) == 3
     await widgets.user.delete(WIDGETS, "default", "f")
     await widgets.settle(1)
-    assert operator.unseen_writes == 0
+    assert unseen_writes(operator) == 0
 
 
 def test_the_newest_revision_observed_is_kept_and_only_grows():
@@ -302,7 +303,7 @@ async def test_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
     operator.transport.rules = []
     await widgets.settle(120)
     assert widgets.created == []
-    assert operator.unseen_writes == 0
+    assert unseen_writes(operator) == 0
 
 
 async def test_a_404_on_delete_is_success():
@@ -738,7 +739,7 @@ async def test_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
     widgets.server.compact()
     await widgets.settle(3)
     assert len(widgets.created) == 2, "nobody could know yet"
-    informer = operator.informer(CONFIG_MAPS)
+    informer = informer_of(operator, CONFIG_MAPS)
     relisted: list[float] = []
     informer.on_advance(lambda _revision: relisted.append(widgets.loop.time()))
     operator.transport.rules = []
@@ -776,13 +777,13 @@ async def test_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
         await widgets.settle(60)
         operator.enqueue("default/f")
     assert (len(widgets.created), widgets.most) == (5, 5)
-    overdue = operator.unready_cache()
+    overdue = unready_cache(operator)
     assert overdue is not None
     assert "own write has not been seen" in overdue
     operator.transport.rules = []
     await widgets.settle(900)
-    assert operator.unready_cache() is None
-    assert operator.unseen_writes == 0
+    assert unready_cache(operator) is None
+    assert unseen_writes(operator) == 0
     assert widgets.children == 5
 
 
@@ -793,8 +794,8 @@ async def test_a_cache_whose_watch_is_frozen_is_listed_again(widgets: WidgetWorl
     operator.transport.rules = [watch_lag("configmaps", 1e5)]
     await widgets.resize(5)
     await widgets.settle(700)
-    assert operator.unseen_writes == 0
-    assert operator.unready_cache() is None
+    assert unseen_writes(operator) == 0
+    assert unready_cache(operator) is None
     assert (len(widgets.created), widgets.most) == (5, 5)
 
 
@@ -851,7 +852,7 @@ async def test_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
         return await message() == ""
 
     await widgets.eventually(healed)
-    assert operator.unseen_writes == 0
+    assert unseen_writes(operator) == 0
 
 
 async def test_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
@@ -904,7 +905,7 @@ async def test_a_patch_that_changes_nothing_is_settled_at_once(widgets: WidgetWo
     await widgets.create(size=1)
     await widgets.eventually(lambda: done)
     await widgets.settle(1)
-    assert operator.unseen_writes == 0
+    assert unseen_writes(operator) == 0
 
 
 def test_two_resources_are_settled_each_by_its_own_store():

@@ -21,8 +21,8 @@ from controller.runtime.leaderelection.lock import (
     election_client,
     new_lease,
 )
-from tests.fakes.worlds import World, embedded_server, virtual_wall
-from tests.faults.faulty_transport import (
+from controller.testing.cluster import Cluster, embedded_server, virtual_wall
+from controller.testing.faults import (
     DelayedRequest,
     DelayedResponse,
     ErrorResponse,
@@ -40,7 +40,7 @@ LEASE = "leases.coordination.k8s.io"
 class Candidate:
     """A candidate with a connection of its own."""
 
-    def __init__(self, world: World, identity: str, seed: int) -> None:
+    def __init__(self, world: Cluster, identity: str, seed: int) -> None:
         self.registry = CollectorRegistry()
         self.transport = FaultyTransport(world.transport, [], clock=world.loop)
         self.identity = identity
@@ -68,7 +68,7 @@ class Candidate:
         return self.registry.get_sample_value(name, {"name": NAME})
 
 
-class Ballot(World):
+class Ballot(Cluster):
     """An API server and candidates for one lease."""
 
     def __init__(self, server: Any) -> None:
@@ -290,7 +290,7 @@ def test_taking_a_lease_loses_no_field_of_its_record():
 
 
 def virtual_wall_at_start() -> Any:
-    from tests.fakes.worlds import EPOCH  # noqa: PLC0415  it is what `virtual_wall` begins with
+    from controller.testing.cluster import EPOCH  # noqa: PLC0415  it is what `virtual_wall` begins with
 
     return EPOCH
 

@@ -10,7 +10,8 @@ import pytest
 
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
-from tests.faults.faulty_transport import DelayedResponse, Rule
+from controller.testing.faults import DelayedResponse, Rule
+from tests.fakes.operators import queued, unready
 from tests.runtime.widgets import WidgetKind, WidgetWorld, widget_world
 
 
@@ -329,7 +330,7 @@ async def test_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWorld):
     await widgets.create("early", size=2)
     operator = widgets.start(election=lead)
     await widgets.settle(30)
-    assert operator.queued == 1
+    assert queued(operator) == 1
     assert operator.kind.seen == []
     assert widgets.requests("create", "patch") == 0
     lead.won.set()
@@ -355,6 +356,6 @@ async def test_a_stopped_operator_is_not_ready_and_leaves_no_task(widgets: Widge
     await widgets.create(size=1)
     await widgets.counted(1)
     assert await operator.stop() == 0
-    assert operator.unready("readyz", "stopping") is not None
-    assert operator.unready("livez", "ping") is None
+    assert unready(operator, "readyz", "stopping") is not None
+    assert unready(operator, "livez", "ping") is None
     assert asyncio.all_tasks() == before

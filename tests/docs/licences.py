@@ -24,9 +24,6 @@ PERMITTED: Final = frozenset(
 )  # fmt: skip
 """What may be given away beside Apache-2.0 code: MPL-2.0 too, as none of its files is changed."""
 
-IN_TESTS_ONLY: Final = {"async-solipsism": "GPL-3.0-or-later"}
-"""Licences that only a program may have which is not given away."""
-
 _SPELLINGS: Final = {
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",

@@ -8,7 +8,6 @@ import pytest
 
 from tests.docs.licences import (
     IMAGE,
-    IN_TESTS_ONLY,
     PAGE,
     TESTS,
     is_permitted,
@@ -25,11 +24,11 @@ def test_the_licence_of_a_dependency_is_permitted(package: str):
         said = licence(package)
     except PackageNotFoundError:
         pytest.skip(f"this version of Python does without {package}")
-    assert is_permitted(said) or IN_TESTS_ONLY.get(package) == said
+    assert is_permitted(said)
 
 
-def test_what_the_image_holds_is_tested_too_and_nothing_of_it_is_for_tests_only():
-    assert set(pinned(IMAGE)) < set(pinned(TESTS)) - set(IN_TESTS_ONLY)
+def test_what_the_image_holds_is_tested_too():
+    assert set(pinned(IMAGE)) < set(pinned(TESTS))
 
 
 @pytest.mark.parametrize(

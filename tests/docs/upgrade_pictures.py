@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
+from controller.testing.virtual_time import VirtualLoop
 from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.virtual_time import VirtualLoop
 
 PAGE = Path(__file__).parents[2] / "docs" / "upgrades.md"
 END = "<!-- end -->"

@@ -17,12 +17,12 @@ from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.feature_gates import GATES
+from controller.testing.virtual_time import VirtualLoop
 from tests.docs.upgrade_pictures import PAGE, PICTURES, WORKERS, block, with_blocks
 from tests.integration.fleets import NEW, OLD, Fleets
 from tests.integration.harness import World, embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest, set_variable
-from tests.virtual_time import VirtualLoop
 
 Json = dict[str, Any]
 SETTLED: Final = 300.0

@@ -40,6 +40,7 @@ RUN_ELSEWHERE = {
     "make mutate PACKAGES=workqueue ARGS=--again": "test_make.py, with another argument",
     "make test": "it is what runs this",
     "python -m pytest tests/kaito --messages=messages.tsv": "tests that `make test` runs too",
+    "python -m pytest tests/examples/test_widget.py": "a test that `make test` runs too",
     "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",
     "manta dev --workspaces": "test_dev_with_workspaces.py",

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from controller.kube.client import Client
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, CRDS
 from controller.runtime.children import Seen
-from controller.runtime.operator import Operator
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Plan
-from controller.runtime.settings import Settings
+from controller.testing.cluster import EPOCH, Cluster
+from controller.testing.faults import DelayedRequest, on_write
+from controller.testing.reads import FakeReads
 from examples.kinds.widget.widget import WIDGETS, Widget, WidgetKind
-from tests.fakes.reads import FakeReads
-from tests.fakes.worlds import EPOCH, embedded_server, virtual_wall
 
-FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "kinds" / "widget"
 KIND = WidgetKind()
 
 
@@ -32,28 +29,10 @@ def manifest(name: str) -> dict[str, Any]:
     return yaml.safe_load((FOLDER / name).read_text())
 
 
-@asynccontextmanager
-async def running_operator() -> AsyncIterator[Client]:
-    async with embedded_server() as server:
-        loop = asyncio.get_running_loop()
-        user = Client(server, user_agent="user", clock=loop)
-        await user.create(CRDS, "", manifest("crd.yaml"))
-        operator = Operator(
-            Client(server, user_agent="widget-operator", clock=loop),
-            [KIND],
-            Settings(metrics_address="", health_address=""),
-            clock=loop,
-            wall=virtual_wall,
-            rng=random.Random(2),
-            registry=CollectorRegistry(),
-        )
-        stop = asyncio.Event()
-        task = asyncio.create_task(operator.run(stop))
-        try:
-            yield user
-        finally:
-            stop.set()
-            assert await task == 0
+async def running_operator(cluster: Cluster, **others: Any) -> Client:
+    await cluster.user.create(CRDS, "", manifest("crd.yaml"))
+    cluster.run_operator(KIND, **others)
+    return cluster.user
 
 
 async def ready(user: Client) -> tuple[str, str]:
@@ -163,37 +142,69 @@ def test_the_first_write_that_failed_is_the_cause_but_not_one_whose_answer_may_s
     assert KIND.status_after(seen, plan, (lost,), EPOCH) == plan.status
 
 
-async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong():
-    async with running_operator() as user:
-        await user.create(WIDGETS, "default", manifest("widget.yaml"))
-        await asyncio.sleep(5)
-        assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
-        assert await ready(user) == ("Complete", "")
+async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong(cluster: Cluster):
+    user = await running_operator(cluster)
+    await user.create(WIDGETS, "default", manifest("widget.yaml"))
+    await cluster.settle(5)
+    assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
+    assert await ready(user) == ("Complete", "")
 
-        await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": 1, "text": "Hi"}})
-        await asyncio.sleep(5)
-        assert {name: copy.data for name, copy in (await copies(user)).items()} == {
-            "hello-0": {"text": "Hi"}
-        }
+    await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": 1, "text": "Hi"}})
+    await cluster.settle(5)
+    assert {name: copy.data for name, copy in (await copies(user)).items()} == {
+        "hello-0": {"text": "Hi"}
+    }
 
-        await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": -1}})
-        await asyncio.sleep(5)
-        assert (await ready(user))[0] == "InvalidWidgetSpec"
-        assert sorted(await copies(user)) == ["hello-0"], "a wrong specification deletes nothing"
+    await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": -1}})
+    await cluster.settle(5)
+    assert (await ready(user))[0] == "InvalidWidgetSpec"
+    assert sorted(await copies(user)) == ["hello-0"], "a wrong specification deletes nothing"
+    assert await cluster.operators[0].stop() == 0
 
 
-async def test_a_name_that_is_taken_is_used_once_it_is_free():
-    async with running_operator() as user:
-        other = {"metadata": {"name": "hello-1"}, "data": {"mine": "yes"}}
-        await user.create(CONFIG_MAPS, "default", other)
-        await user.create(WIDGETS, "default", manifest("widget.yaml"))
-        await asyncio.sleep(5)
-        assert sorted(await copies(user)) == ["hello-0", "hello-2"]
-        assert (await ready(user))[0] == "Blocked"
-        await user.delete(CONFIG_MAPS, "default", "hello-1")
-        await asyncio.sleep(90)
-        assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
-        assert await ready(user) == ("Complete", "")
+async def test_a_name_that_is_taken_is_used_once_it_is_free(cluster: Cluster):
+    user = await running_operator(cluster)
+    other = {"metadata": {"name": "hello-1"}, "data": {"mine": "yes"}}
+    await user.create(CONFIG_MAPS, "default", other)
+    await user.create(WIDGETS, "default", manifest("widget.yaml"))
+    await cluster.settle(5)
+    assert sorted(await copies(user)) == ["hello-0", "hello-2"]
+    assert (await ready(user))[0] == "Blocked"
+    await user.delete(CONFIG_MAPS, "default", "hello-1")
+    await cluster.settle(90)
+    assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
+    assert await ready(user) == ("Complete", "")
+
+
+async def test_an_operator_that_is_killed_before_its_last_create_is_followed_by_another(
+    cluster: Cluster,
+):
+    user = await running_operator(cluster, rules=[on_write(DelayedRequest(9), 3, "configmaps")])
+    await user.create(WIDGETS, "default", manifest("widget.yaml"))
+    await cluster.settle(5)
+    assert sorted(await copies(user)) == ["hello-0", "hello-1"]
+    await cluster.operators[0].kill()
+    cluster.run_operator(KIND)
+    await cluster.settle(5)
+    assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
+
+
+def test_the_page_shows_a_whole_test(pytester: pytest.Pytester):
+    """Run the block of docs/adding-a-kind.md, with what the page says of conftest.py."""
+    page = (ROOT / "docs" / "adding-a-kind.md").read_text()
+    (test,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    helper = f"""
+import pathlib, yaml
+
+def manifest(name):
+    return yaml.safe_load((pathlib.Path({str(FOLDER)!r}) / name).read_text())
+"""
+    pytester.makeconftest('pytest_plugins = ["controller.testing.plugin"]')
+    pytester.makeini(
+        "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    pytester.makepyfile(helper + test)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_the_example_stays_small():

@@ -21,7 +21,7 @@ from controller.devcluster.nodes.components import ComponentContext, NodeCaches
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import CRDS
-from tests.fakes.worlds import World
+from controller.testing.cluster import Cluster
 
 CLASS = "example"
 
@@ -59,7 +59,7 @@ class SimulatedListeners:
         """Nothing listens."""
 
 
-async def install_gateway_api(world: World) -> None:
+async def install_gateway_api(world: Cluster) -> None:
     """Install the definitions and a class of ours."""
     user = world.client("gateway-admin")
     for definition in gateway_api_definitions():
@@ -76,7 +76,7 @@ async def install_gateway_api(world: World) -> None:
     await world.eventually(lambda: _create_class(user, body))
 
 
-async def remove_gateway_api(world: World) -> None:
+async def remove_gateway_api(world: Cluster) -> None:
     """Remove the definitions, with all objects; does nothing if there are none."""
     user = world.client("gateway-admin")
     for definition in gateway_api_definitions():
@@ -103,7 +103,7 @@ async def _create_class(user: Any, body: dict[str, Any]) -> bool:
 
 @asynccontextmanager
 async def simulated_gateways(
-    world: World, listeners: SimulatedListeners | None = None
+    world: Cluster, listeners: SimulatedListeners | None = None
 ) -> AsyncIterator[SimulatedListeners]:
     """A controller that accepts Gateways of `CLASS`, as long as the block runs."""
     made = listeners or SimulatedListeners()

@@ -7,7 +7,7 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Owned
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.runtime.kit import OWNER, child
 from tests.runtime.widgets import WIDGETS, WidgetKind
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias
 
+from controller.testing.journal import attributes_of
 from informers.decoding import LineSplitter
-from tests.faults.attributes import attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from tests.faults.attributes import Attributes
+    from controller.testing.journal import Attributes
 
     Lines: TypeAlias = Callable[[Attributes, bytes], Iterable[bytes]]
     Answers: TypeAlias = Callable[[Attributes, Request], RawResponse | None]

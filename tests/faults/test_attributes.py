@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.kube.transport import Request
-from tests.faults.attributes import (
+from controller.testing.journal import (
     Attributes,
     EventAttributes,
     attributes_of,

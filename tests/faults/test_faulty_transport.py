@@ -11,8 +11,8 @@ import pytest
 from controller.kube import errors
 from controller.kube.resources import PODS, SERVICES
 from controller.kube.transport import Request
-from tests.faults import faulty_transport as faults
-from tests.faults.faulty_transport import FaultyTransport, Rule
+from controller.testing import faults
+from controller.testing.faults import FaultyTransport, Rule
 from tests.kube.fakes import POD, FakeTransport, answer, client
 
 if TYPE_CHECKING:

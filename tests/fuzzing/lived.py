@@ -19,13 +19,13 @@ from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, Resource
 from controller.runtime.kind import Kind
+from controller.testing.virtual_time import VirtualLoop
 from tests.integration.harness import World, embedded_world, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.workspace_pools import PoolWorkspaces, definitions
 from tests.integration.workspaces import Workspaces, manifest, served
 from tests.kaito.support import inference, tuning
 from tests.kaito.workspace.given_pool import POOLS
-from tests.virtual_time import VirtualLoop
 
 Json = dict[str, Any]
 Objects = dict["Resource[Any]", list[Json]]

@@ -13,8 +13,8 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import Resource
 from controller.ray.api.labels import GROUP
 from controller.runtime.kind import Unreadable
+from controller.testing.reads import FakeReads
 from informers import Codec, Undecodable
-from tests.fakes.reads import FakeReads
 from tests.fuzzing.scenes import Json, Scene
 from tests.ray.plain_data import paths, with_value
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tests.faults.faulty_transport import Rule
+from controller.testing.faults import Rule
 
 T = TypeVar("T")
 

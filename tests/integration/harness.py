@@ -37,10 +37,9 @@ from controller.ray.cluster import RayClusterKind
 from controller.runtime.kind import Kind
 from controller.runtime.leaderelection.election import Election
 from controller.runtime.settings import Settings
+from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
+from controller.testing.faults import FaultyTransport, Rule
 from informers import Codec, HistoryChanged, SharedInformer, Tombstone
-from tests.fakes import worlds
-from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
-from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.lab.session import own_kubeconfig
 
 REAL_KUBECONFIG = own_kubeconfig()
@@ -121,7 +120,7 @@ def is_ready(pod: Pod) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
 
 
-class World(worlds.World):
+class World(Cluster):
     """A namespace with a user, an observer and a simulated kubelet."""
 
     def __init__(
@@ -133,9 +132,8 @@ class World(worlds.World):
         wall: Callable[[], datetime],
         seed: int = 0,
     ) -> None:
-        super().__init__(transport, wall)
+        super().__init__(transport, wall, server)
         self.namespace = namespace
-        self.server = server
         self.rng = random.Random(seed)
         self.journal = Journal()
         self.user = self.client("test-user")

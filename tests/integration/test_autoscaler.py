@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import JournalEntry, Lag, Rule
+from controller.testing.faults import JournalEntry, Lag, Rule
 from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.simulation.autoscaler import Autoscaler
 

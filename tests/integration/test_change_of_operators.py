@@ -14,7 +14,7 @@ from controller.command.takeover.deployments import DEPLOYMENTS, ChangeFailed, C
 from controller.command.takeover.run import Tools, hand_back_with, take_over_with
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
-from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
+from controller.testing.faults import ErrorResponse, FaultyTransport, Rule
 from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only

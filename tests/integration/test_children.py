@@ -26,7 +26,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.permissions import ADDITIONS, PERMISSIONS
-from tests.faults.faulty_transport import LostRequest, LostResponse, on_write
+from controller.testing.faults import LostRequest, LostResponse, on_write
 from tests.integration.harness import OPERATOR, World, example_cluster, role
 
 Json = dict[str, Any]

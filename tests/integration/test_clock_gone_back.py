@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.ray.api.labels import INITIALIZING_TIMEOUT
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import World
 from tests.integration.rays import Rays, forever

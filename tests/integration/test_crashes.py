@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.faults.faulty_transport import Gone, JournalEntry, Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import Gone, JournalEntry, Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, World, embedded_world
 

@@ -14,7 +14,7 @@ import pytest
 
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import JOBS
-from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, World, embedded_world, role
 from tests.integration.test_crashes import all_but, at_each_kill, kill_when

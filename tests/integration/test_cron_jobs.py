@@ -23,7 +23,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     ErrorResponse,
     JournalEntry,
     Lag,

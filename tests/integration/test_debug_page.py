@@ -17,7 +17,7 @@ from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.runtime.debug import PageContent, leader_section
 from controller.runtime.leaderelection.election import ElectionSnapshot
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest
 

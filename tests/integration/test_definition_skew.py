@@ -10,7 +10,7 @@ import pytest
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import watch_lag
+from controller.testing.faults import watch_lag
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import OPERATOR, example_cluster
 from tests.integration.test_failing_keys import KINDS, begin, requests

@@ -12,7 +12,7 @@ from controller.kube.errors import NotFound
 from controller.kube.objects import Pod
 from controller.kube.resources import EVENTS, JOBS, NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster, role
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"

@@ -17,8 +17,8 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
-from tests.faults.journal import JournalEntry
+from controller.testing.faults import ErrorResponse, LostRequest, Rule
+from controller.testing.journal import JournalEntry
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import RunningOperator, World, example_cluster, install_crds
 from tests.integration.inferencesets import set_manifest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.faulty_transport import Rule
+from controller.testing.faults import Rule
 from tests.integration.harness import World
 from tests.integration.rayservices import (
     Services,

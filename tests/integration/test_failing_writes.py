@@ -21,7 +21,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
+from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.inferencesets import InferenceSets

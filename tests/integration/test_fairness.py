@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
+from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from tests.integration.harness import World, cluster_of, embedded_world, example_cluster
 
 LATENCY = 0.02

@@ -9,7 +9,7 @@ import pytest
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Rule
+from controller.testing.faults import Rule
 from tests.integration.harness import World, embedded_world, install_crds
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

@@ -15,7 +15,7 @@ from controller.devcluster.apiserver.messages import (
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse, LostRequest, Refused, Rule
+from controller.testing.faults import ErrorResponse, LostRequest, Refused, Rule
 from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster, role
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)

@@ -15,7 +15,7 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from tests.faults.faulty_transport import JournalEntry, Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import JournalEntry, Lag, LostRequest, LostResponse, Rule
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world

@@ -12,7 +12,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.batch_schedulers import VOLCANO, WORKLOAD_API, BatchScheduler
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.job import JobSettings
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster, install_crds
 from tests.integration.rays import Rays
 

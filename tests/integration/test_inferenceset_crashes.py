@@ -15,8 +15,8 @@ import pytest
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
-from tests.faults.journal import JournalEntry
+from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
+from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.inferencesets import InferenceSets, served

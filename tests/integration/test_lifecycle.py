@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster, role
 
 

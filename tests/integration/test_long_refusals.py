@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
 from tests.integration.test_unconfirmed_writes import ready, warnings

@@ -11,7 +11,7 @@ import pytest
 from controller.kube.errors import KubeError
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.test_takeover_of_services import left_by_kuberay

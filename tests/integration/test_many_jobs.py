@@ -11,7 +11,7 @@ import gc
 import pytest
 
 from controller.ray.dashboard import CONCURRENCY
-from tests.faults.faulty_transport import DelayedRequest, Rule
+from controller.testing.faults import DelayedRequest, Rule
 from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
 from tests.integration.harness import embedded_world
 

@@ -12,7 +12,7 @@ from tests.faults.tampering import Tampering, unaltered
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tests.faults.attributes import Attributes
+    from controller.testing.journal import Attributes
     from tests.faults.tampering import Lines
     from tests.integration.harness import RunningOperator, World
 

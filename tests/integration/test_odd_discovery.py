@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.faults.tampering import Tampering
 from tests.integration.definitions import restore_definition
 from tests.integration.test_odd_answers import unready
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.transport import Chunks, RawResponse, Request
-    from tests.faults.attributes import Attributes
+    from controller.testing.journal import Attributes
     from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only

@@ -14,7 +14,7 @@ from controller.command.run.other_operators import OtherOperators
 from controller.kube.errors import Forbidden, NotFound, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
-from tests.faults.faulty_transport import FaultyTransport
+from controller.testing.faults import FaultyTransport
 from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only

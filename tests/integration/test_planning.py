@@ -25,7 +25,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates, labels
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.kind import Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
-from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
+from controller.testing.faults import ErrorResponse, FaultyTransport, Rule
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import World, example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest

@@ -12,7 +12,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.runtime.expectations.expectation import ObjectReference
-from tests.faults.faulty_transport import JournalEntry, Lag, Rule
+from controller.testing.faults import JournalEntry, Lag, Rule
 from tests.integration.harness import (
     RunningOperator,
     World,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controller.ray.dashboard import JobStatus
-from tests.faults.faulty_transport import JournalEntry, LostRequest, LostResponse, watch_lag
+from controller.testing.faults import JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays

@@ -9,7 +9,7 @@ import pytest
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, is_ready
 from tests.integration.rayservices import (
     Services,

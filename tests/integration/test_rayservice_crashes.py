@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from controller.ray.dashboard.client import TIMEOUT
+from controller.testing.faults import Gone, JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.fakes.gateways import SimulatedListeners, install_gateway_api, simulated_gateways
-from tests.faults.faulty_transport import Gone, JournalEntry, LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.incremental import incremental_manifest, third, watched, with_resources

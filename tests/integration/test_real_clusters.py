@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_gone
+from controller.testing.faults import LostRequest, LostResponse, Rule, watch_gone
 from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster
 from tests.lab.programs import path_of
 

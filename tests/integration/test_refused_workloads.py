@@ -11,7 +11,7 @@ import pytest
 from controller.devcluster.nodes import run_nodes
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.resources import PODS
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, embedded_world
 from tests.integration.test_deletion import delete, ready_cluster, redis_cluster, told
 from tests.integration.test_first_causes import QUOTAS, said

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import DelayedRequest, Rule
+from controller.testing.faults import DelayedRequest, Rule
 from tests.faults.restored import Backup
 from tests.integration.harness import RunningOperator, World
 

@@ -25,7 +25,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors, JobStatus
 from controller.ray.permissions import PERMISSIONS
-from tests.faults.faulty_transport import JournalEntry
+from controller.testing.faults import JournalEntry
 from tests.integration.harness import OPERATOR, World
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.test_rights import restricted

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.faults.faulty_transport import JournalEntry
+from controller.testing.faults import JournalEntry
 from tests.integration.definitions import put_in_place
 from tests.integration.harness import RunningOperator, World
 from tests.integration.rayservices import Services, live_and_die

@@ -12,7 +12,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.dashboard import JobStatus
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import NEVER, Course, Fault

@@ -16,8 +16,8 @@ import pytest
 
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
-from tests.faults.journal import JournalEntry
+from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
+from controller.testing.journal import JournalEntry
 from tests.integration.definitions import drop_fields
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world

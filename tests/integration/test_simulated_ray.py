@@ -27,7 +27,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import Connector, DashboardActors
-from tests.fakes.worlds import embedded_server, virtual_wall
+from controller.testing.cluster import embedded_server, virtual_wall
 from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role
 from tests.integration.rays import job_manifest

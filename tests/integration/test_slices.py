@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     ErrorResponse,
     JournalEntry,
     Lag,

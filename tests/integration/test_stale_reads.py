@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.faulty_transport import Lag, Rule
+from controller.testing.faults import Lag, Rule
 from tests.integration.harness import World
 
 LAG_SECONDS = 10.0

@@ -20,7 +20,7 @@ from controller.kube.resources import (
     Resource,
 )
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
+from controller.testing.faults import ErrorResponse, LostRequest, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, KINDS, begin

@@ -19,7 +19,7 @@ from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
-from tests.faults.journal import JournalEntry
+from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest

@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     Cut,
     DelayedResponse,
     ErrorResponse,

@@ -12,7 +12,7 @@ from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kaito.lookups.http import Document
 from controller.kaito.workspace import WorkspaceKind
-from tests.faults.journal import JournalEntry
+from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks
 from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.integration.test_crashes import all_but

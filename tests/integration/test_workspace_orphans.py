@@ -9,7 +9,7 @@ import pytest
 from controller.command.run.operator import collect_orphans
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import RunningOperator, World
 from tests.integration.workspace_pools import opened as opened_with_pools
 from tests.integration.workspaces import Workspaces, opened

@@ -17,8 +17,8 @@ import pytest
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
-from tests.faults.faulty_transport import Cut, Gone, Lag, LostRequest, LostResponse, Rule
-from tests.faults.journal import JournalEntry
+from controller.testing.faults import Cut, Gone, Lag, LostRequest, LostResponse, Rule
+from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.test_crashes import all_but, at_each_kill, kill_when

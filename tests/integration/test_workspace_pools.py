@@ -14,7 +14,7 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CRDS, NODES
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import (

@@ -19,7 +19,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.workspace import WorkspaceKind
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import DelayedResponse, Rule
+from controller.testing.faults import DelayedResponse, Rule
 from tests.integration.harness import OPERATOR, RunningOperator, embedded_world
 from tests.integration.workspaces import Cloud, Workspaces, opened
 

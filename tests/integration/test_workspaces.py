@@ -22,7 +22,7 @@ from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS
 from controller.kube.errors import NotFound
 from controller.ray.api import FeatureGates
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest

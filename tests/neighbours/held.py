@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-OTHERS = ("asyncio", "async_solipsism", "controller.devcluster", "prometheus_client", "tests")
+OTHERS = (
+    "asyncio", "controller.devcluster", "controller.testing", "prometheus_client", "tests"
+)  # fmt: skip
 """Packages of what is not looked at: the event loop, metrics, whose labels have few values, and the
 world of the test."""
 

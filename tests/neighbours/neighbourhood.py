@@ -27,8 +27,8 @@ from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
+from controller.testing.faults import Rule
 from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
-from tests.faults.faulty_transport import Rule
 from tests.integration.harness import OPERATOR, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.kaito.lookups import WebReader
     from controller.kube.client import Client
     from controller.ray.dashboard import Head
-    from tests.faults.faulty_transport import EventFault, RequestFault
+    from controller.testing.faults import EventFault, RequestFault
     from tests.integration.harness import RunningOperator, World
     from tests.neighbours.kinds import Column, Manifest
 

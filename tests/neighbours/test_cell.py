@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.resources import NAMESPACES
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
+from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from tests.neighbours.cell import play
 from tests.neighbours.kinds import KINDS
 from tests.neighbours.sickness import Sickness

@@ -27,7 +27,7 @@ from controller.ray.job import kind as job_kind
 from controller.ray.service import RayServiceKind
 from controller.ray.service import observation as service_goal
 from controller.runtime.kind import Kind
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 
 KINDS = [
     (cluster_kind, "validate_cluster", RayClusterKind, RAYCLUSTERS),

@@ -10,9 +10,9 @@ from controller.kube.resources import CONFIG_MAPS, JOBS, NODES, Resource
 from controller.runtime.children import Children, Seen
 from controller.runtime.kind import Kind, Owned, missing_members
 from controller.runtime.plan import NOTHING, Create, MergePatch, Plan
+from controller.testing.cluster import EPOCH
+from controller.testing.reads import FakeReads
 from tests.examples.test_widget import observed, ready_in, writes
-from tests.fakes.reads import FakeReads
-from tests.fakes.worlds import EPOCH
 from tests.runtime.widgets import GADGETS, WIDGETS
 
 

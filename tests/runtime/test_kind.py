@@ -10,7 +10,7 @@ import msgspec
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import owned_by
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.runtime.kit import OWNER, child
 from tests.runtime.widgets import WidgetKind
 

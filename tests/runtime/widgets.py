@@ -44,9 +44,8 @@ from controller.runtime.plan import (
     Write,
 )
 from controller.runtime.settings import Settings
-from tests.fakes import worlds
-from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
-from tests.faults.faulty_transport import Rule
+from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
+from controller.testing.faults import Rule
 
 LABEL = "widget"
 OPERATOR = "widget-operator"
@@ -226,13 +225,11 @@ class WidgetKind:
         return Delete(Target(self.child, meta.namespace, meta.name, "children"), meta.uid)
 
 
-class WidgetWorld(worlds.World):
+class WidgetWorld(Cluster):
     """An API server with a user, and what happened to children on it."""
 
     def __init__(self, server: ApiServer) -> None:
-        super().__init__(server, virtual_wall)
-        self.server = server
-        self.user = self.client("user")
+        super().__init__(server, virtual_wall, server)
         self.created: list[str] = []
         self.deleted: list[str] = []
         self.most = 0

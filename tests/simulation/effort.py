@@ -10,7 +10,7 @@ from tests.simulation.memory import SUCCESS
 if TYPE_CHECKING:
     import asyncio
 
-    from tests.faults.faulty_transport import JournalEntry
+    from controller.testing.faults import JournalEntry
 
 WINDOW = 300.0
 """Seconds in which the writes of an object are counted."""

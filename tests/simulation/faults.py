@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     Cut,
     DelayedRequest,
     DelayedResponse,
@@ -19,7 +19,7 @@ from tests.faults.faulty_transport import (
 from tests.simulation.scenario import Webhook
 
 if TYPE_CHECKING:
-    from tests.faults.faulty_transport import EventFault, RequestFault
+    from controller.testing.faults import EventFault, RequestFault
     from tests.simulation import scenario
 
 WRITES = frozenset({"create", "update", "patch", "delete"})

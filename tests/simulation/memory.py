@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from controller.kube.objects import Pod
-    from tests.faults.faulty_transport import JournalEntry
+    from controller.testing.faults import JournalEntry
 
 NOTICED = 210.0
 """Seconds after a restore of the database until every operator knows of it."""

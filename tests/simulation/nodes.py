@@ -7,11 +7,11 @@ import random
 from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes import run_nodes
-from tests.faults.faulty_transport import FaultyTransport
+from controller.testing.faults import FaultyTransport
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes import NodeSettings
-    from tests.faults.faulty_transport import Rule
+    from controller.testing.faults import Rule
     from tests.integration.harness import World
 
 

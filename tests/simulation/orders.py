@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from controller.runtime.kind import CacheReader, Kind
     from controller.runtime.plan import Plan
-    from tests.faults.faulty_transport import JournalEntry
+    from controller.testing.faults import JournalEntry
 
     Change: TypeAlias = MergePatch | JsonPatch | Replace
 

@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry
 from controller.kube.errors import KubeError
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lock import LEASES, election_client, new_lease
-from tests.faults.faulty_transport import FaultyTransport
+from controller.testing.faults import FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.faults.faulty_transport import JournalEntry
+    from controller.testing.faults import JournalEntry
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.memory import Memory
     from tests.simulation.wire import Wire

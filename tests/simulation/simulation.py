@@ -19,7 +19,8 @@ import msgspec
 from controller.devcluster.nodes import COMPONENTS, NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.faults.faulty_transport import Lag, Rule
+from controller.testing.faults import Lag, Rule
+from controller.testing.virtual_time import VirtualLoop
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.crons import CronsOfLife
@@ -71,14 +72,13 @@ from tests.simulation.services import ServicesOfLife
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
 from tests.simulation.workspaces import WorkspacesOfLife
-from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.runtime.kind import Kind
-    from tests.faults.faulty_transport import JournalEntry
+    from controller.testing.faults import JournalEntry
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
 

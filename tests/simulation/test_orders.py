@@ -11,8 +11,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import JsonPatch, MergePatch, Plan, Replace, Target
-from tests.faults.attributes import Attributes
-from tests.faults.journal import JournalEntry
+from controller.testing.journal import Attributes, JournalEntry
 from tests.simulation.effort import MOST_A_MINUTE, Effort
 from tests.simulation.orders import Orders
 

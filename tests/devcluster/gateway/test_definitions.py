@@ -10,7 +10,7 @@ from controller.devcluster.gateway.definitions import GATEWAYS, HTTP_ROUTES, gat
 from controller.kube.client import Client
 from controller.kube.errors import Invalid
 from controller.kube.resources import CRDS
-from tests.fakes.worlds import embedded_server
+from controller.testing.cluster import embedded_server
 
 GATEWAY = {
     "apiVersion": "gateway.networking.k8s.io/v1",

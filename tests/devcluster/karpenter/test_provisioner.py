@@ -20,12 +20,12 @@ from controller.devcluster.karpenter import (
 from controller.devcluster.nodes import run_nodes
 from controller.kube.errors import NotFound
 from controller.kube.resources import CRDS, NODES, PODS
-from tests.fakes.worlds import World, embedded_server, virtual_wall
+from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 
 SKU = "node.kubernetes.io/instance-type"
 
 
-class Cloud(World):
+class Cloud(Cluster):
     """A user who asks for nodes."""
 
     def __init__(self, transport: Any) -> None:

@@ -18,9 +18,8 @@ from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.errors import NotFound
 from controller.kube.resources import NODES, Resource
 from controller.kube.transport import Request
-from tests.fakes import worlds
-from tests.fakes.worlds import embedded_server, virtual_wall
-from tests.faults.faulty_transport import FaultyTransport, Rule
+from controller.testing.cluster import Cluster, embedded_server, virtual_wall
+from controller.testing.faults import FaultyTransport, Rule
 
 
 class Recorder:
@@ -48,13 +47,11 @@ class Recorder:
             self.writing -= 1
 
 
-class World(worlds.World):
+class World(Cluster):
     """One API server, and a user of it."""
 
     def __init__(self, server: ApiServer) -> None:
-        super().__init__(server, virtual_wall)
-        self.server = server
-        self.user = self.client("user")
+        super().__init__(server, virtual_wall, server)
         self.recorder = Recorder(self.server)
         self.faulty = FaultyTransport(self.recorder, clock=self.loop)
 

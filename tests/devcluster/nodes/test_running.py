@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import COMPONENTS
 from controller.devcluster.nodes.kubelet import PodAddresses, node_address
 from controller.kube.errors import Forbidden
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 
 if TYPE_CHECKING:
     from conftest import World

@@ -24,8 +24,8 @@ from controller.devcluster.processes.specification import SPECIFIED_PODS, Specif
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS
+from controller.testing.faults import FaultyTransport, Rule
 from tests.devcluster.processes.plain import PlainIsolation
-from tests.faults.faulty_transport import FaultyTransport, Rule
 
 Json = dict[str, Any]
 PYTHON = Image(Path(sys.prefix), command=("sh", "-c", "echo the image's own command"))

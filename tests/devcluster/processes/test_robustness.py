@@ -20,9 +20,9 @@ from controller.devcluster.processes.specification import SpecifiedPod as WholeP
 from controller.kube.errors import NotFound
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
+from controller.testing.faults import ErrorResponse, LostResponse, Refused, Rule
 from tests.devcluster.processes.conftest import sh, wall
 from tests.devcluster.processes.machines import exists
-from tests.faults.faulty_transport import ErrorResponse, LostResponse, Refused, Rule
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 

@@ -16,7 +16,7 @@ from controller.kaito.inferenceset.observation import InferenceSetObservation, r
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Plan, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.kaito.support import inference_set, raw_workspace
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS
 from controller.kube.objects import Job, KubeObject, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Plan, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.kaito.support import workspace
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

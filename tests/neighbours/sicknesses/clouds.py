@@ -14,7 +14,7 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.http import Document
 from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.neighbours.sickness import POOLS, Sickness
 from tests.neighbours.sickness import WORKSPACES as ONLY
 from tests.neighbours.sicknesses.objects import odd

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, LostRequest, LostResponse
+from controller.testing.faults import DelayedRequest, ErrorResponse, LostRequest, LostResponse
 from tests.neighbours.sickness import KAITO, REQUESTS, UPGRADES, Sickness, unless_it_serves
 from tests.neighbours.sicknesses.pods import LABEL
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, quota

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import ErrorResponse
+from controller.testing.faults import ErrorResponse
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness, unless_it_serves
 from tests.ray.dashboard.simulated import incarnation
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.resources import CRDS, NODES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused, Rule
+from controller.testing.faults import Cut, ErrorResponse, Gone, Lag, Refused, Rule
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from controller.kube.resources import Resource
-    from tests.faults.faulty_transport import EventFault, RequestFault
+    from controller.testing.faults import EventFault, RequestFault
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.faults.faulty_transport import DelayedRequest, LostRequest, LostResponse
+from controller.testing.faults import DelayedRequest, LostRequest, LostResponse
 from tests.neighbours.sickness import FLEETS, UPGRADES, Sickness
 
 if TYPE_CHECKING:
-    from tests.faults.faulty_transport import RequestFault
+    from controller.testing.faults import RequestFault
     from tests.neighbours.sickness import Course
 
 HANGING = 30.0

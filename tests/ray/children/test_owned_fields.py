@@ -25,7 +25,7 @@ from controller.kube.resources import (
 from controller.ray.api import RayCluster
 from controller.ray.permissions import granted
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Replace, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.fakes.verbs import needed
 from tests.ray.cluster.children.test_children import EMBEDDED, SAMPLES, parts, sample
 from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads

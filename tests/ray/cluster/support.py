@@ -17,7 +17,7 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -26,7 +26,7 @@ from controller.ray.api.batch_schedulers import (
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import UID, cluster, head, plan, pod, with_meta, workers, writes
 
 if TYPE_CHECKING:

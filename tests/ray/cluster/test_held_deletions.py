@@ -15,7 +15,7 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.labels import TEMPLATE_HASH
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Create, Delete, Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.api.test_installed_definition import without
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
 from tests.ray.cluster.test_plan import SERVICE, verbs

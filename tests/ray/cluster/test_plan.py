@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.kind import Kind
-    from tests.fakes.reads import FakeReads
+    from controller.testing.reads import FakeReads
 
 SERVICE = Service(
     metadata=meta(

@@ -14,7 +14,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
 from controller.runtime.plan import Create, Delete, Plan, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import manifest
 
 UID = "uid-of-cron"

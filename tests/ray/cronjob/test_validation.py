@@ -18,7 +18,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCro
 from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.runtime.plan import Failure
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cronjob.support import (
     at,
     cron_job,

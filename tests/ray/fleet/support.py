@@ -17,7 +17,7 @@ from controller.ray.fleet import RayClusterFleetKind
 from controller.ray.fleet.observe import FleetGoal, template_hash
 from controller.ray.fleet.plan import copy_body
 from controller.runtime.plan import Create, Delete, Plan, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import manifest
 
 UID = "uid-of-fleet"

@@ -24,7 +24,7 @@ from controller.ray.dashboard import (
 )
 from controller.ray.job import JobSettings, RayJobKind
 from controller.runtime.plan import Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import NOW, head, pod
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
 

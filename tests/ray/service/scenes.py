@@ -38,7 +38,7 @@ from controller.ray.service.observation import (
 )
 from controller.ray.service.settings import ServiceSettings
 from controller.runtime.plan import Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.ray.cluster.support import NOW, head
 

@@ -20,8 +20,8 @@ from controller.runtime.caches.caches import Caches
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.kind import Kind, Owned
+from controller.testing.faults import FaultyTransport, Rule
 from informers import Undecodable
-from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.runtime.widgets import WIDGETS, definition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ from controller.runtime.errors import ServerUnusable, SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import Owned, References
 from controller.runtime.plan import Create, Delete, Target
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
+from controller.testing.faults import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
+from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from informers import Store, Undecodable
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.runtime.fences import FirstCandidate
 from tests.runtime.kit import child
 from tests.runtime.widgets import widget_world

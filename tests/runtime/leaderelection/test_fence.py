@@ -19,7 +19,7 @@ from controller.runtime.leaderelection.election import AlwaysLeader, while_leadi
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.writer import Writer
-from tests.fakes.worlds import embedded_server
+from controller.testing.cluster import embedded_server
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create
 

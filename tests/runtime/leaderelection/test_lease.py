@@ -16,8 +16,8 @@ from controller.runtime.leaderelection import (
     election_client,
 )
 from controller.runtime.leaderelection.lock import Lease, new_lease
-from tests.fakes.worlds import World, embedded_server, virtual_wall
-from tests.faults.faulty_transport import DelayedRequest, FaultyTransport, Rule
+from controller.testing.cluster import Cluster, embedded_server, virtual_wall
+from controller.testing.faults import DelayedRequest, FaultyTransport, Rule
 
 EARLIER = "2025-12-31T23:00:00.000000Z"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -131,7 +131,7 @@ def test_the_metrics_have_upstreams_names():
 
 async def test_the_lock_is_one_lease_in_one_namespace():
     async with embedded_server() as server:
-        client = World(server, virtual_wall).client("a")
+        client = Cluster(server, virtual_wall).client("a")
         lock, other = LeaseLock(client, "default", "lease"), LeaseLock(client, "default", "other")
         assert str(lock) == "default/lease"
         assert await lock.read() is None
@@ -158,7 +158,7 @@ async def test_a_request_without_an_answer_takes_half_of_the_time_for_a_renewal(
 ):
     timing = ElectionTiming(renew_seconds=renew_seconds, retry_seconds=0.5)
     async with embedded_server() as server:
-        world = World(server, virtual_wall)
+        world = Cluster(server, virtual_wall)
         silent = Rule(DelayedRequest(1000.0))
         transport = FaultyTransport(world.transport, [silent], clock=world.loop)
         client = election_client(transport, timing, user_agent="a", clock=world.loop)

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lock import LEASES, new_lease
 from controller.runtime.settings import Settings
-from tests.fakes.worlds import RunningOperator
-from tests.faults.faulty_transport import DelayedResponse, FaultyTransport, Rule
+from controller.testing.cluster import RunningOperator
+from controller.testing.faults import DelayedResponse, FaultyTransport, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
 
 NAMESPACE, NAME = "default", "lease"

@@ -18,7 +18,7 @@ from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan
 from controller.runtime.reconcile.controller import MIN_INTERVAL
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import (
+from controller.testing.faults import (
     DelayedRequest,
     DelayedResponse,
     ErrorResponse,

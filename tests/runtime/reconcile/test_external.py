@@ -11,7 +11,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target
-from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, LostResponse, Rule
+from controller.testing.faults import DelayedResponse, ErrorResponse, LostResponse, Rule
 from tests.runtime.widgets import WIDGETS, Seen, WidgetKind, WidgetWorld
 
 KEY = "default/f"

@@ -14,7 +14,7 @@ from controller.runtime.expectations.owners import MAX_LOG_TAILS
 from controller.runtime.kind import CacheReader, LogText
 from controller.runtime.plan import LogTail, Plan
 from controller.runtime.reconcile.lookups import LookupReader
-from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, RequestFault, Rule
+from controller.testing.faults import ErrorResponse, FaultyTransport, RequestFault, Rule
 from tests.runtime.kit import OWNER, Book
 from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld
 

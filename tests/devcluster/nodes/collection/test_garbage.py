@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from tests.faults.faulty_transport import DelayedRequest, Rule, watch_gone, watch_lag
+from controller.testing.faults import DelayedRequest, Rule, watch_gone, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICES
-from tests.faults.faulty_transport import watch_lag
+from controller.testing.faults import watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -12,7 +12,7 @@ from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.scheduler import Placements
 from controller.devcluster.nodes.settings import NodeShape
 from controller.kube.resources import CLAIMS, NODES
-from tests.faults.faulty_transport import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 
 if TYPE_CHECKING:
     from conftest import World

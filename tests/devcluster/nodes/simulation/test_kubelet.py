@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
-from tests.faults.faulty_transport import LostResponse, Rule, on_write, watch_cut, watch_lag
+from controller.testing.faults import LostResponse, Rule, on_write, watch_cut, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

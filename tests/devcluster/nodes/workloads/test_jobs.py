@@ -14,7 +14,7 @@ from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.nodes.settings import NodeSettings
-from tests.faults.faulty_transport import LostResponse, Rule, watch_lag
+from controller.testing.faults import LostResponse, Rule, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

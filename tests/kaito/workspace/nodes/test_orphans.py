@@ -26,7 +26,7 @@ from controller.kube.resources import Resource
 from controller.ray.api import FeatureGates
 from controller.runtime.plan import Event
 from controller.runtime.settings import Settings
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.kaito.support import workspace
 
 ABSENT = NotFound(Status(404, "NotFound", "not found"))

@@ -21,7 +21,7 @@ from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.redis_cleanup import cleanup_job
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.plan import Create, Delete, Plan, Replace
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     UID,

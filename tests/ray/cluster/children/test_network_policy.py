@@ -23,7 +23,7 @@ from tests.ray.cluster.support import (
 
 if TYPE_CHECKING:
     from controller.runtime.plan import Plan
-    from tests.fakes.reads import FakeReads
+    from controller.testing.reads import FakeReads
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from controller.ray.api import FeatureGates
 from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClusterKind
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.plan import Create, Delete, Plan, Replace
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.children.test_certificates import created_pods, of_mtls, ready_condition
 from tests.ray.cluster.support import NOW, UID, cluster, head, manifest, plan, workers
 

@@ -21,7 +21,7 @@ from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import (

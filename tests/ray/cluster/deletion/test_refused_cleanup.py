@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import FailedCreates
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.deletion.redis import JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import NOW, plan, pod, reads, with_meta
 

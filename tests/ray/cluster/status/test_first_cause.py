@@ -15,7 +15,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.diagnosis.pod import SLOW_AFTER
 from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.plan import Create, Failure, StatusPatch, Target
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     cluster,

@@ -24,7 +24,7 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     cluster,

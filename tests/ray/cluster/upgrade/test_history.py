@@ -17,7 +17,7 @@ from controller.ray.cluster.revision_history import KEPT, LARGEST, history_notes
 from controller.ray.pods.hashes import template_digest
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete, Failure, Plan, Replace
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     UID,

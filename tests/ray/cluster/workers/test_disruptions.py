@@ -22,7 +22,7 @@ from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import CommandRefused, DrainNodes, HeadCommand, RayNode
 from controller.ray.head.endpoint import worker_scope
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import NOW, cluster, pod, with_children, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,

@@ -19,7 +19,7 @@ from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, rep
 from controller.ray.cluster.workers import ABREAST
 from controller.ray.pods.builder import ReplicaPosition
 from controller.runtime.plan import Create, Delete, Plan
-from tests.fakes.reads import FakeReads
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     cluster,
     head,

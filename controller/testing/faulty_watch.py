@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.kube.errors import OutcomeUnknown
-from informers.decoding import LineSplitter
+from informers import LineSplitter
 
 if TYPE_CHECKING:
     from controller.kube.transport import Chunks
-    from informers.statistics import Clock
+    from informers import Clock
 
 _LINE_LIMIT = 1 << 30
 

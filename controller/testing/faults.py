@@ -14,15 +14,21 @@ import msgspec
 
 from controller.kube import responses
 from controller.kube.errors import NotSent, OutcomeUnknown
-from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
-from tests.faults.faulty_watch import Delivery, FaultyWatch
-from tests.faults.journal import DeliveredEvent, Journal, JournalEntry
+from controller.testing.faulty_watch import Delivery, FaultyWatch
+from controller.testing.journal import (
+    Attributes,
+    DeliveredEvent,
+    Journal,
+    JournalEntry,
+    attributes_of,
+    attributes_of_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from informers.statistics import Clock
+    from informers import Clock
 
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'
@@ -276,13 +282,17 @@ class FaultyTransport:
 
     def _delivery(self, resource: str, line: bytes) -> Delivery:
         delivery = Delivery()
-        rules = [rule for rule in self.rules if isinstance(rule.fault, Lag | Cut | Gone)]
+        rules = [
+            (rule, fault)
+            for rule in self.rules
+            if isinstance(fault := rule.fault, Lag | Cut | Gone)
+        ]
         if not rules:
             return delivery
         event = attributes_of_event(line)
-        for rule in rules:
+        for rule, fault in rules:
             if rule.applies("watch", resource, event.name, event.namespace):
-                delivery = _after_event_fault(delivery, rule.fault)
+                delivery = _after_event_fault(delivery, fault)
         return delivery
 
     def _finish(self, entry: JournalEntry, outcome: str) -> None:

@@ -8,8 +8,7 @@ here as it would in an operator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -24,7 +23,11 @@ from controller.runtime.kind import (
     ObjectUnreadable,
     Unreadable,
 )
-from controller.runtime.plan import LiveList, LogTail
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.runtime.plan import LiveList, LogTail
 
 
 @dataclass
@@ -57,28 +60,32 @@ class FakeReads:
     """
 
     kind: Kind[Any]
-    objects: dict[tuple[str, str], KubeObject] = field(default_factory=dict)
-    served: set[Resource[Any]] = field(default_factory=set)
+    objects: dict[tuple[str, str], KubeObject] = field(
+        default_factory=dict[tuple[str, str], KubeObject]
+    )
+    served: set[Resource[Any]] = field(default_factory=set[Resource[Any]])
     newest: str = "100"
     pending: frozenset[str] = frozenset()
-    taken: set[str] = field(default_factory=set)
-    absent: set[str] = field(default_factory=set)
-    refused: dict[str, CreateError] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set[str])
+    absent: set[str] = field(default_factory=set[str])
+    refused: dict[str, CreateError] = field(default_factory=dict[str, CreateError])
     said: tuple[str, ...] = ()
-    odd: dict[Resource[Any], dict[str, Unreadable]] = field(default_factory=dict)
+    odd: dict[Resource[Any], dict[str, Unreadable]] = field(
+        default_factory=dict[Resource[Any], dict[str, Unreadable]]
+    )
     listed: bool = False
-    logs: dict[str, LogText] = field(default_factory=dict)
+    logs: dict[str, LogText] = field(default_factory=dict[str, LogText])
     unread_logs: bool = False
-    failed_creates: dict[str, FailedCreate] = field(default_factory=dict)
-    begun: dict[str, int] = field(default_factory=dict)
+    failed_creates: dict[str, FailedCreate] = field(default_factory=dict[str, FailedCreate])
+    begun: dict[str, int] = field(default_factory=dict[str, int])
     history: Any = None
     made: tuple[KubeObject, ...] = ()
-    schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
+    schemas: dict[Any, InstalledSchema] = field(default_factory=dict[Any, InstalledSchema])
     unverified: frozenset[str] = frozenset()
     clock_jumped_at: datetime | None = None
     clock_steady_since: datetime | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: D105
         self._watches = merge_watches([self.kind])
         self.served = {*self.served, self.kind.primary}
 

@@ -1,17 +1,14 @@
-"""What every world of tests has: an API server, virtual time, operators for any kinds, patience.
-
-The operators are made from their kinds alone: a new kind needs no plumbing here.
-"""
+"""An API server in virtual time, a user, and operators that are made from their kinds alone."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
@@ -24,13 +21,16 @@ from controller.apimachinery.schemas.object_schema import (
 )
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
-from controller.kube.resources import Resource
-from controller.kube.transport import Transport
-from controller.runtime.kind import Kind
-from controller.runtime.leaderelection.election import Election
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import FaultyTransport, Rule
+from controller.testing.faults import FaultyTransport, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
+    from controller.kube.transport import Transport
+    from controller.runtime.kind import Kind
+    from controller.runtime.leaderelection.election import Election
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ def virtual_wall() -> datetime:
 
 
 @asynccontextmanager
-async def embedded_server(seed: int = 1) -> AsyncIterator[ApiServer]:
+async def embedded_server(seed: int = 1) -> AsyncGenerator[ApiServer]:
     """An API server in virtual time; it ends with the block."""
     server = ApiServer(wall=virtual_wall, clock=asyncio.get_running_loop(), rng=random.Random(seed))
     try:
@@ -49,6 +49,17 @@ async def embedded_server(seed: int = 1) -> AsyncIterator[ApiServer]:
             yield server
     finally:
         await server.aclose()
+
+
+@asynccontextmanager
+async def embedded_cluster(seed: int = 1) -> AsyncGenerator[Cluster]:
+    """A cluster of its own in virtual time; it ends with the block, and so do its operators."""
+    async with embedded_server(seed) as server:
+        cluster = Cluster(server, virtual_wall, server)
+        try:
+            yield cluster
+        finally:
+            await cluster.kill_operators()
 
 
 def _parse_once(
@@ -62,7 +73,13 @@ _parsed = lru_cache(maxsize=100)(parse_schemas)
 
 
 class RunningOperator:
-    """An operator in this process, behind a transport that can misbehave."""
+    """An operator in this process, behind a transport that can misbehave.
+
+    Attributes:
+        transport: its faults, and a journal of all its requests and of the events that it got.
+        kinds: what it reconciles.
+        task: ends with it.
+    """
 
     def __init__(
         self, operator: Operator, transport: FaultyTransport, kinds: tuple[Any, ...]
@@ -80,38 +97,15 @@ class RunningOperator:
 
     @property
     def running(self) -> bool:
+        """Whether it has not ended."""
         return not self.task.done()
 
     def enqueue(self, key: str) -> None:
         """Have the first of its kinds look at this object."""
         self.operator.controllers[self.kind.name].enqueue(key)
 
-    @property
-    def queued(self) -> int:
-        """How many objects wait for the first of its kinds."""
-        return len(self.operator.controllers[self.kind.name].queue)
-
-    @property
-    def unseen_writes(self) -> int:
-        """How many objects are shown otherwise than the caches have them."""
-        return self.operator.expectations.statistics().expectations
-
-    def unready_cache(self) -> str | None:
-        """Return why the caches are not to be trusted."""
-        return self.operator.caches.unready()
-
-    def unready(self, endpoint: str, check: str) -> str | None:
-        """Return what a check of `readyz` or `livez` says against the process."""
-        return self.operator.health.endpoints[endpoint][check]()
-
-    def informer(self, resource: Resource[Any]) -> Any:
-        """Return the one informer of a resource."""
-        [found] = [
-            each.informer for each in self.operator.caches.caches if str(resource) in str(each)
-        ]
-        return found
-
     async def stop(self) -> int:
+        """End it as a signal does; return the exit status."""
         self._stop.set()
         return await self.task
 
@@ -122,26 +116,44 @@ class RunningOperator:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-class World:
-    """Virtual or real time, and the operators that were started in it."""
+class Cluster:
+    """An API server, users of it, and the operators that were started.
 
-    def __init__(self, transport: Transport, wall: Callable[[], datetime]) -> None:
+    Args:
+        transport: how clients reach the API server.
+        wall: the time of day.
+        server: the API server, if it is an embedded one.
+
+    Attributes:
+        operators: those that were started, in order.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        wall: Callable[[], datetime],
+        server: ApiServer | None = None,
+    ) -> None:
         self.transport = transport
         self.wall = wall
+        self.server = server
+        self.user = self.client("user")
         self.operators: list[RunningOperator] = []
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
+        """The clock: `time()` in seconds."""
         return asyncio.get_running_loop()
 
     def client(self, user_agent: str, transport: Transport | None = None) -> Client:
+        """Return a client of the API server; no fault befalls it unless its transport has one."""
         return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
 
     def run_operator(
         self,
         *kinds: Kind[Any],
-        agent: str,
-        rng: random.Random,
+        agent: str = "operator",
+        rng: random.Random | None = None,
         rules: Iterable[Rule] = (),
         transport: Transport | None = None,
         settings: Settings | None = None,
@@ -149,7 +161,19 @@ class World:
         registry: CollectorRegistry | None = None,
         election: Election | None = None,
     ) -> RunningOperator:
-        """Start an operator for these kinds; `kill_operators` ends it."""
+        """Start an operator for these kinds; `kill_operators` ends it.
+
+        Args:
+            kinds: what it reconciles.
+            agent: its user agent.
+            rng: of its jitter; by default the same in every run.
+            rules: faults between it and the API server; `RunningOperator.transport` has them.
+            transport: how it reaches the API server, if not as the cluster does.
+            settings: by default four workers, no endpoints and no election.
+            wall: its time of day, if not the cluster's.
+            registry: of its metrics.
+            election: who decides whether it may work.
+        """
         faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         operator = Operator(
             self.client(agent, faulty),
@@ -157,7 +181,7 @@ class World:
             settings or Settings(workers=4, metrics_address="", health_address=""),
             clock=self.loop,
             wall=wall or self.wall,
-            rng=rng,
+            rng=rng or random.Random(1),
             registry=registry or CollectorRegistry(),
             election=election,
         )
@@ -166,6 +190,7 @@ class World:
         return running
 
     async def kill_operators(self) -> None:
+        """Drop all of them; see `RunningOperator.kill`."""
         for operator in self.operators:
             await operator.kill()
 
@@ -176,19 +201,22 @@ class World:
         seconds: float = 60.0,
         pause: float = 0.05,
     ) -> Any:
-        """Wait until `reached` gives something true; fail with its name after `seconds`.
+        """Wait until `reached` gives something true, and return that.
 
         A coroutine function asks the server: it is called when the server has changed, and once a
         second.
+
+        Raises:
+            AssertionError: `seconds` have passed.
         """
         deadline = self.loop.time() + seconds
         answered, again = None, 0.0
         while True:
             revision = self.server.store.revision if self.server else None
             if answered is None or answered != revision or self.loop.time() >= again:
-                result = reached()
-                if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
-                    result = await result
+                result: Any = reached()
+                if isinstance(result, Awaitable):
+                    result = await cast("Awaitable[Any]", result)
                     answered, again = revision, self.loop.time() + 1.0
                 if result:
                     return result
