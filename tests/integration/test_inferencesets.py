@@ -27,12 +27,8 @@ from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
-<<<<<<< HEAD
 from controller.runtime.kind import Kind
 from controller.testing.faults import ErrorResponse, Rule
-=======
-from controller.testing.faults import ErrorResponse, Rule
->>>>>>> 81a0e182 (Offer virtual time, faults and the fake cluster to tests of other kinds)
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World
 from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
