@@ -13,6 +13,7 @@ from controller.ray.api.feature_gates import (
     CRON_JOB,
     EXISTING_NODES,
     IMAGE_UPGRADE,
+    INFERENCE_POOLS,
     INFERENCE_SETS,
     PARTITION_ACCELERATORS,
     PARTITION_MIG,
@@ -214,6 +215,7 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
         mig=gates.enabled(PARTITION_MIG),
         accelerators=gates.enabled(PARTITION_ACCELERATORS),
         auto_upgrade=gates.enabled(IMAGE_UPGRADE),
+        inference_pools=gates.enabled(INFERENCE_POOLS),
     )
     return WorkspaceSettings(options)
 

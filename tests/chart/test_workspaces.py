@@ -61,6 +61,16 @@ def test_with_the_gate_the_rights_come_and_those_to_nodes_are_a_cluster_role(sco
     assert role["rules"][-more:] == rules["namespaced"]
 
 
+def test_the_rights_to_inference_pools_come_with_their_gate():
+    gate = (
+        "featureGates[1].name=gatewayAPIInferenceExtension", "featureGates[1].enabled=true",
+    )  # fmt: skip
+    (rule,) = yaml.safe_load(RULES.read_text())["inferencePools"]
+    for values, granted in (((*GATE, *gate), True), (GATE, False), ((*OFF, *gate), False)):
+        role = named("release-manta-operator", rendered(CHART, *values))["ClusterRole"]
+        assert (rule in role["rules"]) is granted
+
+
 def test_no_right_is_granted_where_somebody_else_grants_them():
     kinds = {part["kind"] for part in rendered(CHART, *GATE, "rbacEnable=false")}
     assert not kinds & {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}

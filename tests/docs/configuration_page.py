@@ -50,6 +50,8 @@ _FEATURES: Final = {
     "([workspace.md](workspace.md#newer-images))",
     "disableNodeAutoProvisioning": "Workspaces on existing nodes, as `NODE_PROVISIONER=byo`",
     "enableInferenceSetController": "InferenceSets, where Workspaces are on",
+    "gatewayAPIInferenceExtension": "InferencePools for models that vLLM serves "
+    "([workspace.md](workspace.md#routers-of-the-gateway-api))",
     "vLLM": "models are served with vLLM; off: all with transformers",
     "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",
     "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",

@@ -13,14 +13,16 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
-from controller.command.planning.offline import empty_cluster
+from controller.command.planning.offline import empty_cluster, open_definitions
 from controller.command.planning.planner import Planner
 from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
+from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kaito.workspace import WorkspaceKind
@@ -30,7 +32,7 @@ from controller.ray.api import FeatureGates
 from controller.runtime.kind import Kind
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
-from tests.integration.harness import World
+from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import PoolWorkspaces, definitions
@@ -172,13 +174,14 @@ async def test_the_orphans_of_a_set_stay(sets: InferenceSets):
 
 @embedded_only
 async def test_a_plan_tells_the_workspaces_and_the_nodes_that_they_ask_for(world: World):
-    gates = FeatureGates({"Workspace": True})
+    gates = FeatureGates({"Workspace": True, "gatewayAPIInferenceExtension": True})
     settings = KindSettings.from_environment(gates, {})
     async with empty_cluster("test", settings) as client:
         planner = Planner(client, kinds_to_plan(settings), world.wall())
         plan = await planner.for_manifest(set_manifest(replicas=70), "default")
     assert (plan.problem, plan.refusals) == ("", ())
     created = Counter(item.kind for item in plan.items if item.action == "create")
+    assert created.pop("InferencePool") == 1
     assert created == {"Workspace": 70, "NodeClaim": 70, "ControllerRevision": 70}
 
 
@@ -346,3 +349,37 @@ async def test_drifted_nodes_are_replaced_for_one_replica_after_the_other(world:
     drifts = [reason for reason in events if reason.startswith("Drift")]
     assert drifts == ["DriftStarted", "DriftComplete"] * 2
     assert rights.refused == []
+
+
+@embedded_only
+async def test_inference_pools_come_once_their_definition_does_and_go_with_their_set(
+    sets: InferenceSets,
+):
+    world = sets.world
+    options = KaitoOptions(inference_pools=True)
+    sets.start_operator(InferenceSetSettings(options))
+    await sets.create(replicas=1)
+    await sets.serves(1)
+
+    async def condition() -> str:
+        found = (await sets.get()).status["conditions"]
+        return next(each["reason"] for each in found if each["type"] == "InferencePoolReady")
+
+    assert await condition() == "InferencePoolsNotServed"
+    await install_crds(world, *open_definitions(INFERENCE_POOLS))
+
+    async def is_ready() -> bool:
+        return await condition() == "InferencePoolReady"
+
+    await world.eventually(is_ready, seconds=900)
+    pool = await world.user.get(INFERENCE_POOLS, world.namespace, "models-inferencepool")
+    await world.user.delete(INFERENCE_POOLS, world.namespace, pool.metadata.name)
+    await world.settle(10)
+    again = await world.user.get(INFERENCE_POOLS, world.namespace, "models-inferencepool")
+    assert again.metadata.uid != pool.metadata.uid
+    await sets.delete()
+
+    async def is_gone() -> bool:
+        return not (await world.user.list(INFERENCE_POOLS, world.namespace)).items
+
+    await world.eventually(is_gone, seconds=300)

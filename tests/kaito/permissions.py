@@ -17,6 +17,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "nodeclaims.karpenter.sh": _WATCH | {"create", "delete"},
     "nodepools.karpenter.sh": _WATCH | {"create", "delete", "patch"},
     "aksnodeclasses.karpenter.azure.com": _WATCH | {"create"},
+    "inferencepools.inference.networking.k8s.io": _WATCH | {"create", "delete"},
     "nodes": _WATCH | {"patch"},
     "controllerrevisions.apps": _WATCH | {"create", "delete"},
     "statefulsets.apps": _WATCH | {"create", "patch"},

@@ -82,6 +82,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (eq .name "RayClusterMTLS") .enabled (ne (toString $.Values.mtlsIssuer) "manta") }}
 {{ $.Files.Get "certificate-rules.yaml" }}
 {{- end }}
+{{- if and (eq .name "gatewayAPIInferenceExtension") .enabled (include "manta.hasWorkspaces" $) }}
+{{ ($.Files.Get "workspace-rules.yaml" | fromYaml).inferencePools | toYaml }}
+{{- end }}
 {{- end }}
 {{- $rules := .Files.Get "scheduler-rules.yaml" | fromYaml }}
 {{- with get $rules (include "manta.batchScheduler" .) }}

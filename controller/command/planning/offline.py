@@ -15,7 +15,7 @@ from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ConfigurationError
 from controller.kube.resources import CERTIFICATES, CRDS, NAMESPACES
 from controller.ray.api import custom_resource_definitions
-from controller.ray.api.feature_gates import MTLS
+from controller.ray.api.feature_gates import INFERENCE_POOLS, MTLS
 from controller.ray.cluster.certificates import OBJECTS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def empty_cluster(
         others = [*gateway_api_definitions(), *group_definitions(settings.cluster.batch_scheduler)]
         if settings.cluster.feature_gates.enabled(MTLS):
             others += open_definitions(*OBJECTS)
-        others += _kaito_definitions() if settings.workspace is not None else ()
+        others += _kaito_definitions(settings) if settings.workspace is not None else ()
         for definition in (*custom_resource_definitions(), *others):
             await client.create(CRDS, "", definition)
         for name in namespaces:
@@ -74,11 +74,14 @@ async def empty_cluster(
         await server.aclose()
 
 
-def _kaito_definitions() -> tuple[Definition, ...]:
+def _kaito_definitions(settings: KindSettings) -> tuple[Definition, ...]:
     from controller.devcluster.karpenter import node_claim_definition  # noqa: PLC0415
     from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
+    from controller.kaito.api.inference_pool import INFERENCE_POOLS as POOLS  # noqa: PLC0415
 
-    return (*kaito_definitions(), node_claim_definition())
+    has_pools = settings.cluster.feature_gates.enabled(INFERENCE_POOLS)
+    pools = open_definitions(POOLS) if has_pools else ()
+    return (*kaito_definitions(), node_claim_definition(), *pools)
 
 
 def group_definitions(scheduler: BatchScheduler | None) -> Iterator[Definition]:

@@ -28,6 +28,8 @@ INFERENCE_ROLE: Final = "kaito.sh/inference-role"
 UPGRADE_TO: Final = "kaito.sh/upgrade-to-version"
 UPGRADE_STARTED: Final = "kaito.sh/upgrade-start-time"
 
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+
 # Karpenter, and its NodePools of Kaito.
 NODE_POOL: Final = "karpenter.sh/nodepool"
 KAITO_NODE_POOL: Final = "kaito"

@@ -51,6 +51,7 @@ class KaitoOptions:
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
         auto_upgrade: whether InferenceSets may ask for the image of a newer operator.
+        inference_pools: whether servers with vLLM get InferencePools.
         node_classes: Karpenter's NodeClasses, and those that users may choose from.
         node_image_family: image family of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
@@ -65,6 +66,7 @@ class KaitoOptions:
     mig: bool = False
     accelerators: bool = False
     auto_upgrade: bool = True
+    inference_pools: bool = False
     node_classes: NodeClassSettings = field(default_factory=NodeClassSettings)
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"

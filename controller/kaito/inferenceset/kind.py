@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
+from controller.kaito.api import inference_pool
 from controller.kaito.api.definitions import (
     INFERENCE_FIELDS,
     NODE_FIELDS,
@@ -91,6 +92,7 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
             Owned(WORKSPACES, optional=True),
             Owned(STATEFUL_SETS),
             *(drift.WATCHES if has_pools else ()),
+            *((inference_pool.WATCH,) if self._settings.options.inference_pools else ()),
         )
         self._sources = InferenceSetSources(
             IdentityMemo(self._read),

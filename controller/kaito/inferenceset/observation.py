@@ -19,6 +19,7 @@ from controller.runtime.reconcile.definitions import InstalledDefinition
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.workspace import Workspace
     from controller.kube.objects import ObjectMeta
@@ -189,6 +190,7 @@ class InferenceSetObservation:
             resource.
         replicas: the same, each as its status shows it.
         pools: NodePools of the replicas.
+        inference_pool: its InferencePool; None while the feature is off.
         missing: replicas that are to be created.
         unreadable: why Workspaces cannot be decoded, by name.
         has_pending_writes: whether the outcome of a write to a Workspace is unknown.
@@ -203,6 +205,7 @@ class InferenceSetObservation:
     workspaces: tuple[Workspace, ...] | None = ()
     replicas: tuple[Replica, ...] = ()
     pools: tuple[ReplicaPool, ...] = ()
+    inference_pool: SeenInferencePool | None = None
     missing: MissingReplicas = field(default_factory=MissingReplicas)
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     has_pending_writes: bool = False

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
+from controller.kaito.api.inference_pool import observe_inference_pool
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.options import Provisioner
+from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import upgrade
 from controller.kaito.inferenceset.drift import observe_pools
@@ -26,7 +28,9 @@ from controller.runtime.kind import owned_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.inferenceset.observation import InferenceSetSettings, Replica
     from controller.kube.objects import ObjectMeta, StatefulSet
@@ -82,6 +86,7 @@ def observe_inference_set(
         workspaces,
         replicas=replicas,
         pools=observe_pools(meta, reads) if has_pools else (),
+        inference_pool=_inference_pool(found, goal, settings.options, reads),
         missing=_missing(meta, wanted + surge, workspaces, settings.batch, reads),
         unreadable={
             name: odd.reason
@@ -93,6 +98,19 @@ def observe_inference_set(
         unknown_fields=sources.unknown_fields_of(found, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
+
+
+def _inference_pool(
+    found: InferenceSet, goal: InferenceSetSpec | Problem, options: KaitoOptions, reads: CacheReader
+) -> SeenInferencePool | None:
+    """Return the InferencePool; sets of a MultiRoleInference have one together, of Kaito's."""
+    if not options.inference_pools or isinstance(goal, Problem):
+        return None
+    meta = found.metadata
+    is_served = options.runtime(meta.annotations or {}) is Runtime.VLLM
+    is_alone = labels.CREATED_BY_MULTI_ROLE not in (meta.labels or {})
+    is_wanted = is_served and is_alone and "preset" in goal.template.inference
+    return observe_inference_pool(meta, reads, is_wanted=is_wanted)
 
 
 def _replicas(

@@ -17,6 +17,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
+from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.drift import next_budget
@@ -280,11 +281,18 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
             *delete_workspaces(seen, decision),
             *islice(label_workspaces(seen, decision), batch),
             *_upgrade_workspace(seen, step, now),
+            *_inference_pool(seen),
             *next_budget(seen.pools, seen.replicas, seen.inference_set.metadata.namespace, SCOPE),
         ),
         status=status,
         requeue_after=min(waits, default=None),
     )
+
+
+def _inference_pool(seen: InferenceSetObservation) -> Iterator[Create | Delete]:
+    meta = seen.inference_set.metadata
+    pods = {labels.CREATED_BY_INFERENCE_SET: meta.name}
+    return pool_writes(seen.inference_pool, INFERENCE_SETS, meta, pods)
 
 
 def _upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecision:

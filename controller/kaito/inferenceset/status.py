@@ -17,6 +17,7 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.messages import cut, what_failed
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.workspace import WORKSPACES
@@ -162,6 +163,7 @@ def current_status(
     else:
         cause = _cause(seen, failures)
         wanted = _counts_and_conditions(seen, cause, conditions, now)
+        set_pool_condition(conditions, seen.inference_pool)
         policy = seen.goal.auto_upgrade
         is_held = policy and policy.enabled and not seen.settings.options.auto_upgrade
         held = _UPGRADE_GATE_OFF if is_held else ""

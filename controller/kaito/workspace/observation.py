@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.options import Runtime
     from controller.kaito.api.revisions import WorkspaceRevision
     from controller.kaito.api.validation.fields import FieldError
@@ -285,6 +286,7 @@ class WorkspaceObservation:
         claims: its claims; None if the API server has no such resource, or none are made.
         pool: its NodePool; None if the API server has no such resource, or none are made.
         nodes: nodes that its selector finds.
+        inference_pool: its InferencePool; None while the feature is off.
         workload: its other objects.
         wanted_model: the model to be looked up, None if there is none.
         found_model: the result of the look-up; None before it ended.
@@ -303,6 +305,7 @@ class WorkspaceObservation:
     claims: SeenClaims | None = None
     pool: SeenPool | None = None
     nodes: tuple[NodeFacts, ...] = ()
+    inference_pool: SeenInferencePool | None = None
     workload: SeenWorkload = field(default_factory=SeenWorkload)
     wanted_model: ModelMetadata | None = None
     found_model: LookupState[Model] | None = None

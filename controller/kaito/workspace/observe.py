@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.inference_pool import observe_inference_pool
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
-from controller.kaito.api.options import Provisioner
+from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.custom_object import SpecificationMemo
+    from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.karpenter import NodeClaim
+    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import Lookups, ModelMetadata
     from controller.kaito.provisioning.nodes import NodeFacts
@@ -115,6 +118,7 @@ def _observe(
         claims=_claims(meta, committed, reads) if _has_claims(sources, reads) else None,
         pool=pool,
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources, reads),
+        inference_pool=_inference_pool(meta, goal, sources.settings.options, reads),
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(workspace, goal, reads, sources.lookups),
@@ -127,6 +131,20 @@ def _observe(
         process=sources.process,
         memory=memory_of(reads.memory(meta.uid)),
     )
+
+
+def _inference_pool(
+    workspace: ObjectMeta, goal: Goal | Problem, options: KaitoOptions, reads: CacheReader
+) -> SeenInferencePool | None:
+    """Return the InferencePool of a server with vLLM; the replicas of a set have one together."""
+    if not options.inference_pools or isinstance(goal, Problem):
+        return None
+    shared = {labels.CREATED_BY_INFERENCE_SET, labels.CREATED_BY_MULTI_ROLE}
+    serves = goal.spec.inference is not None and goal.preset is not None
+    is_wanted = (
+        serves and goal.runtime is Runtime.VLLM and shared.isdisjoint(workspace.labels or {})
+    )
+    return observe_inference_pool(workspace, reads, is_wanted=is_wanted)
 
 
 def _wanted_model(

@@ -13,6 +13,7 @@ from controller.apimachinery.conditions import counted_from, time_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
+from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.commitment import write_commitment
 from controller.kaito.provisioning.decision import BOUND, PoolRemoval, remove_claims, remove_pool
@@ -194,12 +195,18 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
             *write_history(seen, history),
             *workload.changes,
             *_changes(seen, progress),
+            *_inference_pool(seen),
             *label_nodes(seen, (name for name, wait in waits.items() if wait <= 0)),
         ),
         status=status,
         requeue_after=min(_wake_ups(seen, progress.claims, waits.values(), now), default=None),
         memory=memory,
     )
+
+
+def _inference_pool(seen: WorkspaceObservation) -> Iterator[Write]:
+    meta = seen.workspace.metadata
+    return pool_writes(seen.inference_pool, WORKSPACES, meta, {labels.WORKSPACE: meta.name})
 
 
 def _memory(seen: WorkspaceObservation, progress: NodeProgress) -> WorkspaceMemory:

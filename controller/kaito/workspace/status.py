@@ -14,6 +14,7 @@ from controller.apimachinery.conditions import (
     stored_message,
 )
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations
 from controller.kaito.api.messages import failure_event, failure_reason, what_failed
@@ -367,6 +368,7 @@ def _conditions(
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
     set_fields_known(conditions, seen.unknown_fields)
+    set_pool_condition(conditions, seen.inference_pool)
     conditions.set_features(streaming_annotations(seen.workspace.metadata.annotations or {}))
     return conditions.as_list()
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
-from controller.kaito.api import labels
+from controller.kaito.api import inference_pool, labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
@@ -145,7 +145,9 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
 
 
 def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
-    """Return the watched resources, which depend on the provisioner."""
+    """Return the watched resources, which depend on the provisioner and on the gates."""
+    if options.inference_pools:
+        return (*watches(replace(options, inference_pools=False)), inference_pool.WATCH)
     match options.provisioner:
         case Provisioner.OWN_NODES:
             return (_OWN_NODES, *_WORKLOADS)

@@ -25,6 +25,7 @@ NETWORK_POLICY: Final = "RayClusterNetworkPolicy"
 EXISTING_NODES: Final = "disableNodeAutoProvisioning"
 IMAGE_UPGRADE: Final = "enableBaseImageAutoUpgrade"
 INFERENCE_SETS: Final = "enableInferenceSetController"
+INFERENCE_POOLS: Final = "gatewayAPIInferenceExtension"
 PARTITION_ACCELERATORS: Final = "enableAccelerator"
 PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
@@ -76,6 +77,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         "enableMultiRoleInferenceController": Gate(
             "Alpha", default=False, fixed=False, is_alone=True
         ),
+        INFERENCE_POOLS: Gate("Alpha", default=False, is_alone=True),
         VLLM: Gate("Beta", default=True, is_alone=True),
     }
 )

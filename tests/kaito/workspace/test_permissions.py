@@ -10,15 +10,17 @@ from typing import Any
 import yaml
 
 from controller.kaito.api import labels
+from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.inferenceset import InferenceSetKind
+from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.resources import Resource
 from controller.runtime.plan import Plan, subresource_of
 from tests.fakes.verbs import needed
 from tests.kaito.inferenceset.given import Given as GivenSet
 from tests.kaito.inferenceset.given import replica_of
+from tests.kaito.inferenceset.test_inference_pool import SETS_WITH_POOLS, WITH_POOLS, own_pool
 from tests.kaito.inferenceset.test_plan import FINALIZER as SET_FINALIZER
 from tests.kaito.inferenceset.test_plan import RESOURCE
 from tests.kaito.inferenceset.test_plan import deleted as deleted_set
@@ -35,7 +37,12 @@ CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())
 WATCHING = frozenset({"get", "list", "watch"})
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
-MODES = WorkspaceKind(), WorkspaceKind(OWN_NODES), WorkspaceKind(POOLS)
+MODES = (
+    WorkspaceKind(),
+    WorkspaceKind(OWN_NODES),
+    WorkspaceKind(POOLS),
+    WorkspaceKind(WorkspaceSettings(WITH_POOLS)),
+)
 NODE_CLASS_RULE = {
     "apiGroups": ["karpenter.azure.com"],
     "resources": ["aksnodeclasses"],
@@ -93,7 +100,11 @@ def plans_of_sets() -> list[Plan]:
     labelled = GivenSet(inference_set(template={**template, "inference": inference()}))
     labelled.with_replicas(replica_of(labelled.names[0]))
     surplus = GivenSet(inference_set(replicas=0)).with_replicas(replica_of("models-aaaaa"))
-    return [labelled.plan(), surplus.plan(), deleted_set(finalizers=(SET_FINALIZER,)).plan()]
+    pooled, other = (GivenSet(each, InferenceSetSettings(WITH_POOLS)) for each in SETS_WITH_POOLS)
+    pooled.reads.add(INFERENCE_POOLS)
+    other.reads.add(INFERENCE_POOLS, own_pool())
+    deleted = deleted_set(finalizers=(SET_FINALIZER,))
+    return [each.plan() for each in (labelled, surplus, pooled, other, deleted)]
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
@@ -121,13 +132,13 @@ def test_plans_write_what_is_granted_and_no_more_is_granted():
 
 
 def test_what_is_watched_may_be_watched():
-    for kind in (*MODES, InferenceSetKind()):
+    for kind in (*MODES, InferenceSetKind(InferenceSetSettings(WITH_POOLS))):
         for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
             assert granted(resource) >= WATCHING, resource
 
 
 def test_the_chart_grants_what_is_needed_and_no_more():
-    usual, more = verbs_of(USUAL), verbs_of([*RULES["namespaced"], *WIDE])
+    usual, more = verbs_of(USUAL), verbs_of([*RULES["namespaced"], *RULES["inferencePools"], *WIDE])
     for name, verbs in PERMISSIONS.items():
         assert more.get(name, set()) | usual.get(name, set()) >= verbs, name
     assert more == {name: verbs for name, verbs in PERMISSIONS.items() if name not in usual}
