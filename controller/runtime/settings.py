@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     debug_port: int = 0
     """Port of /debug on the loopback interface; 0 turns it off."""
 
+    page_port: int = 0
+    """Port of the web page on the loopback interface; 0 turns it off."""
+
     grace_seconds: float = 30.0
     """Seconds from the request to stop until everything is cancelled; reconciles get four fifths
     of it. Kubernetes' own default grace period of a pod."""
@@ -104,8 +107,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError("sync_timeout_seconds must be more than 0")
         if self.reconcile_timeout_seconds < 0:
             raise ValueError("reconcile_timeout_seconds must not be negative")
-        if not 0 <= self.debug_port <= HIGHEST_PORT:
-            raise ValueError(f"debug_port must be between 0 and {HIGHEST_PORT}")
+        for name in ("debug_port", "page_port"):
+            if not 0 <= getattr(self, name) <= HIGHEST_PORT:
+                raise ValueError(f"{name} must be between 0 and {HIGHEST_PORT}")
         self._check_places()
 
     def _check_places(self) -> None:

@@ -180,6 +180,22 @@ def test_the_debug_page_is_off_unless_its_port_is_given():
 
 @pytest.mark.slow
 @needs_helm
+def test_the_web_page_is_off_unless_its_port_is_given_and_may_then_review_tokens():
+    plain = render()
+    assert settings_of(options_of(operator(plain))).page_port == 0
+    assert "system:auth-delegator" not in yaml.safe_dump_all(plain)
+    objects = render("pagePort=8090", "watchNamespace={a}")
+    assert settings_of(options_of(operator(objects))).page_port == 8090
+    assert 8090 not in [each["containerPort"] for each in operator(objects)["ports"]]
+    (binding,) = (each for each in objects if each["kind"] == "ClusterRoleBinding")
+    assert binding["roleRef"]["name"] == "system:auth-delegator"
+    (account,) = binding["subjects"]
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert account["name"] == pod["serviceAccountName"]
+
+
+@pytest.mark.slow
+@needs_helm
 def test_rights_are_those_of_the_rules_file_and_go_to_the_pods_account():
     objects = render()
     rules = yaml.safe_load((CHART / "rules.yaml").read_text())
@@ -338,6 +354,8 @@ def test_an_account_that_exists_must_be_named():
         ("extraEnv[0].name=A,extraEnv[0].valeu=b", "'valeu'"),
         ("env[0].name=A,env[0].value=b,env[0].valueFrom.c=d", "keep one of them"),
         ("debugPort=8082", "choose another"),
+        ("pagePort=8080", "pagePort: 8080 is the port of the metrics"),
+        ("pagePort=6060,debugPort=6060", "pagePort: 6060 is debugPort, too"),
     ],
 )
 def test_a_value_that_does_not_exist_or_makes_no_sense_is_named(value: str, said: str):

@@ -140,6 +140,7 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
         ("run --metrics-address a", "--metrics-address: not an address of the form host:port: 'a'"),
         ("run --health-address a", "--health-address: not an address of the form host:port: 'a'"),
         ("run --debug-port 65536", "manta: --debug-port must be between 0 and 65535"),
+        ("run --page-port 65536", "manta: --page-port must be between 0 and 65535"),
         ("run --sync-timeout 0", "manta: --sync-timeout must be more than 0"),
         ("run --namespace 'a, b'", "--namespace: ' b' is not the name of a namespace"),
         ("debug --port 0", "argument --port: '0' is not a port, 1 to 65535\nSee `manta debug --he"),

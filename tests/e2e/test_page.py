@@ -22,9 +22,10 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.browser import Browser, chromium, needs_chromium
-from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
+from tests.e2e.processes import ROOT, manta, manta_dev, needs_kubectl, until
 from tests.fakes.monitoring import serving
 from tests.integration.harness import embedded_world
+from tests.ports import free_port
 
 pytestmark = [needs_chromium, pytest.mark.real_time, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -212,6 +213,36 @@ async def test_manta_dev_prints_an_address_that_a_browser_opens(tmp_path: Path):
         process.popen.send_signal(signal.SIGINT)
         assert await asyncio.to_thread(until, lambda: process.popen.poll() is not None)
         assert process.popen.returncode == 0, process.text()
+
+
+@needs_kubectl
+async def test_the_operator_shows_the_owner_of_a_token_what_he_may_see(tmp_path: Path):
+    port = free_port()
+    with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
+        kubectl("create", "serviceaccount", "reader")
+        kubectl("create", "clusterrole", "ray", "--verb=get,list", "--resource=rayclusters.ray.io")
+        to = ["--clusterrole=ray", "--serviceaccount=default:reader"]
+        kubectl("create", "rolebinding", "reader", *to)
+        token = kubectl("create", "token", "reader").strip()
+        kubectl("apply", "-f", str(ROOT / "examples" / "raycluster.yaml"))
+        quiet = ["--health-address=", "--metrics-address=", "--log-format=json"]
+        run = ["run", f"--kubeconfig={kubectl.kubeconfig}", f"--page-port={port}", *quiet]
+        with manta(tmp_path, *run, name="run") as operator:
+            await asyncio.to_thread(
+                until, lambda: "manager.started" in operator.text(), why=operator.text
+            )
+            async with chromium() as browser:
+                url = f"http://me:{token}@127.0.0.1:{port}"
+                await browser.open(f"{url}/")
+                text = "document.querySelector('main').innerText"
+                assert "name a namespace" in await browser.evaluate(text)
+                async with asyncio.timeout(60):
+                    while "1 ready" not in await _shown(browser, f"{url}/?namespace=default", text):
+                        pass
+                await browser.open(f"{url}/rayclusters/default/example")
+                assert "group workers: 2 pods" in await browser.evaluate(text)
+                assert browser.complaints == []
+        assert token not in operator.text()
 
 
 async def _shown(browser: Browser, url: str, expression: str) -> str:

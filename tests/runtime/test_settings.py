@@ -46,6 +46,7 @@ def test_a_wrong_address_is_refused_by_name(name: str, text: str):
         ({"sync_timeout_seconds": 0}, "sync_timeout_seconds must be more than 0"),
         ({"debug_port": -1}, "debug_port must be between 0 and 65535"),
         ({"debug_port": 65536}, "debug_port must be between 0 and 65535"),
+        ({"page_port": 65536}, "page_port must be between 0 and 65535"),
         ({"reconcile_timeout_seconds": -0.5}, "reconcile_timeout_seconds must not be negative"),
     ],
 )

@@ -7,8 +7,14 @@
 {{- end -}}
 {{- $_ := set $seen .name .enabled -}}
 {{- end -}}
-{{- if has (int .Values.debugPort) (list 8080 8082) -}}
-{{- fail (printf "debugPort: %d is the port of the metrics or the probes; choose another" (int .Values.debugPort)) -}}
+{{- range $name := list "debugPort" "pagePort" -}}
+{{- $port := int (get $.Values $name) -}}
+{{- if has $port (list 8080 8082) -}}
+{{- fail (printf "%s: %d is the port of the metrics or the probes; choose another" $name $port) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.pagePort (eq (int .Values.pagePort) (int .Values.debugPort)) -}}
+{{- fail (printf "pagePort: %d is debugPort, too; choose another" (int .Values.pagePort)) -}}
 {{- end -}}
 {{- range .Values.extraArgs -}}
 {{- if regexMatch "^--?watch-namespace" . -}}

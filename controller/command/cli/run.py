@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: Final = {
     "debug_port": "--debug-port",
+    "page_port": "--page-port",
     "health_address": "--health-address",
     "metrics_address": "--metrics-address",
     "namespaces": "--namespace",
@@ -144,6 +145,13 @@ def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
         metavar="PORT",
         help="port of /debug on the loopback interface (default: off)",
     )
+    run.add_argument(
+        "--page-port",
+        type=int,
+        default=default.page_port,
+        metavar="PORT",
+        help="port of the web page on the loopback interface (default: off)",
+    )
 
 
 def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
@@ -201,6 +209,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         metrics_address=options.metrics_address,
         health_address=options.health_address,
         debug_port=options.debug_port,
+        page_port=options.page_port,
         grace_seconds=options.grace_period,
         sync_timeout_seconds=options.sync_timeout,
         leader_election=_elects(options),

@@ -227,6 +227,7 @@ _OTHERS: Final[Mapping[str, Callable[[str], object]]] = {
     "zap-log-level": _level,
     "grace-period": float,
     "debug-port": int,
+    "page-port": int,
     "forced-cluster-upgrade": truth,
     "zap-devel": truth,
     "zap-encoder": str,
@@ -259,6 +260,7 @@ class ManagerOptions:
         log_level: lowest severity to log.
         grace_seconds: seconds from the request to stop until the process ends.
         debug_port: port of /debug on the loopback interface, 0 for none.
+        page_port: port of the web page on the loopback interface, 0 for none.
         without_effect: flags that were given and change nothing.
         wants_help: whether just the help is wanted.
         wants_version: whether just the version is wanted.
@@ -270,6 +272,7 @@ class ManagerOptions:
     log_level: LogLevel = "info"
     grace_seconds: float = Settings().grace_seconds
     debug_port: int = Settings().debug_port
+    page_port: int = Settings().page_port
     without_effect: tuple[str, ...] = ()
     wants_help: bool = False
     wants_version: bool = False
@@ -299,6 +302,7 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
     level: Any = given.get("zap-log-level", "info")
     grace: Any = given.get("grace-period", Settings().grace_seconds)
     debug_port: Any = given.get("debug-port", Settings().debug_port)
+    page_port: Any = given.get("page-port", Settings().page_port)
     return ManagerOptions(
         configuration,
         str(given.get("feature-gates", "")),
@@ -306,6 +310,7 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
         level,
         grace,
         debug_port,
+        page_port,
         tuple(dict.fromkeys(ignored)),
         wants_help=bool(given.get("help") or given.get("h")),
         wants_version=bool(given.get("version")),

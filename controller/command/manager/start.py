@@ -28,6 +28,7 @@ _FLAGS: Final = {
     "debug_port": "-debug-port",
     "health_address": "-health-probe-bind-address",
     "metrics_address": "-metrics-addr",
+    "page_port": "-page-port",
     "namespaces": "-watch-namespace",
     "qps": "-qps",
     "workers": "-reconcile-concurrency",
@@ -67,6 +68,7 @@ def settings_of(options: ManagerOptions) -> Settings:
             metrics_address=said.metrics_addr,
             health_address=said.probe_addr,
             debug_port=options.debug_port,
+            page_port=options.page_port,
             leader_election=said.enable_leader_election,
             leader_election_namespace=said.leader_election_namespace,
             qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go

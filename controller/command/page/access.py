@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from controller.apimachinery.custom_object import mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.client import Client
     from controller.kube.resources import Resource
+
+_REMEMBERED: Final = 10.0
+"""Seconds for which an answer of the API server counts."""
+_MOST_USERS: Final = 1000
 
 
 class Viewer(Protocol):
@@ -65,6 +76,80 @@ class _Everything:
     ) -> bool:
         del verb, resource, namespace, name, subresource
         return True
+
+
+class Reviewed:
+    """Asks the API server, which needs the rights of `system:auth-delegator`.
+
+    Args:
+        client: its requests must not be fenced: replicas that do not lead answer, too.
+        now: seconds of a clock.
+    """
+
+    def __init__(self, client: Client, now: Callable[[], float]) -> None:
+        self._client = client
+        self._now = now
+        self._known: dict[bytes, tuple[float, _ReviewedUser | None]] = {}
+
+    async def viewer(self, token: str) -> Viewer | None:
+        """Implement `Access.viewer`."""
+        if not token:
+            return None
+        key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        until, known = self._known.get(key, (0.0, None))
+        if self._now() < until:
+            return known
+        found = await _reviewed(
+            self._client, "authentication.k8s.io", "TokenReview", {"token": token}
+        )
+        user = mapping(found.get("user"))
+        valid = found.get("authenticated") is True and bool(user.get("username"))
+        if len(self._known) >= _MOST_USERS:
+            self._known.clear()
+        viewer = _ReviewedUser(self._client, user) if valid else None
+        self._known[key] = self._now() + _REMEMBERED, viewer
+        return viewer
+
+
+@dataclass(frozen=True, slots=True)
+class _ReviewedUser:
+    client: Client
+    user: dict[str, Any]
+    decided: dict[tuple[str, ...], bool] = field(default_factory=dict[tuple[str, ...], bool])
+
+    async def may(
+        self,
+        verb: str,
+        resource: Resource[Any],
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+    ) -> bool:
+        key = (verb, resource.group, resource.plural, namespace, name, subresource)
+        if key not in self.decided:
+            names = ("verb", "group", "resource", "namespace", "name", "subresource")
+            asked = {each: value for each, value in zip(names, key, strict=True) if value}
+            spec = {
+                "user": self.user["username"],
+                **{
+                    each: self.user[each]
+                    for each in ("uid", "groups", "extra")
+                    if each in self.user
+                },
+                "resourceAttributes": {**asked, "version": resource.version},
+            }
+            found = await _reviewed(
+                self.client, "authorization.k8s.io", "SubjectAccessReview", spec
+            )
+            self.decided[key] = found.get("allowed") is True
+        return self.decided[key]
+
+
+async def _reviewed(client: Client, group: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the status of a review."""
+    body = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {}, "spec": spec}
+    path = f"/apis/{group}/v1/{kind.lower()}s"
+    return mapping(mapping(await client.request_json("POST", path, body=body)).get("status"))
 
 
 def token_of(authorization: str) -> str:

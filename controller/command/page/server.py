@@ -128,7 +128,7 @@ class PageServer(HttpListener):
         except web.HTTPException as error:
             answer = await _problem_page(error.status, f"There is no page {request.path}.")
         except KubeError as error:
-            answer = await _problem_page(503, f"The API server does not answer: {error}")
+            answer = await _problem_page(503, f"The API server could not be asked: {error}")
         except Exception:  # noqa: BLE001  the words of an odd exception are for the log
             _log.exception("page.failed", path=request.path)
             answer = await _problem_page(500, "This page could not be made; the log says why.")
@@ -180,6 +180,7 @@ class PageServer(HttpListener):
             seen,
             objects={each: found for each, found in seen.objects.items() if each not in refused},
             pods=[] if PODS in refused else seen.pods,
+            readable=[each for each in seen.readable if each not in refused],
             missing=[
                 *seen.missing,
                 *(f"{each.plural} of {where}: you lack the right to list them" for each in refused),
@@ -223,6 +224,7 @@ class PageServer(HttpListener):
             log=log,
             plural=plural,
             missing=seen.missing,
+            sees_pods=PODS in seen.readable,
         )
 
     async def _events(self, found: Tree, namespace: str) -> list[SeenEvent]:

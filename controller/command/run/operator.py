@@ -24,7 +24,7 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
-from controller.kube.resources import CERTIFICATES, SECRETS
+from controller.kube.resources import CERTIFICATES, PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import CertificateCollector, ClusterCollector
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
+
+_PAGE_REQUESTS = 8
+"""Requests for readers of the web page that may be in flight."""
 
 _log = structlog.stdlib.get_logger("manta.operator")
 
@@ -150,6 +153,8 @@ async def operator_for(
     )
     if webhook is not None:
         _add_webhook(operator, webhook, transport, decided)
+    if settings.page_port:
+        _add_page(operator, settings.page_port, transport)
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(
@@ -190,6 +195,30 @@ def _add_webhook(
     server = webhook.WebhookServer(settings.port, kinds_of(decided, None), source, wall)
     operator.add_server(server)
     operator.health.add_readiness("webhook", server.unready)
+
+
+def _add_page(operator: Operator, port: int, transport: HttpTransport) -> None:
+    from controller.command.page.access import Reviewed  # noqa: PLC0415  only where it is served
+    from controller.command.page.server import PageServer  # noqa: PLC0415
+    from controller.command.status.reading import KINDS, Seen  # noqa: PLC0415
+
+    # Not fenced: replicas that do not lead answer, too.
+    loop = asyncio.get_running_loop()
+    client = Client(transport, user_agent="", clock=loop, concurrency=_PAGE_REQUESTS)
+
+    def read(namespace: str) -> Seen:
+        problem = operator.caches.unready()
+        seen = Seen(missing=[f"what is new: {problem}"] if problem else [])
+        watched = {cache.scope.resource for cache in operator.caches.caches}
+        for resource in (each for each in (*KINDS, PODS) if each in watched):
+            found = _cached(operator, resource)
+            seen.put(resource, [o for o in found if namespace in {"", o.metadata.namespace}])
+        return seen
+
+    access = Reviewed(client, loop.time)
+    option = "--page-port (of /manager: -page-port)"
+    server = PageServer(port, read=read, client=client, access=access, wall=wall, option=option)
+    operator.add_server(server)
 
 
 def connect(

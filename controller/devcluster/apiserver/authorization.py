@@ -14,6 +14,7 @@ from controller.devcluster.apiserver.status import ApiError, ResourceName, forbi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from controller.devcluster.apiserver.authentication import TokenIssuer
     from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
     from controller.devcluster.apiserver.store import ObjectStore
 
@@ -195,8 +196,13 @@ GROUP = "authorization.k8s.io"
 _EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 
-def review(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json | None:
+def review(
+    request: ApiRequest, where: ResourcePath, audit: Audit, tokens: TokenIssuer | None
+) -> Json | None:
     """Return the reviewed object, or None if the request is not a review."""
+    if (request.method, where.group, where.plural) == ("POST", _AUTHENTICATION, "tokenreviews"):
+        audit.check(_own(request, where))
+        return _token_review(request, tokens)
     if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
         return _answered(request, where, audit)
     if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
@@ -231,8 +237,24 @@ def review(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json | Non
     }
 
 
+def _token_review(request: ApiRequest, tokens: TokenIssuer | None) -> Json:
+    """Return whose token this is: those of the administrator and of people are nobody's."""
+    asked = decode_object(request.body, content_type(request.headers))
+    token = str(child(asked, "spec").get("token", ""))
+    user = tokens.user(token) if tokens and token.isascii() else None
+    status: Json = {"error": "invalid bearer token"}
+    if user is not None:
+        info = {"username": user.name, "groups": list(user.groups)}
+        status = {"authenticated": True, "user": info}
+    return {
+        "kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {},
+        "spec": child(asked, "spec"), "status": status,
+    }  # fmt: skip
+
+
+_AUTHENTICATION = "authentication.k8s.io"
 _WITHOUT_QUESTION = {
-    ("authentication.k8s.io", "selfsubjectreviews"): "SelfSubjectReview",
+    (_AUTHENTICATION, "selfsubjectreviews"): "SelfSubjectReview",
     (GROUP, "selfsubjectrulesreviews"): "SelfSubjectRulesReview",
 }
 

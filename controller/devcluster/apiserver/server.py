@@ -188,7 +188,7 @@ class ApiServer:
         resource = self._registry.find(where.group, where.version, where.plural)
         if resource is not None:
             return await self._handler.answer(request, where, resource)
-        reviewed = review(request, where, self.audit)
+        reviewed = review(request, where, self.audit, self.hooks.tokens)
         if reviewed is not None:
             return json_response(201, reviewed)
         if self._registry.is_builtin(where.group):

@@ -86,6 +86,8 @@ def test_the_debug_page_is_a_flag_of_ours_also_beside_a_file(tmp_path: Path):
     assert settings_of(read_options(["-debug-port=6060"])).debug_port == 6060
     file = written(tmp_path, HEAD)
     assert settings_of(read_options([file, "--debug-port=6060"])).debug_port == 6060
+    assert settings_of(read_options([])).page_port == 0
+    assert settings_of(read_options([file, "--page-port=8090"])).page_port == 8090
 
 
 def test_a_negative_number_of_requests_a_second_is_no_limit():
