@@ -144,7 +144,9 @@ def client_pod(image: str, host: str, port: int, paths: list[str]) -> dict[str, 
 Point = tuple[float, float]
 
 COLOURS = ("#1f6fb4", "#d9601a", "#3a923a", "#8a4fb3")
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 760, 120, 56, 150, 34, 40, 34  # pixels
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 760, 120, 56, 150, 48, 40, 34  # pixels
+_LETTER, _ROW = 5.5, 12
+"""Pixels that a letter of a mark may take, and between rows of marks."""
 _TEXT = 'font-family="sans-serif" font-size="12"'
 _GREY = "#888888"
 
@@ -234,10 +236,14 @@ class Chart:
             yield _text(beside, top + 12 + 16 * number, each.name, f"fill='{colour}'")
 
     def _marks(self, bottom: float) -> Iterator[str]:
+        ends: list[float] = []  # of the last mark of each row, which the next one must not touch
         for seconds, what in self.marks:
             x = self._x(seconds)
-            yield _line([(x, _TOP), (x, bottom)], _GREY, 1, "stroke-dasharray='3 3'")
-            yield _text(x + 3, _TOP + 2, what, f"fill='{_GREY}' font-size='10'")
+            row = next((row for row, end in enumerate(ends) if end <= x), len(ends))
+            ends[row : row + 1] = [x + _LETTER * (len(what) + 1)]
+            y = _TOP + 2 - _ROW * row
+            yield _line([(x, y - _ROW + 4), (x, bottom)], _GREY, 1, "stroke-dasharray='3 3'")
+            yield _text(x + 3, y, what, f"fill='{_GREY}' font-size='10'")
 
     def _seconds(self, y: float) -> Iterator[str]:
         step = next(each for each in (10, 30, 60, 300, 900, 86400) if self.seconds / each <= 12)

@@ -38,6 +38,16 @@ def test_other_points_are_joined_and_the_largest_value_is_the_top():
     assert points[0][1] - points[1][1] == 120
 
 
+def test_marks_that_follow_each_other_do_not_overlap():
+    marks = [(1, "edited: v2"), (96, "reverted: v1"), (110, "edited: v2"), (248, "complete")]
+    chart = Chart("upgrade", [Panel("%", [Series("a", [(0, 1)])])], 260, marks)
+    texts = [each.attrib for each in drawn(chart).iter(f"{SVG}text") if "font-size" in each.attrib]
+    places = [(float(each["x"]), float(each["y"])) for each in texts]
+    heights = [y for _, y in places]
+    assert heights == [heights[0], heights[0], heights[0] - 12, heights[0]]
+    assert min(heights) > 24  # below the title
+
+
 def test_titles_names_and_marks_are_written_as_text():
     chart = Chart(
         "v1 & v2", [Panel("%", [Series("a", [(0, 1)])]), Panel("1/s", [])], 95, [(30, "edited")]
