@@ -19,7 +19,13 @@ from tests.integration.machines import Machines
 from tests.lab.control_plane import ControlPlane, control_plane
 from tests.lab.session import needs
 
-pytestmark = [pytest.mark.real_only, pytest.mark.timeout(300), needs("kube-scheduler")]
+pytestmark = [
+    pytest.mark.real_only,
+    pytest.mark.real_time,
+    pytest.mark.vital,
+    pytest.mark.timeout(300),
+    needs("kube-scheduler"),
+]
 
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 WORKLOADS_GATE = "--feature-gates=GenericWorkload=true"
