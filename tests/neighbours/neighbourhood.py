@@ -23,7 +23,7 @@ from controller.kube.errors import AlreadyExists, KubeError, NotFound, WriteUnco
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
-from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKSPACE
+from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKLOAD_SCHEDULING, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
@@ -390,7 +390,14 @@ class Neighbourhood:
             rng=random.Random(1),
         )
         self.actors = actors
-        gates = FeatureGates({CLUSTER_FLEET: True, MTLS: True, WORKSPACE: self.has_kaito})
+        gates = FeatureGates(
+            {
+                CLUSTER_FLEET: True,
+                MTLS: True,
+                WORKLOAD_SCHEDULING: True,
+                WORKSPACE: self.has_kaito,
+            }
+        )
         hub: WebReader = self.hub  # type: ignore[assignment]
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
         settings = KindSettings.from_environment(gates, {})
