@@ -27,13 +27,13 @@ SCENARIO ?=
 # make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing; see docs/testing.md
 PACKAGES ?=
 
-# Environments of `make sbom` and `make audit`: their tools, and what the image holds.
+# Environments of `make sbom`, `make audit` and `make site`: their tools, and what the image holds.
 AUDIT  ?= .audit
 
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom package audit lock clean
+.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom package site audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -96,6 +96,10 @@ sbom: $(AUDIT)/.tools $(AUDIT)/.image
 	$(AUDIT)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	    --output-file sbom.cdx.json $(AUDIT)/image/bin/python
 
+# The documentation as a site, in site/: no warning, no dead link, nothing from elsewhere.
+site: $(AUDIT)/.site
+	NO_MKDOCS_2_WARNING=1 $(AUDIT)/site/bin/mkdocs build --strict --quiet
+
 # What a release publishes, but for the image: wheel, chart and list of parts, in dist/. Needs helm.
 HELM ?= helm
 
@@ -129,10 +133,13 @@ lock:
 	    --quiet --python-version 3.11 --group audit --constraint requirements-dev.lock \
 	    -o requirements-audit.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
+	    --quiet --python-version 3.11 --group site --constraint requirements-dev.lock \
+	    -o requirements-site.lock
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
 
 clean:
-	rm -rf $(VENV) $(AUDIT) .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AUDIT) site .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
@@ -158,6 +165,7 @@ $(VENV)/.mutation: requirements-mutation.lock $(VENV)/.dev
 
 $(AUDIT)/.tools: requirements-audit.lock
 $(AUDIT)/.image: requirements.lock
+$(AUDIT)/.site: requirements-site.lock
 $(AUDIT)/.%:
 	$(PYTHON) -m venv --clear $(AUDIT)/$*
 	@echo "installing what $< pins (hashes checked) ..."

@@ -54,7 +54,7 @@ def test_the_lists_of_targets_are_of_the_makefile():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for target in (
         *("lint", "test", "test-all", "ray", "simulate", "mutate", "test-real", "lab"),
-        *("lock", "sbom", "audit"),
+        *("lock", "sbom", "audit", "site"),
     ):
         assert f"make {target}" in text
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)

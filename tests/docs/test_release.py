@@ -76,7 +76,7 @@ def test_the_steps_are_shell_and_run_what_there_is():
     for script in scripts():
         subprocess.run(["bash", "-n", "-c", script], check=True)
     text = "\n".join(scripts())
-    assert re.findall(r"^make (.+)$", text, re.MULTILINE) == ["lint test", "package"]
+    assert re.findall(r"^make (.+)$", text, re.MULTILINE) == ["lint test", "package", "site"]
     for name in re.findall(r"scripts/\S+", text):
         assert (ROOT / name).exists()
     assert "--platform linux/amd64,linux/arm64 --sbom=true" in text
