@@ -73,7 +73,7 @@ async def alone(column: Column) -> Alone:
 async def play(sickness: Sickness, column: Column) -> list[str]:
     """Return what broke."""
     limit = 2 * (await alone(column)).seconds + SLACK
-    async with neighbourhood(column) as street:
+    async with neighbourhood(column, sickness.mtls_issuer) as street:
         cell = _Cell(street, sickness, column)
         return await cell.play(limit)
 

@@ -27,6 +27,7 @@ from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKLOAD_SCHED
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
+from controller.ray.settings import CERT_MANAGER
 from controller.testing.faults import Rule
 from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
 from tests.integration.harness import OPERATOR, embedded_world, neighbour
@@ -355,14 +356,18 @@ class Neighbourhood:
 
     Attributes:
         column: the kind of the objects that both have.
+        mtls_issuer: who issues certificates of clusters with mTLS.
         clock_error: turns the right time of day into what the operator takes for it.
         workspaces: the cloud from which Workspaces have their nodes.
         strikes: how often each means of a sickness had an effect, 0 if it never had.
         findings: what a course itself has seen that must not be.
     """
 
-    def __init__(self, column: Column, world: World, beside: World) -> None:
+    def __init__(
+        self, column: Column, world: World, beside: World, mtls_issuer: str = CERT_MANAGER
+    ) -> None:
         self.column = column
+        self.mtls_issuer = mtls_issuer
         self.world = world
         self.well = Tenant(world, self)
         self.sick = Tenant(beside, self)
@@ -400,7 +405,7 @@ class Neighbourhood:
         )
         hub: WebReader = self.hub  # type: ignore[assignment]
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
-        settings = KindSettings.from_environment(gates, {})
+        settings = KindSettings.from_environment(gates, {}, mtls_issuer=self.mtls_issuer)
         if self.workspaces.settings is not None:
             settings = replace(settings, workspace=self.workspaces.settings)
         kinds = kinds_of(settings, actors, lookups)
@@ -455,12 +460,14 @@ class Neighbourhood:
 
 
 @asynccontextmanager
-async def neighbourhood(column: Column) -> AsyncIterator[Neighbourhood]:
+async def neighbourhood(
+    column: Column, mtls_issuer: str = CERT_MANAGER
+) -> AsyncIterator[Neighbourhood]:
     """Two tenants beside each other, in virtual time."""
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(embedded_world())
         beside = await stack.enter_async_context(neighbour(world, SICK))
-        street = Neighbourhood(column, world, beside)
+        street = Neighbourhood(column, world, beside, mtls_issuer)
         if street.has_kaito:
             await street.install_kaito()
             await stack.enter_async_context(street.workspaces.provisioner())

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from controller.ray.settings import CERT_MANAGER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -55,6 +57,7 @@ class Sickness:
         crowd: how many objects the sick tenant has.
         requests: requests for each key at most, besides those that build the object.
         slow: whether its cells are left to `make test-all`.
+        mtls_issuer: who issues certificates of clusters with mTLS.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Sickness:
     crowd: int = 1
     requests: int = REQUESTS
     slow: bool = False
+    mtls_issuer: str = CERT_MANAGER
 
     def concerns(self, column: Column) -> bool:
         """Whether this kind can have it."""

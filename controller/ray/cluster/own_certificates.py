@@ -62,7 +62,7 @@ def own_certificates(
 
     Those of head and workers follow when the authority exists. Pods wait for that.
     """
-    first = _secret(identity, authority_secret(identity), _AUTHORITY, {"immutable": True})
+    first = _secret(identity, authority_secret(identity), _AUTHORITY, {}, immutable=True)
     content = partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME])
     children = [Child(SECRETS, first, desired_fields=_as_made, secret=content)]
     authority = _present(identity, authority_secret(identity), reads)
@@ -74,14 +74,14 @@ def own_certificates(
     ends = _ends(authority)
     renewals: list[Renewal] = []
     for role in _ROLES:
-        child, issued_for = _certificate(role, identity, pods, authority)
+        child = _certificate(role, identity, pods, authority)
         children.append(child)
         present = _present(identity, child.name, reads)
         if present is None:
             continue
         ends |= _ends(present)
-        end = ends.get(child.scope)
-        is_current = _annotations(present).get(labels.CERTIFICATE_OF) == issued_for
+        end, issued_for = ends.get(child.scope), child.body["metadata"]["annotations"]
+        is_current = issued_for.items() <= _annotations(present).items()
         due = end - RENEWED_BEFORE if is_current and end is not None else None
         renewals.append(Renewal(child, present.uid, due))
     since = time_of(authority.creation_timestamp)
@@ -97,7 +97,7 @@ def renewal_writes(seen: ClusterObservation, namespace: str, now: datetime) -> I
             yield Replace(
                 target,
                 each.uid,
-                {},
+                {"metadata": {"annotations": each.child.body["metadata"]["annotations"]}},
                 on_success=Event("Normal", "MTLSCertificatesUpdated", "Update", note),
                 secret=partial(each.child.secret, now),
                 reads=each.child.reads,
@@ -124,6 +124,8 @@ def _present(identity: Identity, name: str, reads: CacheReader) -> ObjectMeta | 
 
 def _ends(meta: ObjectMeta) -> dict[str, datetime]:
     end = time_of(_annotations(meta).get(labels.CERTIFICATE_END))
+    if end is None and (created := time_of(meta.creation_timestamp)) is not None:
+        end = created + LIFETIME
     return {} if end is None else {child_scope(SECRETS, meta.name): end}
 
 
@@ -131,10 +133,13 @@ def _annotations(meta: ObjectMeta) -> Mapping[str, str]:
     return meta.annotations or {}
 
 
-def _secret(identity: Identity, name: str, component: str, fields: Body) -> Body:
+def _secret(
+    identity: Identity, name: str, component: str, annotations: Mapping[str, str], **fields: Any
+) -> Body:
     """Return the Secret without its contents, so that plans, comparisons and logs never hold it."""
     metadata = child_metadata(identity, name)
     metadata["labels"][labels.COMPONENT] = component
+    metadata["annotations"] = annotations
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -151,22 +156,16 @@ def _as_made(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) 
     return DesiredFields({})
 
 
-def _certificate(
-    role: Role, identity: Identity, pods: PodsByRole, authority: ObjectMeta
-) -> tuple[Child, str]:
-    """Return the Secret of a role, and what tells its names and its authority from others."""
+def _certificate(role: Role, identity: Identity, pods: PodsByRole, authority: ObjectMeta) -> Child:
     names, addresses = certified(role, identity, pods)
     hosts = (*names, *addresses)
     name = certificate_secret(identity.name, role)
-    body = _secret(identity, name, f"{role}-certificate", {})
+    issued_for = "\n".join((authority.uid, *hosts)).encode()
+    annotations = {labels.CERTIFICATE_OF: hashlib.sha256(issued_for).hexdigest()}
+    body = _secret(identity, name, f"{role}-certificate", annotations)
     content = partial(_new_certificate, name[:_LONGEST_NAME], hosts, authority)
     source = Target(SECRETS, identity.namespace, authority.name)
-    child = Child(SECRETS, body, desired_fields=_as_made, secret=content, reads=source)
-    return child, _digest(authority, hosts)
-
-
-def _digest(authority: ObjectMeta, hosts: tuple[str, ...]) -> str:
-    return hashlib.sha256("\n".join((authority.uid, *hosts)).encode()).hexdigest()
+    return Child(SECRETS, body, desired_fields=_as_made, secret=content, reads=source)
 
 
 # What is made while a Secret is written. `cryptography` is loaded where there is such a cluster.
@@ -176,9 +175,7 @@ def _new_authority(name: str, now: datetime) -> Body:
     from controller.apimachinery.certificates import Authority  # noqa: PLC0415
 
     made = Authority.new(name, now, _AUTHORITY_LIFETIME)
-    data = _encoded(made.certificate, made.certificate, made.key)
-    annotations = {labels.CERTIFICATE_END: rfc3339(now + _AUTHORITY_LIFETIME)}
-    return {"metadata": {"annotations": annotations}, "data": data}
+    return _part(now + _AUTHORITY_LIFETIME, made.certificate, made.certificate, made.key)
 
 
 def _new_certificate(
@@ -205,16 +202,12 @@ def _new_certificate(
     except (KeyError, TypeError, ValueError):  # whose text may quote what it could not read
         words = "holds no usable authority; delete it, and then the pods of the cluster"
         raise ValueError(f"Secret {authority.name} {words}") from None
-    annotations = {
-        labels.CERTIFICATE_OF: _digest(authority, hosts),
-        labels.CERTIFICATE_END: rfc3339(now + LIFETIME),
-    }
-    data = _encoded(certificate, made.chain, made.key)
-    return {"metadata": {"annotations": annotations}, "data": data}
+    return _part(now + LIFETIME, certificate, made.chain, made.key)
 
 
-def _encoded(*contents: bytes) -> dict[str, str]:
-    return {
+def _part(end: datetime, *contents: bytes) -> Body:
+    data = {
         key: base64.b64encode(content).decode()
         for key, content in zip(_KEYS, contents, strict=True)
     }
+    return {"metadata": {"annotations": {labels.CERTIFICATE_END: rfc3339(end)}}, "data": data}

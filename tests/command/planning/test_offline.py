@@ -59,3 +59,19 @@ def test_what_an_api_server_would_refuse_is_told_and_makes_it_fail(
     file.write_text(yaml.safe_dump(manifest))
     assert main(["plan", "--offline", "-f", str(file)]) == 1
     assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("issuer", ["cert-manager", "manta"])
+def test_a_cluster_with_mtls_is_planned_with_its_certificates_and_without_their_contents(
+    issuer: str, capsys: pytest.CaptureFixture[str]
+):
+    manifest = str(EXAMPLE.with_name("raycluster-mtls.yaml"))
+    options = ["--feature-gates=RayClusterMTLS=true", f"--mtls-issuer={issuer}"]
+    assert main(["plan", "--offline", *options, "-f", manifest]) == 0
+    text = capsys.readouterr().out
+    made = {line.split("create ")[1] for line in text.splitlines() if "+ create" in line}
+    assert "head Pod: example-head-*" in made
+    assert "1 Pod of group workers: example-workers-worker-*" in made
+    secrets = {each for each in made if each.startswith("Secret: ")}
+    certificates = {each for each in made if each.startswith("Certificate: ")}
+    assert (len(secrets), len(certificates)) == ((3, 0) if issuer == "manta" else (0, 3))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import itertools
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from controller.command.planning.offline import open_definitions
-from controller.kube.resources import CERTIFICATES, ISSUERS
+from controller.kube.errors import NotFound
+from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
+from controller.ray.settings import MANTA
+from controller.testing.faults import ErrorResponse
 from tests.integration.harness import install_crds
 from tests.neighbours.sickness import UPGRADES, Sickness
 
@@ -17,6 +21,14 @@ if TYPE_CHECKING:
     from tests.neighbours.sickness import Course
 
     Manifest = dict[str, Any]
+
+
+NO_SECRETS = ErrorResponse(
+    403,
+    "Forbidden",
+    "secrets is forbidden: exceeded quota: team, requested: count/secrets=1, used: "
+    "count/secrets=5, limited: count/secrets=5",
+)
 
 
 def odd(alter: Callable[[Manifest], object]) -> Course:
@@ -43,6 +55,51 @@ async def never_issued(sick: Tenant) -> AsyncGenerator[None]:
     async with sick.corrected():
         with sick.altered(with_mtls):
             yield
+
+
+@asynccontextmanager
+async def secrets_refused(sick: Tenant) -> AsyncGenerator[None]:
+    """A quota has no room for the Secrets of mTLS."""
+    with sick.altered(with_mtls), sick.disturbed(NO_SECRETS, "secrets", "create"):
+        yield
+
+
+@asynccontextmanager
+async def secrets_deleted(sick: Tenant) -> AsyncGenerator[None]:
+    """Somebody deletes a Secret of mTLS from time to time, each in its turn."""
+    turns = itertools.cycle(("-ca-secret-", "ray-head-secret-", "ray-worker-secret-"))
+
+    async def delete() -> None:
+        turn = next(turns)
+        for found in sick.objects(SECRETS):
+            if turn in found["metadata"]["name"]:
+                await sick.user.delete(SECRETS, sick.namespace, found["metadata"]["name"])
+                sick.street.strikes["deleted"] += 1
+
+    with sick.altered(with_mtls):
+        async with sick.meanwhile(delete, every=150.0):
+            yield
+
+
+@asynccontextmanager
+async def damaged_authorities(sick: Tenant) -> AsyncGenerator[None]:
+    """Somebody has put another key in the place of each authority, and removes it at the end."""
+    names: set[str] = set()
+
+    async def react(user: Any, event: Any) -> None:
+        name = event.current.object["metadata"]["name"]
+        if "-ca-secret-" in name and name not in names:
+            names.add(name)
+            await user.delete(SECRETS, sick.namespace, name)
+            damaged = {"metadata": {"name": name}, "data": {"tls.key": "ZGFtYWdlZA=="}}
+            await user.create(SECRETS, sick.namespace, damaged)
+
+    with sick.altered(with_mtls):
+        with sick.reacting(SECRETS, react):
+            yield
+        for name in names:
+            with suppress(NotFound):
+                await sick.user.delete(SECRETS, sick.namespace, name)
 
 
 def head(spec: Manifest) -> Manifest:
@@ -111,6 +168,27 @@ SICKNESSES = (
         spares=UPGRADES,
         course=never_issued,
         named="pods wait until it is issued; cert-manager has said nothing of it yet",
+    ),
+    Sickness(
+        name="a quota without room for the Secrets of mTLS",
+        spares=UPGRADES,
+        course=secrets_refused,
+        mtls_issuer=MANTA,
+        named="Secret \\S+-ca-secret-.*exceeded quota.*ask for a larger quota",
+    ),
+    Sickness(
+        name="somebody deletes Secrets of mTLS",
+        spares=UPGRADES,
+        course=secrets_deleted,
+        mtls_issuer=MANTA,
+        named={"RayCluster": "MTLSAuthorityReplaced: .*delete these pods, the head last"},
+    ),
+    Sickness(
+        name="a damaged key in place of the authority of mTLS",
+        spares=UPGRADES,
+        course=damaged_authorities,
+        mtls_issuer=MANTA,
+        named="Secret \\S+-ca-secret-\\S+ exists.*delete that object",
     ),
     Sickness(
         name="a network policy for a group that does not exist",

@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import FeatureGates
@@ -46,14 +47,13 @@ def written(kept: FakeReads, *, seconds: float = 0) -> dict[str, Json]:
     while writes := secret_writes(plan(kept, KIND, seconds=seconds)):
         for write in writes:
             name = write.target.name
-            body: Json = dict(write.body) if isinstance(write, Create) else stored[name]
+            body = write.body if isinstance(write, Create) else stored[name]
+            if isinstance(write, Replace):
+                body = apply_merge_patch(body, write.merge)
             source = [stored[write.reads.name]] if write.reads else []
-            secret: Json = write.secret(*source)
-            annotations = secret["metadata"]["annotations"]
-            metadata = {"uid": f"uid-of-{name}", **body["metadata"]}
-            body = {**body, **secret, "metadata": metadata | {"annotations": annotations}}
-            stored[name] = body
-            kept.add(SECRETS, msgspec.convert(body, KubeObject))
+            body = apply_merge_patch(body, write.secret(*source))
+            stored[name] = apply_merge_patch(body, {"metadata": {"uid": f"uid-of-{name}"}})
+            kept.add(SECRETS, msgspec.convert(stored[name], KubeObject))
     return stored
 
 
