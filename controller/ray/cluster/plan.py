@@ -54,7 +54,7 @@ from controller.ray.cluster.workers import (
     find_missing_pods,
 )
 from controller.ray.head.endpoint import HEAD_SCOPE
-from controller.runtime.plan import NOTHING, Event, Lookup, Plan, stages_of
+from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _plan_without_status(
         plan,
         commit=change_finalizer(seen, desired, settings),
         independent=() if plan.lookups else tuple(_repairs(seen, desired, settings, now)),
-        events=(*_warnings(seen, desired), *child_events(seen)),
+        events=(*_warnings(seen, desired), *child_events(seen), *_pki_ready(desired, plan)),
         requeue_after=_seconds_until_unblocked(seen, now),
     )
 
@@ -236,6 +236,14 @@ def _repairs(
     yield from stamp_writes(seen, desired, batch=settings.batch)
     yield from repair_children(seen, desired, now)
     yield from history_writes(seen, desired)
+
+
+def _pki_ready(desired: DesiredCluster, plan: Plan) -> Iterator[Event]:
+    """Yield KubeRay's event about issued certificates, with each head that they have waited for."""
+    writes = (write for stage in plan.stages for write in stage)
+    starts = (w for w in writes if isinstance(w, Create) and w.target.scope == HEAD_SCOPE)
+    if desired.spec.has_mtls and any(starts):
+        yield Event("Normal", "MTLSPKIReady", "Reconcile", "The certificates of mTLS are issued")
 
 
 def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.apimachinery.quantity import parse_quantity
-from controller.kube.resources import INGRESSES, PODS, ROUTES
+from controller.kube.resources import CERTIFICATES, INGRESSES, ISSUERS, PODS, ROUTES
 from controller.ray.api.names import AUTOSCALER, KUBERAY_NOUNS, SUBMITTER, event_noun
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis.pod import HEAD
@@ -149,6 +149,8 @@ def _stable(failure: Failure) -> str:
 
 def _event_reason(write: Write, nouns: EventNouns) -> str:
     """Return KubeRay's reason of the event: `FailedToCreateWorkerPod`."""
+    if write.target.resource in {ISSUERS, CERTIFICATES}:
+        return "MTLSFailedToReconcile"
     return f"FailedTo{verb_of(write).capitalize()}{_noun(write.target, nouns)}"
 
 

@@ -20,7 +20,7 @@ from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClu
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.redis_cleanup import cleanup_job
 from controller.runtime.kind import OWNER_INDEX
-from controller.runtime.plan import Create, Delete, Plan, Replace
+from controller.runtime.plan import Create, Delete, Failure, Plan, Replace
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
@@ -116,7 +116,27 @@ def test_cert_manager_is_asked_for_what_kuberay_asks_for_and_no_pod_is_made_befo
 
 
 def test_pods_come_when_both_certificates_are_issued_as_they_are_specified():
-    assert created_pods(plan(issued(secured()), KIND)) == 3
+    made = plan(issued(secured()), KIND)
+    assert created_pods(made) == 3
+    assert [each.reason for each in made.events] == ["MTLSPKIReady"]
+    with_head = plan(issued(secured(of_mtls(head()))), KIND)
+    assert created_pods(with_head) == 2
+    assert with_head.events == ()
+
+
+@pytest.mark.parametrize("resource", [ISSUERS, CERTIFICATES])
+def test_a_write_that_fails_is_an_event_with_kuberays_reason(resource: Any):
+    kept = secured()
+    seen = KIND.observe("default/example", kept)
+    assert seen is not None
+    made = KIND.plan(seen, NOW)
+    write = next(each for each in certificates(made) if each.target.resource is resource)
+    failures = (Failure(write, "Forbidden", "a webhook denied it"),)
+    status = KIND.status_after(seen, made, failures, NOW)
+    assert status is not None
+    (event,) = status.events
+    assert (event.type, event.reason) == ("Warning", "MTLSFailedToReconcile")
+    assert "a webhook denied it" in event.note
 
 
 @pytest.mark.parametrize("late", LEAVES)
