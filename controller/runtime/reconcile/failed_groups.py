@@ -149,13 +149,14 @@ class FailedGroups:
             self.generation, self.tries, self.due = generation, 0, -math.inf
             self.failures.clear()
             self.undeleted.clear()
-        if self.undeleted:
+        targets: set[Target] = set()
+        if self.failures or self.undeleted:
             targets = {write.target for write in chain(*plan.stages, plan.independent)}
             self.undeleted = [each for each in self.undeleted if each in targets]
         self.failures = {
             group: last
             for group, last in self.failures.items()
-            if group in planned and (group in unknown or not _was_found(group, last))
+            if group in planned and (group in unknown or not _was_found(group, last, targets))
         }
         first = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
         if not (commit and first is stages[0]):
@@ -219,9 +220,13 @@ class FailedGroups:
                 self.failures.clear()
 
 
-def _was_found(group: Group, last: Failure | None) -> bool:
-    """Return whether the store has shown since that an unanswered create or delete was done."""
-    return last is not None and last.unknown and group[0] in {"create", "delete"}
+def _was_found(group: Group, last: Failure | None, targets: Collection[Target]) -> bool:
+    """Return whether the store has shown since that an unanswered create or delete was done.
+
+    What is planned anew was not done, as a live read has told: it waits as a failure.
+    """
+    was_unknown = last is not None and last.unknown and last.write.target not in targets
+    return was_unknown and group[0] in {"create", "delete"}
 
 
 def next_try(groups: FailedGroups, outcome: WriteOutcome, now: float) -> float:

@@ -266,7 +266,19 @@ def test_what_the_store_has_shown_of_a_lost_answer_lets_the_group_go_on():
     turns.attempt(lost)
     turns.groups.begin(BOTH, 1, {group_of(STATUS)}, {group_of(HEAD)}, turns.now)
     assert turns.groups.holds(HEAD)
-    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), turns.now)
-    assert not turns.groups.holds(HEAD)
+    another = replace(create("i"), target=target("i", "head"))
+    turns.groups.begin(Plan(stages=((another,),)), 1, {group_of(STATUS)}, (), turns.now)
+    assert not turns.groups.holds(another)
     turns.groups.end()
     assert turns.groups.tries == 0
+
+
+@pytest.mark.parametrize("write", [HEAD, delete("h")], ids=["create", "delete"])
+def test_what_was_not_done_by_a_live_read_is_planned_anew_and_waits_as_a_failure(write: Write):
+    """Nothing is unknown then; a server that fails with 500 would be asked without end."""
+    lost = WriteResult(write, WriteOutcome.UNKNOWN, error=OutcomeUnknown("reset"))
+    plan = Plan(stages=((write,),))
+    turns = Turns()
+    assert [turns.attempt(lost, plan=plan) for _ in range(4)] == [0.0, 1.0, 2.0, 4.0]
+    turns.groups.begin(plan, 1, (), (), turns.now)
+    assert turns.groups.holds(write)
