@@ -370,7 +370,7 @@ CAPACITY: Final[Mapping[tuple[int, str], str]] = {
 TASKS: Final = {
     "kept": "go on",
     "deleted": "end",
-    "drained": "end in peace until the deadline, then run again if they may",
+    "drained": "may finish until the deadline, then are retried if they may be",
     "with their cluster": "end with {}",
 }
 ACTORS: Final = {
