@@ -30,6 +30,7 @@ ELSEWHERE = {
 """Pages that are not in docs/, with their names in the site."""
 
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#\s])")
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::([\w.]+)`")
 _PLACE = {name: page for page, name in ELSEWHERE.items()}
 
 
@@ -42,6 +43,8 @@ def linked(text: str, page: str) -> Iterator[str]:
     """The files that a page links to, as paths in the repository."""
     for target in _LINK.findall(text):
         yield posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
+    for test in _TEST.finditer(text):
+        yield test[1]
 
 
 def in_site(path: str) -> str:
@@ -70,10 +73,15 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links to files of the repository into links to their places in the site."""
+    """Turn links to files of the repository into links to their places in the site.
+
+    A test that a table names as evidence becomes a mark that leads to it: its name is longer than
+    what it is evidence of.
+    """
     here = page.file.src_uri
     base = posixpath.dirname(_PLACE.get(here, f"docs/{here}"))
-    return _LINK.sub(partial(_relinked, base), markdown)
+    marked = _LINK.sub(partial(_relinked, base), markdown)
+    return _TEST.sub(lambda test: f'[✓]({in_site(test[1])} "{test[2]}")', marked)
 
 
 def _relinked(base: str, found: re.Match[str]) -> str:
