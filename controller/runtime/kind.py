@@ -360,6 +360,15 @@ class Kind(Generic[Observation]):
         """
         return None
 
+    def edit_problem(self, before: Any, after: Any, /) -> Problem | None:  # noqa: ARG002
+        """Return the problem of an edit of a valid object, None if it is allowed.
+
+        Args:
+            before: the object as it is stored.
+            after: as it is to be, also valid.
+        """
+        return None
+
     def plan(self, observation: Observation, now: datetime, /) -> Plan:
         """Return the plan for an observation. Pure.
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import msgspec
 import pytest
 import yaml
 from cryptography import x509
@@ -19,10 +20,14 @@ from controller.apimachinery.certificates import issued_once
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import WebhookSettings
 from controller.command.run.webhook import MountedCertificate, OwnCertificate, WebhookServer
+from controller.kaito.api.labels import HASH
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.workspace.observation import Goal, read_goal
 from controller.kube.errors import ConfigurationError, Invalid, NotFound, StatusError
 from controller.kube.resources import SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from tests.chart.helm import CHART, needs_helm, only, rendered
+from tests.e2e.processes import ROOT
 from tests.e2e.wrong_manifests import CLUSTER, JOB
 from tests.integration.harness import REAL_KUBECONFIG, World, real_world
 
@@ -171,6 +176,36 @@ async def test_each_kind_is_asked_and_others_are_admitted(tmp_path: Path):
         assert await ask(stranger) == {"allowed": True}
         path = "validate-ray-io-v1-rayjob"
         assert not (await ask(wrong["RayJob"], path=path))["allowed"], "KubeRay's address"
+
+
+async def test_an_edit_of_what_must_not_change_is_refused_while_what_it_changes_is_in_force(
+    tmp_path: Path,
+):
+    def workspace(count: int = 1, *, in_force: str = "", **changes: Any) -> dict[str, Any]:
+        body: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "workspace.yaml").read_text())
+        body["metadata"] |= {"namespace": "default", "annotations": {HASH: in_force}}
+        return body | {"resource": body["resource"] | {"count": count}} | changes
+
+    settings = KindSettings.from_environment(ALL, {})
+    assert settings.workspace is not None
+    goal = read_goal(msgspec.convert(workspace(), WORKSPACES.view), settings.workspace.options)
+    assert isinstance(goal, Goal)
+    before = workspace(in_force=goal.hash)
+    async with asked(tmp_path) as ask:
+        refused = await ask(workspace(2, in_force=goal.hash), before=before)
+        assert not refused["allowed"]
+        (cause,) = refused["status"]["details"]["causes"]
+        assert cause["field"] == "resource.count"
+        assert "field is immutable" in cause["message"]
+        assert "delete the workspace and create it again" in cause["message"]
+        adapters = [{"source": {"name": "a", "image": "b"}}]
+        inference = {**before["inference"], "adapters": adapters}
+        assert await ask(workspace(in_force=goal.hash, inference=inference), before=before) == {
+            "allowed": True
+        }
+        wrong = workspace(2, in_force=goal.hash)
+        assert (await ask(before, before=wrong))["allowed"], "what was in force is restored"
+        assert (await ask(workspace(2), before=workspace()))["allowed"], "nothing is in force yet"
 
 
 async def test_a_certificate_that_was_replaced_is_presented_without_a_restart(

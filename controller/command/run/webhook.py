@@ -1,8 +1,9 @@
 """The admission webhook: `kubectl apply` is refused what the operator would refuse to act on.
 
 Each answer is that of the kind itself, for the object alone, in the words of its condition. An edit
-may keep the problems that its object has, so that an invalid one can be mended step by step. What
-the webhook cannot judge it admits: the operator refuses to act on it later, as without a webhook.
+may keep the problems that its object has, so that an invalid one can be mended step by step; that
+of a valid object may be refused for what it changes. What the webhook cannot judge it admits: the
+operator refuses to act on it later, as without a webhook.
 """
 
 from __future__ import annotations
@@ -260,6 +261,7 @@ class WebhookServer(HttpListener):
         try:
             found = self._problems(kind, obj)
             kept = self._problems(kind, before) if found and before else ()
+            found = found or (self._edit_problems(kind, before, obj) if before else ())
         except Exception as error:  # noqa: BLE001  a fault of ours must not stop anybody's edits
             _log.exception("webhook.failed", kind=kind.primary.kind)
             return {"allowed": True, "warnings": [f"Manta could not check this: {error!r}"]}
@@ -276,6 +278,16 @@ class WebhookServer(HttpListener):
         details = {"group": kind.primary.group, "kind": kind.primary.kind, "causes": causes}
         status = {"code": 422, "reason": "Invalid", "message": message, "details": details}
         return {"allowed": False, "status": {**status, "status": "Failure"}}
+
+    def _edit_problems(self, kind: Kind[Any], before: Json, obj: Json) -> tuple[Problem, ...]:
+        """Return what the kind finds wrong with an edit of an object."""
+        views: list[Any] = []
+        for each in (before, obj):
+            objects = Snapshot([kind], now=self._wall())
+            objects.add(kind.primary, [each])
+            views.append(objects.get(kind.primary, _key(each)))
+        problem = kind.edit_problem(*views) if all(views) else None
+        return problem.all if problem is not None else ()
 
     def _problems(self, kind: Kind[Any], obj: Json) -> tuple[Problem, ...]:
         """Return what the kind finds wrong with an object that is alone in the world."""

@@ -1,4 +1,4 @@
-"""Refuses the edits that Kaito's webhook refuses, after they were stored: Manta has no webhook.
+"""Refuses the edits that Kaito's webhook refuses, also after they were stored without one.
 
 The ControllerRevision in force holds the specification before the edit, and a refused edit makes no
 revision, so restoring the field restores everything. Until then that revision is followed, also if
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from controller.kaito.api.revisions import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.workloads import HistoryStep
-    from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
+    from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceObservation
     from controller.runtime.plan import Write
 
 
 _OTHERWISE = "or delete the workspace and create it again"
+_RETAINED = "keep the fields as they are, " + _OTHERWISE
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
@@ -53,6 +54,24 @@ def edit_problem(seen: WorkspaceObservation) -> Problem | None:
             problem = as_problem(tuple(update_errors(seen.valid_goal.spec, former)))
             return problem and _with_remedy(problem, revision)
     return _unjudged_problem(seen)
+
+
+def refused_edit(before: Workspace, old: Goal, new: Goal) -> Problem | None:
+    """Return the problem of an edit that was not stored yet; None if it may be tried.
+
+    One of a specification that is not in force is judged by its revision, once it is stored: it may
+    restore what was in force.
+
+    Args:
+        before: the Workspace before the edit.
+        old: what it asks for.
+        new: what it is to ask for.
+    """
+    in_force = (before.metadata.annotations or {}).get(labels.HASH, "")
+    if in_force != old.hash:
+        return None
+    problem = as_problem(tuple(update_errors(new.spec, old.spec)))
+    return problem and replace(problem, message=f"{problem.message}\n{_RETAINED}")
 
 
 def workspace_in_force(

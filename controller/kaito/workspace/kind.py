@@ -9,6 +9,7 @@ from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.workspace.edits import refused_edit
 from controller.kaito.workspace.observation import Goal, WorkspaceSettings, read_goal, remember
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
@@ -95,6 +96,12 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
         """Return why the specification is refused, None if it is valid."""
         goal = observation.goal
         return goal if isinstance(goal, Problem) else observation.refused
+
+    def edit_problem(self, before: Workspace, after: Workspace) -> Problem | None:
+        """Return what an edit changes that must not change; None if it may be tried."""
+        goals = [self._read(each) for each in (before, after)]
+        valid = [each for each in goals if not isinstance(each, Problem)]
+        return refused_edit(before, *valid) if len(valid) == len(goals) else None
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """Return the plan for the Workspace."""
