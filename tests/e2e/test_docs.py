@@ -53,6 +53,9 @@ RUN_ELSEWHERE = {
     "python -m benchmarks.side_by_side --clusters 1000": (
         "the test of the page, test_performance_page.py, for three clusters"
     ),
+    "KUBERAY_OPERATOR=~/kuberay/ray-operator/manager python -m benchmarks.drains": (
+        "test_drained_nodes.py, without KubeRay's operator"
+    ),
     "python -m examples.kinds.widget.widget --metrics-address=0 --health-address=0": (
         "test_widget_operator.py"
     ),
