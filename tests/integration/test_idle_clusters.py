@@ -70,6 +70,9 @@ class Idle:
     async def is_suspended(self) -> bool:
         return (await self.world.cluster()).status.get("state") == "suspended"
 
+    def has_no_workers(self) -> bool:
+        return not self.world.journal.workers()
+
     async def is_gone(self) -> bool:
         try:
             await self.world.cluster()
@@ -332,7 +335,7 @@ async def test_what_is_wrong_in_the_annotation_is_told_with_a_remedy():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [True, False], ids=["answer-lost", "request-lost"])
-@pytest.mark.parametrize("policy", ["Suspend", "Delete"])
+@pytest.mark.parametrize("policy", ["Suspend", "Delete", "ScaleToMinimum"])
 async def test_killed_at_every_write_it_ends_once_and_never_while_in_use(policy, applied):
     async with idle_world() as idle:
         deaths = kill_at_each_write(idle, applied=applied)
@@ -343,8 +346,8 @@ async def test_killed_at_every_write_it_ends_once_and_never_while_in_use(policy,
         idle.disconnect()
         await idle.world.settle(TIMEOUT - 5)
         assert not any(pod.metadata.terminating for pod in idle.world.journal.present.values())
-        end = idle.is_suspended if policy == "Suspend" else idle.is_gone
-        await idle.world.eventually(end, seconds=1200)
+        ends = {"Suspend": idle.is_suspended, "Delete": idle.is_gone}
+        await idle.world.eventually(ends.get(policy, idle.has_no_workers), seconds=1200)
         assert len(deaths) > 5
         assert idle.world.journal.workers_created() == 2
 
