@@ -33,7 +33,7 @@ AUDIT  ?= .audit
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench sbom package site audit lock clean
+.PHONY: demo ray test test-all test-real test-again test-real-again lab simulate mutate lint bench pictures sbom package site audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -110,6 +110,16 @@ package: sbom
 	$(HELM) lint --strict charts/manta-operator
 	$(HELM) package charts/manta-operator --destination dist
 	cp sbom.cdx.json dist/
+
+# All pictures of the docs, from real runs; look at them. Needs chromium, Prometheus and `make ray`.
+pictures: $(VENV)/.dev
+	$(VENV)/bin/python scripts/draw-dashboard
+	$(VENV)/bin/python scripts/draw-layers
+	$(VENV)/bin/python scripts/draw-states
+	$(VENV)/bin/python -m tests.docs.upgrade_pictures
+	$(VENV)/bin/python -m tests.docs.pictures
+	$(VENV)/bin/python -m tests.chart.dashboard_picture
+	$(VENV)/bin/manta demo --kind rayservice-incremental --chart docs/incremental-upgrade.svg
 
 # Known vulnerabilities of what is pinned. Asks pypi.org; fails, too, if it cannot say of a package.
 audit: $(AUDIT)/.tools

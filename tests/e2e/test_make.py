@@ -39,6 +39,22 @@ def test_make_passes_the_kind_on():
     assert "manta demo --kind raycluster" in line_of("demo")
 
 
+def test_make_pictures_draws_every_picture_of_the_docs():
+    makers = {  # by the beginning of the name
+        "dashboard": "tests.chart.dashboard_picture",
+        "incremental-upgrade": "--chart docs/incremental-upgrade.svg",
+        "page-": "tests.docs.pictures",
+        "status-": "tests.docs.pictures",
+    }
+    commands = line_of("pictures")
+    for picture in (*ROOT.glob("docs/**/*.svg"), *ROOT.glob("docs/**/*.png")):
+        assert any(
+            picture.name.startswith(name) and maker in commands for name, maker in makers.items()
+        ), picture
+    for script in ("draw-dashboard", "draw-layers", "draw-states"):
+        assert script in commands
+
+
 def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     assert "-m 'not slow'" in line_of("test")
     assert " -m 'slow and not rare'" in line_of("test-all", "REST=1")

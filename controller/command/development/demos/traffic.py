@@ -236,11 +236,12 @@ class Chart:
             yield _text(beside, top + 12 + 16 * number, each.name, f"fill='{colour}'")
 
     def _marks(self, bottom: float) -> Iterator[str]:
-        ends: list[float] = []  # of the last mark of each row, which the next one must not touch
-        for seconds, what in self.marks:
+        starts: list[float] = []  # of the mark of each row to whose left the next one must end
+        for seconds, what in reversed(self.marks):
             x = self._x(seconds)
-            row = next((row for row, end in enumerate(ends) if end <= x), len(ends))
-            ends[row : row + 1] = [x + _LETTER * (len(what) + 1)]
+            end = x + _LETTER * (len(what) + 1)
+            row = next((row for row, start in enumerate(starts) if end <= start), len(starts))
+            starts[row : row + 1] = [x]
             y = _TOP + 2 - _ROW * row
             yield _line([(x, y - _ROW + 4), (x, bottom)], _GREY, 1, "stroke-dasharray='3 3'")
             yield _text(x + 3, y, what, f"fill='{_GREY}' font-size='10'")

@@ -44,7 +44,7 @@ def test_marks_that_follow_each_other_do_not_overlap():
     texts = [each.attrib for each in drawn(chart).iter(f"{SVG}text") if "font-size" in each.attrib]
     places = [(float(each["x"]), float(each["y"])) for each in texts]
     heights = [y for _, y in places]
-    assert heights == [heights[0], heights[0], heights[0] - 12, heights[0]]
+    assert heights == [heights[0], heights[0], heights[0] - 12, heights[0]]  # the last one first
     assert min(heights) > 24  # below the title
 
 
