@@ -67,10 +67,11 @@ class Keeper:
 
 
 def lost(refs):
-    count = 0
-    for ref in refs:
+    there, missing = ray.wait(refs, num_returns=len(refs), timeout=30) if refs else ([], [])
+    count = len(missing)
+    for ref in there:
         try:
-            ray.get(ref, timeout=60)
+            ray.get(ref, timeout=10)
         except ray.exceptions.RayError:
             count += 1
     return count
