@@ -185,6 +185,11 @@ async def live_through(rays: Rays, chain: list[Sample]) -> None:
         name = made["metadata"]["name"]
         try:
             if made["kind"] == "RayCronJob":
+                if not made["spec"]["schedule"].startswith("*"):  # once a day
+                    often = {"spec": {"schedule": "* * * * *"}}
+                    await rays.world.user.merge_patch(
+                        RAYCRONJOBS, rays.world.namespace, name, often
+                    )
                 await live_by_the_clock(rays, name)
             else:
                 await live(rays, name, sample.fate)

@@ -5,6 +5,7 @@ They lie beside the project, in `../shared/samples` or in the folder that `MANTA
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,9 @@ import yaml
 from controller.command.manifests import load
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import CRDS
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.ray.api import RAYCLUSTERS, FeatureGates, custom_resource_definitions
+from controller.ray.api.feature_gates import MTLS
+from controller.ray.cluster import ClusterSettings, RayClusterKind
 from tests.samples import SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
@@ -75,7 +78,9 @@ async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":
         await install(world, [load(file)[0] for file in their_files()])
     try:
-        world.start_operator()
+        gates = FeatureGates({MTLS: True})  # the others of its features are on
+        settings = ClusterSettings(feature_gates=gates, mtls_issuer="manta")
+        world.start_operator(kind=RayClusterKind(settings))
         for batch in batches():
             await live_through(world, batch)
     finally:
@@ -128,7 +133,8 @@ async def remove(world: World, document: Json) -> None:
     if document["apiVersion"].partition("/")[0] in NEEDS_MORE_THAN_CORE:
         return
     path = f"{collection(world, document)}/{document['metadata']['name']}"
-    await world.user.request_json("DELETE", path)
+    with suppress(NotFound):  # a claim that was already to go when it was created again
+        await world.user.request_json("DELETE", path)
 
 
 def collection(world: World, document: Json) -> str:
