@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin("tests.lab.plugin")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:

@@ -21,7 +21,6 @@ from tests.lab.session import needs
 
 pytestmark = [
     pytest.mark.real_only,
-    pytest.mark.real_time,
     pytest.mark.vital,
     pytest.mark.timeout(300),
     needs("kube-scheduler"),
