@@ -1,13 +1,15 @@
 """Draws the chart's dashboard: docs/dashboard.svg, with the answers of a real Prometheus.
 
-`python -m tests.chart.dashboard_picture` runs the operator on the embedded cluster, creates and
-deletes RayClusters for two minutes while Prometheus scrapes it, asks what the panels ask, and draws
-the answers on Grafana's grid.
+`python -m tests.chart.dashboard_picture` runs the operator on the embedded cluster. For two minutes
+RayClusters and RayJobs come and go, a RayService is upgraded and a rolling update replaces workers,
+while Prometheus scrapes the operator. Then it draws the answers to the panels' queries on Grafana's
+grid.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import re
 import sys
@@ -23,7 +25,8 @@ from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.client import Client
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.kube.resources import CONFIG_MAPS, Resource
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from tests.chart.helm import CHART, ROOT
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS
 from tests.chart.running_prometheus import Prometheus, leave_a_lease, prometheus
@@ -102,9 +105,11 @@ def framed(panel: dict[str, Any], lines: list[Series]) -> Iterator[str]:
 
 
 def plotted(lines: list[Series], unit: str, width: int, height: int) -> Iterator[str]:
-    """Lines from zero to their highest value, and a legend with the last value of the first few."""
-    highest = max(value for each in lines for _, value in each.points) or 1.0
-    left, right, top, bottom = 60, width - 14, 30, height - 14 * min(len(lines), LEGEND) - 16
+    """Lines from zero to their highest value, and a legend of those that rise highest."""
+    lines = sorted(lines, key=peak, reverse=True)
+    highest = peak(lines[0]) or 1.0
+    named = [each for each in lines if peak(each)][:LEGEND] or lines[:1]
+    left, right, top, bottom = 60, width - 14, 30, height - 14 * len(named) - 16
     yield f'<text x="10" y="{top + 8}" fill="#666666">{written(highest, unit)}</text>'
     yield f'<text x="10" y="{bottom}" fill="#666666">0</text>'
     yield f'<path d="M{left},{top}V{bottom}H{right}" fill="none" stroke="#cccccc"/>'
@@ -116,10 +121,16 @@ def plotted(lines: list[Series], unit: str, width: int, height: int) -> Iterator
             for at, value in each.points
         )
         yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        if number < LEGEND:
-            text = f"{each.legend or 'value'}: {written(each.points[-1][1], unit)}"
+        if each in named:
+            legend = each.legend or "without a reason yet"
+            text = f"{legend}, at most {written(peak(each), unit)}"
             y = bottom + 16 + 14 * number
             yield f'<text x="{left}" y="{y}" fill="{colour}">{escape(text)}</text>'
+
+
+def peak(line: Series) -> float:
+    """The highest value of a line."""
+    return max(value for _, value in line.points)
 
 
 def written(value: float, unit: str) -> str:
@@ -132,14 +143,64 @@ def written(value: float, unit: str) -> str:
 
 async def play(client: Client, manifest: dict[str, Any], began: float) -> None:
     """Create RayClusters, more and more of them, and delete some, until the time is over."""
+    by_kind: dict[str, Resource[Any]] = {
+        each.kind: each for each in (CONFIG_MAPS, RAYCLUSTERS, RAYSERVICES)
+    }
+    upgraded: list[tuple[Resource[Any], dict[str, Any]]] = []
+    for example in ("rolling", "rayservice"):
+        for each in load(ROOT / "examples" / f"{example}.yaml"):
+            await client.create(by_kind[each["kind"]], "default", each)
+            upgraded += [(by_kind[each["kind"]], each)] if "Ray" in each["kind"] else []
     number = 0
     while time.time() < began + SECONDS:
         body = manifest | {"metadata": {"name": f"example-{number}"}}
+        if number % 4 == 3:  # with workers that cannot start for a while
+            body = with_annotation(body, "sim.manta.dev/outcome", "image-pull-error")
         await client.create(RAYCLUSTERS, "default", body)
         if number % 3 == 2:
             await client.delete(RAYCLUSTERS, "default", f"example-{number - 1}")
+        if number % 2:
+            await client.create(RAYJOBS, "default", job(manifest, f"job-{number}"))
+        if number == 8:
+            for resource, edited in upgraded:
+                await edit(client, resource, edited)
         number += 1
         await asyncio.sleep(5)
+
+
+def with_annotation(cluster: dict[str, Any], name: str, value: str) -> dict[str, Any]:
+    """The cluster with an annotation of its workers."""
+    changed = copy.deepcopy(cluster)
+    (group,) = changed["spec"]["workerGroupSpecs"]
+    group["template"]["metadata"] = {"annotations": {name: value}}
+    return changed
+
+
+def job(cluster: dict[str, Any], name: str) -> dict[str, Any]:
+    """A job on such a cluster, which it deletes at its end; each third one fails."""
+    result = "FAILED" if int(name.rpartition("-")[2]) % 3 == 0 else "SUCCEEDED"
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name, "annotations": {"sim.manta.dev/job": result}},
+        "spec": {
+            "entrypoint": "python job.py",
+            "submissionMode": "HTTPMode",
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": cluster["spec"],
+        },
+    }
+
+
+async def edit(client: Client, resource: Resource[Any], manifest: dict[str, Any]) -> None:
+    """Give its workers another variable, as an upgrade does."""
+    name = manifest["metadata"]["name"]
+    body = await client.get_raw(resource, "default", name)
+    spec = body["spec"].get("rayClusterConfig", body["spec"])
+    for group in spec["workerGroupSpecs"]:
+        (container,) = group["template"]["spec"]["containers"]
+        container["env"] = [*container.get("env", []), {"name": "VERSION", "value": "2"}]
+    await client.replace(resource, "default", name, body)
 
 
 def answers(found: Prometheus, began: float) -> dict[int, list[Series]]:
@@ -177,9 +238,7 @@ async def main(folder: Path) -> None:
             manta(folder, "run", *arguments) as operator,
             prometheus(folder, {NAMESPACE: port}) as found,
         ):
-            await asyncio.to_thread(
-                until, lambda: found.ask("query", query="informer_synced"), why=operator.text
-            )
+            await asyncio.to_thread(until, lambda: found.has("informer_synced"), why=operator.text)
             began = time.time()
             await play(cluster.client("user"), manifest, began)
             PICTURE.write_text(drawing(await asyncio.to_thread(answers, found, began)))
