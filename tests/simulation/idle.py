@@ -83,7 +83,7 @@ class IdleOfLife(RollingOfLife):
         elif event.table == BUDGETS and event.type == "DELETED":
             for owner in obj["metadata"].get("ownerReferences", ()):
                 cluster = self._cluster(owner["name"])
-                if cluster is not None and not _ends(cluster):
+                if cluster is not None and not is_ending(cluster):
                     self._judge(cluster, f"lost budget {obj['metadata']['name']}", within=0.0)
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
@@ -91,7 +91,7 @@ class IdleOfLife(RollingOfLife):
         wrong = [
             f"{each['metadata']['name']} is not suspended, and nobody uses it"
             for each in objects(CLUSTERS)
-            if _timeout_of(each) and not _ends(each)
+            if _timeout_of(each) and not is_ending(each)
         ]
         return wrong + [f"budget {each['metadata']['name']} is left" for each in objects(BUDGETS)]
 
@@ -155,7 +155,8 @@ def _timeout_of(cluster: Object) -> float:
     return cluster["spec"].get("idleTerminationOptions", {}).get("timeoutSeconds", 0)
 
 
-def _ends(cluster: Object) -> bool:
+def is_ending(cluster: Object) -> bool:
+    """Whether it is suspended or deleted, or about to be."""
     spec = cluster["spec"]
     is_deleted = bool(cluster["metadata"].get("deletionTimestamp"))
     return bool(spec.get("suspend") or spec.get("idleSuspend")) or is_deleted or _halted(cluster)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api.labels import CLUSTER, HEAD, NODE_TYPE
 from controller.ray.dashboard import JobStatus
 from controller.runtime.plan import Create
+from tests.simulation.disruptions import is_taken_away
 from tests.simulation.operators import JOB_SETTINGS
 from tests.simulation.referee import ACTOR, LATE
 
@@ -52,7 +54,13 @@ UNDER_WAY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A RayJob at one moment; `says` is what it says of Ray, `cause` the reason of `Ready`."""
+    """A RayJob at one moment.
+
+    Attributes:
+        says: what it says of Ray.
+        cause: the reason of `Ready`.
+        lost: whether its last attempt has lost its head.
+    """
 
     revision: int
     time: float
@@ -65,6 +73,8 @@ class Seen:
     reason: str
     cause: str
     failed: int
+    disrupted: int
+    lost: bool
     succeeded: int
 
     @property
@@ -80,6 +90,7 @@ class JobHistory:
         present: whether it still exists.
         seen: all states, the first being the creation.
         attempts: names of clusters by submission ids, as the status had them.
+        spared: how many attempts may lose their head to others and not count.
         made: names of the clusters that were made.
         taken: names of those that somebody else has deleted.
         resumes: how often `suspend` was taken back.
@@ -87,6 +98,7 @@ class JobHistory:
 
     name: str
     backoff: int
+    spared: int
     mode: str
     present: bool = True
     seen: list[Seen] = field(default_factory=list)
@@ -111,10 +123,13 @@ class JobReferee:
         violations: list[str],
         *,
         strict: bool = True,
+        calm: bool = False,
     ) -> None:
         self._loop = loop
         self._ray = ray
         self._strict = strict
+        self._calm = calm
+        self._disrupted: set[str] = set()  # names of clusters whose head others have taken away
         self._intents: dict[tuple[str, str], int] = {}
         self._clusters: dict[str, tuple[str, str]] = {}  # owner and name of live ones, by uid
         self._names: dict[str, str] = {}  # of all clusters of jobs, by uid
@@ -133,6 +148,10 @@ class JobReferee:
             owner = _owner(event.current.object)
             if owner in self.jobs:
                 self._cluster(event, owner)
+        elif event.table == "pods" and is_taken_away(event.current.object):
+            found = event.current.object["metadata"]["labels"]
+            if found.get(NODE_TYPE) == HEAD:
+                self._disrupted.add(found[CLUSTER])
 
     def planned(self, seen: JobObservation, plan: Plan) -> None:
         """An operator has decided; what it has decided before counts from then."""
@@ -182,8 +201,8 @@ class JobReferee:
         obj = event.current.object
         uid, spec = obj["metadata"]["uid"], obj["spec"]
         if uid not in self.jobs:
-            backoff, mode = spec.get("backoffLimit", 0), spec["submissionMode"]
-            self.jobs[uid] = JobHistory(obj["metadata"]["name"], backoff, mode)
+            limits = (spec.get(each, 0) for each in ("backoffLimit", "disruptionBackoffLimit"))
+            self.jobs[uid] = JobHistory(obj["metadata"]["name"], *limits, spec["submissionMode"])
         history = self.jobs[uid]
         now = _seen(obj, self._loop.time())
         before = history.seen[-1] if history.seen else None
@@ -235,13 +254,21 @@ class JobReferee:
             self._blame(f"{what} and counts {now.failed} failures after {before.failed}")
         if now.succeeded != before.succeeded + succeeds or now.succeeded > 1:
             self._blame(f"{what} and counts {now.succeeded} successes after {before.succeeded}")
-        attempts = history.backoff + 1
-        if now.failed > attempts:
-            self._blame(f"{what}: {now.failed} failures of {attempts} attempts")
-        if now.state == "Failed" and now.reason not in NOT_RETRIABLE and now.failed < attempts:
-            self._blame(f"{what} for {now.reason}, and {attempts - now.failed} attempts were left")
-        if now.state == "Retrying" and (now.reason in NOT_RETRIABLE or now.failed >= attempts):
-            self._blame(f"{what} for {now.reason} after {now.failed} failures of {attempts}")
+        attempts, spared = history.backoff + 1, now.disrupted - before.disrupted
+        counted = now.failed - now.disrupted
+        if counted > attempts:
+            self._blame(f"{what}: {counted} failures of {attempts} attempts")
+        if now.state == "Failed" and now.reason not in NOT_RETRIABLE and counted < attempts:
+            self._blame(f"{what} for {now.reason}, and {attempts - counted} attempts were left")
+        ends = counted >= attempts and not spared
+        if now.state == "Retrying" and (now.reason in NOT_RETRIABLE or ends):
+            self._blame(f"{what} for {now.reason} after {counted} failures of {attempts}")
+        taken = before.cluster in self._disrupted
+        if spared not in {0, 1} or (spared and not taken):
+            self._blame(f"{what} and spares {spared} attempts; its head was taken away: {taken}")
+        is_due = self._calm and fails and now.lost and taken
+        if is_due and not spared and before.disrupted < history.spared:
+            self._blame(f"{what} and counts an attempt whose head was taken away")
 
     def _compare(self, what: str, before: Seen, now: Seen) -> None:
         """How an attempt ended, beside what has become of it in Ray."""
@@ -302,7 +329,7 @@ class JobReferee:
         if len(live) > 1:
             self._blame(f"{history.name} has clusters {sorted(live)}")
         made = len(history.made | {name})
-        if made > history.backoff + 1 + history.resumes:
+        if made > history.backoff + 1 + history.spared + history.resumes:
             self._blame(f"{name} is cluster number {made} of {history.name}")
         if not self._strict:
             return
@@ -318,6 +345,7 @@ class JobReferee:
 def _seen(obj: dict[str, Any], time: float) -> Seen:
     meta, status = obj["metadata"], obj.get("status", {})
     ready = find_condition(status.get("conditions", ()), READY) or {}
+    attempt = (status.get("attempts") or [{}])[-1]
     return Seen(
         revision=int(meta["resourceVersion"]),
         time=time,
@@ -330,6 +358,8 @@ def _seen(obj: dict[str, Any], time: float) -> Seen:
         reason=status.get("reason", ""),
         cause=ready.get("reason", ""),
         failed=status.get("failed", 0),
+        disrupted=status.get("disrupted", 0),
+        lost=attempt.get("reason") == "HeadLost",
         succeeded=status.get("succeeded", 0),
     )
 

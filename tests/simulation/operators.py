@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.job import JobSettings, RayJobKind
 
@@ -28,12 +28,15 @@ JOB_SETTINGS = JobSettings(status_check_timeout=MINUTE, transition_grace_period=
 class WitnessedKind(RayClusterKind):
     """RayClusters."""
 
-    def __init__(self, referee: Referee, actors: DashboardActors | None = None) -> None:
+    def __init__(
+        self, referee: Referee, actors: DashboardActors | None = None, *, watch_nodes: bool = False
+    ) -> None:
+        settings = ClusterSettings(watch_nodes=watch_nodes)
         if actors is None:
-            super().__init__()
+            super().__init__(settings)
         else:
             dashboards = actors.for_controller(self.name)
-            super().__init__(None, dashboards, dashboards)
+            super().__init__(settings, dashboards, dashboards)
         self._referee = referee
         self.memory = referee.memory()
 

@@ -34,18 +34,25 @@ class JobsOfLife(TroubledRays):
         jobs: what was created, by uid.
         violations: where the referee writes.
         strict: whether there is only one operator at a time.
+        calm: whether it sees all that happens.
 
     Attributes:
         kinds: one for each operator that was started.
     """
 
     def __init__(
-        self, world: World, jobs: dict[str, Job], violations: list[str], *, strict: bool
+        self,
+        world: World,
+        jobs: dict[str, Job],
+        violations: list[str],
+        *,
+        strict: bool,
+        calm: bool,
     ) -> None:
         self._jobs = jobs
         self._rays = Rays(world)
         super().__init__(world, WitnessedRay(live=self._rays.ray.live, recording=False))
-        self._referee = JobReferee(world.loop, self.ray, violations, strict=strict)
+        self._referee = JobReferee(world.loop, self.ray, violations, strict=strict, calm=calm)
         self.ray.course = self._course
         self.ray.on_accepted = self._referee.accepted
         self._rays.ray = self.ray

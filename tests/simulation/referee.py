@@ -42,8 +42,10 @@ LATE = " (late)"
 """End of the actor's name if its request was delayed: whoever sent it may have given up on it,
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
 
+GROUP = "ray.io/group"
 REPLICA = "ray.io/worker-group-replica-name"
 DRAINING = "manta.dev/draining-since"
+DISRUPTION = "manta.dev/disruption"
 SERVE = "ray.io/serve"
 TURNS = "GroupsUpgrading"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
@@ -197,6 +199,10 @@ class Referee:
             self._planned_deletions(seen, group, pods, doomed)
         self._planned_deletions(seen, "", seen.heads, doomed)
         wishes = self.clusters[meta.uid].since(meta.generation)
+        for pod in seen.all_workers:
+            if pod.metadata.uid in seen.disruptions or _is_taken_away(pod):
+                # it is replaced at once, as far as the surge goes
+                self._rolling[meta.uid, (pod.metadata.labels or {})[GROUP]] = now
         drains = begun.keys() - surplus
         if drains or any(wish.rolling for wish in wishes):
             self._planned_update(seen, wishes, doomed, drains)
@@ -226,8 +232,6 @@ class Referee:
             editions = {wish.edition(group) for wish in wishes}
             mixed = any(len({w.edition, *editions}) > 1 for w in members)
             changes = mixed or any(w.draining or w.taken for w in members)
-            # what others take away is replaced at once, as far as the surge goes
-            changes = changes or any(map(_is_taken_away, seen.workers[group]))
             # a group whose turn is recorded may have the surge until its end is stored
             if changes or group in turns.get("message", "").split(", "):
                 self._rolling[owner, group] = now
@@ -535,7 +539,8 @@ def _is_taken_away(pod: Pod) -> bool:
     announced = any(
         each.type == "DisruptionTarget" and each.status == "True" for each in conditions
     )
-    return pod.metadata.terminating or announced
+    marked = DISRUPTION in (pod.metadata.annotations or {})
+    return pod.metadata.terminating or announced or marked
 
 
 def _is_ray(pod: dict[str, Any]) -> bool:
@@ -553,11 +558,15 @@ def _drains(pod: Pod) -> bool:
 
 
 def _begun_drains(writes: Iterable[Write]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Uids of the pods that begin to drain, and the change of their metadata."""
+    """Uids of the pods that begin to drain, and the change of their metadata.
+
+    Whether others take a pod away is judged where nodes are seen: `disruptions.py`.
+    """
     for write in writes:
         if isinstance(write, MergePatch):
             metadata = write.patch.get("metadata", {})
-            if (metadata.get("annotations") or {}).get(DRAINING):
+            stamps = metadata.get("annotations") or {}
+            if stamps.get(DRAINING) and DISRUPTION not in stamps:
                 yield write.uid, metadata
 
 

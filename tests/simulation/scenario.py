@@ -42,6 +42,7 @@ class Cluster(msgspec.Struct, frozen=True):
     Attributes:
         idle: seconds without use after which it is suspended, 0 for never.
         budgets: whether evictions must leave what runs.
+        graceful: whether workers that are taken away have time, and are replaced before they go.
     """
 
     groups: tuple[Group, ...] = ()
@@ -51,6 +52,7 @@ class Cluster(msgspec.Struct, frozen=True):
     rolling: Rolling | None = None
     idle: int = 0
     budgets: bool = False
+    graceful: bool = False
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class Job(msgspec.Struct, frozen=True):
         deadline: `activeDeadlineSeconds`, 0 for none. A job that may never end has one.
         pre_running: `preRunningDeadlineSeconds`, 0 for none.
         submitter_fails: whether its submitters end with an error before they submit.
+        disruptions: `disruptionBackoffLimit`.
     """
 
     mode: Literal["HTTPMode", "K8sJobMode", "SidecarMode"] = "HTTPMode"
@@ -94,6 +97,7 @@ class Job(msgspec.Struct, frozen=True):
     deadline: int = 0
     pre_running: int = 0
     submitter_fails: bool = False
+    disruptions: int = 0
 
     def fate(self, submission: int) -> Fate:
         """That of the so-manieth submission, from 0."""
@@ -293,6 +297,17 @@ class Evict(Action, frozen=True):
     """Evict a pod of Ray, as a drain does."""
 
     pick: int
+
+
+class TakeNode(Action, frozen=True):
+    """A node is about to go, or goes.
+
+    Nodes are cordoned; drained, which evicts the pods too; tainted as by Karpenter; or `vanish`,
+    and the pods with them. `back` is a node that stays after all.
+    """
+
+    node: int
+    how: Literal["cordon", "drain", "taint", "vanish", "back"]
 
 
 class SuspendGroup(Action, frozen=True):
@@ -621,6 +636,7 @@ AnyAction: TypeAlias = (
     | Use
     | Wake
     | Evict
+    | TakeNode
     | ChangeStorage
     | Demand
     | CreateJob
@@ -679,6 +695,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         collector_lag: how late the garbage collector hears of clusters.
         past: how many revisions old the answers to lists may be that accept old ones.
         streaming: whether the server knows streaming lists; if not, caches begin with old lists.
+        scheduling: whether pods are placed by what nodes allow, which operators read.
     """
 
     seed: int = 0
@@ -689,6 +706,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     collector_lag: Seconds = 0.0
     past: int = 0
     streaming: bool = True
+    scheduling: bool = False
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -723,6 +741,12 @@ class Scenario(msgspec.Struct, frozen=True):
     def has_idle(self) -> bool:
         """Whether a cluster ends when nobody uses it."""
         return any(each.idle for each in self.clusters)
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether only nodes and users have accidents, and operators see all that happens."""
+        peaceful = Evict | TakeNode | Use | Wake
+        return all(isinstance(step.action, peaceful) for step in self.steps)
 
     @property
     def has_jobs(self) -> bool:

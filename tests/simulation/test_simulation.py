@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 
 EXAMPLES = 25
 
-SELDOM = ("idle", "crons", "elections", "restores", "handovers")
+SELDOM = ("idle", "disruptions", "crons", "elections", "restores", "handovers")
 """Lives of which CI plays 25."""
 
 OF_ITS_OWN = sorted(LIVES.keys() - {"rays"})

@@ -47,6 +47,8 @@ IMAGES = {
     "own": "registry.example.com/team/app:1",
 }
 """Of rolling clusters; the first two are of the version that the simulated Ray says."""
+KARPENTERS = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+GONE = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
 CONTAINER = "template/spec/containers/0"
 CONDITIONS = {
     "HeadPodReady",
@@ -96,6 +98,7 @@ class User:
         """Bring lost nodes and labels back, and let no pod crash any more."""
         for node in range(NODE_COUNT):
             await self.act(s.RestoreNode(node))
+            await self.act(s.TakeNode(node, "back"))
         for pod in await self._pods():
             nothing = {ANNOTATION_PREFIX + key: None for key in ("outcome", "fail-after")}
             if ANNOTATION_PREFIX + "outcome" in (pod.metadata.annotations or {}):
@@ -181,10 +184,35 @@ class User:
     async def _(self, action: s.Evict) -> None:
         pods = await self._pods(roles="head,worker")
         if pods:
-            name = pods[action.pick % len(pods)].metadata.name
-            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-            path = f"{PODS.path(self._namespace, name)}/eviction"
-            await self._client.request_json("POST", path, body=body)
+            await self._evict(pods[action.pick % len(pods)].metadata.name)
+
+    @_do.register
+    async def _(self, action: s.TakeNode) -> None:
+        name = f"manta-node-{action.node}"
+        pods = [pod.metadata.name for pod in await self._pods() if pod.spec.node_name == name]
+        if action.how == "vanish":
+            for each in pods:
+                await self._lose(each)
+            return
+        taints = [KARPENTERS] if action.how == "taint" else None
+        spec = {"unschedulable": action.how in {"cordon", "drain"} or None, "taints": taints}
+        await self._client.merge_patch(NODES, "", name, {"spec": spec})
+        for each in pods if action.how == "drain" else ():
+            with suppress(KubeError):  # a budget protects it
+                await self._evict(each)
+
+    async def _evict(self, name: str) -> None:
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        path = f"{PODS.path(self._namespace, name)}/eviction"
+        await self._client.request_json("POST", path, body=body)
+
+    async def _lose(self, name: str) -> None:
+        """End a pod as the garbage collector of pods does, whose node is gone."""
+        conditions = (await self._client.get_raw(PODS, self._namespace, name))["status"]
+        told = [*conditions.get("conditions", ()), GONE]
+        patch = {"status": {"conditions": told}}
+        await self._client.merge_patch(PODS, self._namespace, name, patch, subresource="status")
+        await self._client.delete(PODS, self._namespace, name, grace_seconds=0)
 
     @_do.register
     async def _(self, action: s.ChangeStrategy) -> None:
@@ -512,6 +540,8 @@ def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
         spec["idleTerminationOptions"] = {"timeoutSeconds": cluster.idle}
     if cluster.budgets:
         spec["disruptionBudgets"] = {"workersMaxUnavailablePercent": 50}
+    if cluster.graceful:
+        spec["gracefulTerminationOptions"] = {"terminationGracePeriodSeconds": 20}
     if cluster.rolling:
         spec["upgradeStrategy"] = strategy_of(cluster.rolling)
         del spec["rayVersion"]  # of images that name none, the first pod has to show it
@@ -531,6 +561,7 @@ def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
         ttlSecondsAfterFinished=job.ttl or None,
         activeDeadlineSeconds=job.deadline or None,
         preRunningDeadlineSeconds=job.pre_running or None,
+        disruptionBackoffLimit=job.disruptions or None,
     )
     workers = [group_spec(s.Group(0, job.workers))] if job.workers else []
     body["spec"]["rayClusterSpec"]["workerGroupSpecs"] = workers

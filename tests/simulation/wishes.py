@@ -40,6 +40,7 @@ class Wish:
         rolling: settings of rolling updates, None with another strategy.
         head_edition: what tells the head from one of another template.
         keeps_state: whether what a head knows outlives it.
+        graceful: whether workers that are taken away are replaced before they go.
     """
 
     generation: int
@@ -53,6 +54,7 @@ class Wish:
     rolling: RollingWish | None = None
     head_edition: str = ""
     keeps_state: bool = False
+    graceful: bool = False
 
     def pods(self, group: str) -> int:
         """How many workers of the group there should be."""
@@ -61,10 +63,12 @@ class Wish:
         return self.groups[group].pods
 
     def surge(self, group: str) -> int:
-        """How many more workers there may be while others are outdated."""
-        if self.rolling is None or not self.pods(group):
+        """How many more workers there may be while others are outdated or taken away."""
+        if not self.pods(group):
             return 0
         wish = self.groups[group]
+        if self.rolling is None:
+            return wish.hosts if self.graceful else 0
         return self.rolling.surge_of(wish.replicas) * wish.hosts
 
     def edition(self, group: str) -> str:
@@ -154,6 +158,7 @@ def wish_of(cluster: dict[str, Any]) -> Wish:
         rolling=rolling_wish_of(spec.get("upgradeStrategy", {})),
         head_edition=edition_of(spec["headGroupSpec"]["template"]["spec"]),
         keeps_state=storage is not None,
+        graceful="gracefulTerminationOptions" in spec,
     )
 
 

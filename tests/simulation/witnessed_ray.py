@@ -112,6 +112,7 @@ class WitnessedRay(SimulatedRay):
             self._alive[uid] = restarts
         conditions = pod.get("status", {}).get("conditions", ())
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        ready = ready and "deletionTimestamp" not in pod["metadata"]  # it ends any moment now
         (self._ready.add if ready and restarts is not None else self._ready.discard)(uid)
         for place in {run.place for run in self.history if run.place[1] == uid}:
             if place[2] != restarts:
@@ -122,7 +123,7 @@ class WitnessedRay(SimulatedRay):
         return self._alive.get(place[1]) == place[2]
 
     def has_ready_head(self, place: Incarnation) -> bool:
-        """Whether this head runs on a node that is there, as far as anybody can know."""
+        """Whether this head runs on, on a node that is there, as far as anybody can know."""
         return self.has_head(place) and place[1] in self._ready
 
     def is_alive(self, run: Run) -> bool:
