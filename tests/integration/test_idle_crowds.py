@@ -17,7 +17,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.logs import configure_logging
-from tests.faults.faulty_transport import DelayedRequest, Rule
+from controller.testing.faults import DelayedRequest, Rule
 from tests.integration.harness import cluster_of, embedded_world, example_cluster, role
 from tests.integration.test_idle_clusters import options
 from tests.ray.dashboard.simulated import SimulatedRay
