@@ -90,7 +90,10 @@ def prometheus(
         "job_name": JOB,
         "honor_labels": True,
         "static_configs": [
-            {"targets": [f"127.0.0.1:{port}"], "labels": {"namespace": namespace, "pod": "manta-operator-0"}}
+            {
+                "targets": [f"127.0.0.1:{port}"],
+                "labels": {"namespace": namespace, "pod": "manta-operator-0"},
+            }
             for namespace, port in targets.items()
         ],
     }
