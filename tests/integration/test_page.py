@@ -18,6 +18,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from tests.fakes.monitoring import serving
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays
+from tests.integration.test_injected_containers import head_of, with_webhook
 from tests.integration.test_status import ill_cluster
 
 pytestmark = [pytest.mark.real_time, pytest.mark.embedded_only]
@@ -189,6 +190,26 @@ async def test_secrets_in_a_log_are_not_shown(world: World, monkeypatch: pytest.
         found = await text(session, f"/rayclusters/default/example?log={pod}")
     assert "hunter2" not in found
     assert "password=&lt;redacted&gt;" in found
+
+
+async def test_the_log_is_that_of_ray_where_a_mesh_puts_its_container_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    with with_webhook(world):
+        world.start_operator()
+        await world.create_cluster()
+        await world.eventually(world.is_ready)
+    head = head_of(world).metadata.name
+    read = list[object]()
+
+    async def log(*_: object, container: object, **__: object) -> str:
+        read.append(container)
+        return "started"
+
+    monkeypatch.setattr("controller.kube.client.Client.read_log_tail", log)
+    async with page(world) as session:
+        await text(session, f"/rayclusters/default/example?log={head}")
+    assert read == ["ray-head"]
 
 
 async def test_a_list_has_pages_a_search_and_states(world: World):

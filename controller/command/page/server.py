@@ -22,6 +22,7 @@ from controller.command.status.text import colour_of
 from controller.command.status.tree import tree
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
+from controller.ray.api.pod_state import START_COMMAND, SUBMISSION_ID, container_with
 from controller.runtime.health import HttpListener
 
 if TYPE_CHECKING:
@@ -243,11 +244,12 @@ class PageServer(HttpListener):
         meta = pod.metadata
         if not await viewer.may("get", PODS, meta.namespace, meta.name, "log"):
             return "You lack the right to get the logs of pods."
+        container = container_with(pod.spec.containers, START_COMMAND, SUBMISSION_ID)
         try:
             text = await self._client.read_log_tail(
                 meta.namespace,
                 meta.name,
-                container=pod.spec.containers[0].name,
+                container=container.name if container is not None else "",
                 lines=_LOG_LINES,
                 limit_bytes=_LOG_BYTES,
             )

@@ -64,11 +64,12 @@ def has_never_run(pod: Pod) -> bool:
     return status.state.running is None and not any(ends) and status.restart_count == 0
 
 
-def container_with(containers: Sequence[Container], variable: str) -> Container | None:
-    """Return the container with a variable; the first one if none has it."""
-    for container in containers:
-        if any(entry.name == variable for entry in container.env):
-            return container
+def container_with(containers: Sequence[Container], *variables: str) -> Container | None:
+    """Return the container with the first of the variables that one has, else the first one."""
+    for variable in variables:
+        for container in containers:
+            if any(entry.name == variable for entry in container.env):
+                return container
     return containers[0] if containers else None
 
 
