@@ -6,8 +6,8 @@ PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 LAYERS ?= tests
 ARGS   ?=
 
-# make demo [KIND=rayjob|rayservice|rayservice-incremental|autoscaling|rolling|drain]: with real Ray, whose
-# environment (about 500 MB) is made once; make demo KIND=workspace: with simulated GPU nodes
+# make demo [KIND=rayjob|rayservice|rayservice-incremental|autoscaling|rolling|drain|mtls]: with real Ray,
+# whose environment (about 500 MB) is made once; make demo KIND=workspace: with simulated GPU nodes
 KIND   ?= raycluster
 
 # make test-all [REST=1]: all tests; REST=1 runs only what `make test` leaves out, but for the rare

@@ -30,6 +30,7 @@ RUN_ELSEWHERE = {
     "make demo KIND=workspace": "test_demo_of_workspaces.py",
     "make demo KIND=rolling": "test_demo_of_rolling_upgrades.py",
     "make demo KIND=drain": "test_demo_of_drained_nodes.py",
+    "make demo KIND=mtls": "test_demo_of_mtls.py",
     "make demo KIND=rayservice-incremental": "test_demo_of_incremental_upgrades.py",
     "manta dev --ray": "test_dev_with_ray.py",
     "manta dev --image rayproject/ray=PATH": "test_demo_of_jobs.py, with another image",

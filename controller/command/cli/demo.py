@@ -33,7 +33,10 @@ EXAMPLES = {
         "rolling",
         "workspace",
     )
-} | {"drain": Path(__file__).parents[3] / "examples" / "rolling.yaml"}
+} | {
+    "drain": Path(__file__).parents[3] / "examples" / "rolling.yaml",
+    "mtls": Path(__file__).parents[3] / "examples" / "raycluster-mtls.yaml",
+}
 
 
 def add(commands: Commands) -> None:
@@ -54,7 +57,7 @@ def add(commands: Commands) -> None:
         "Ray, whose environment (about 500 MB) is created once: rayjob, which is retried; "
         "rayservice and rayservice-incremental, which are upgraded under traffic; autoscaling, a "
         "RayCluster that scales itself; rolling, whose workers are replaced while a job runs; "
-        "drain, whose nodes are emptied meanwhile",
+        "drain, whose nodes are emptied meanwhile; mtls, whose parts prove who they are",
     )
     demo.add_argument(
         "--chart",
@@ -78,6 +81,7 @@ def _start(options: argparse.Namespace) -> int:
         drain_demo,
         incremental_demo,
         job_demo,
+        mtls_demo,
         rolling_demo,
         service_demo,
         workspace_demo,
@@ -92,6 +96,7 @@ def _start(options: argparse.Namespace) -> int:
         "rayservice": service_demo,
         "rolling": rolling_demo,
         "drain": drain_demo,
+        "mtls": mtls_demo,
         "workspace": workspace_demo,
     }
     if options.kind == "rayservice-incremental":

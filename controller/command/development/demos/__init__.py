@@ -8,6 +8,7 @@ from controller.command.development.demos.cluster import cluster_demo
 from controller.command.development.demos.drain import drain_demo
 from controller.command.development.demos.incremental import incremental_demo
 from controller.command.development.demos.job import job_demo
+from controller.command.development.demos.mtls import mtls_demo
 from controller.command.development.demos.real_ray import MachineOptions
 from controller.command.development.demos.rolling import rolling_demo
 from controller.command.development.demos.service import service_demo
@@ -20,6 +21,7 @@ __all__ = [
     "drain_demo",
     "incremental_demo",
     "job_demo",
+    "mtls_demo",
     "rolling_demo",
     "service_demo",
     "workspace_demo",
