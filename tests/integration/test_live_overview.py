@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from controller.command.development.view.overview import live_overview, picture
-from controller.command.status.reading import EVENTS, KINDS, read
+from controller.command.status.reading import EVENTS, KINDS, read, watching
 from tests.integration.harness import World
 from tests.integration.test_status import AGENT, ill_cluster
 
@@ -51,7 +51,9 @@ async def test_many_objects_are_counted_instead_of_shown(world: World):
 async def test_changes_appear_and_the_last_picture_stays(
     world: World, capsys: pytest.CaptureFixture[str]
 ):
-    async with live_overview(world.client(AGENT), "a heading"):
+    client = world.client(AGENT)
+    nothing_yet = await read(client, [*KINDS, EVENTS], "")
+    async with watching(client, nothing_yet, "") as watch, live_overview(watch, "a heading"):
         world.start_operator()
         await world.create_cluster()
         await world.eventually(world.is_ready)

@@ -183,11 +183,10 @@ def is_suspending(seen: ServiceObservation) -> bool:
 
 
 def is_to_be_suspended(seen: ServiceObservation) -> bool:
-    """Return whether `spec.suspend` is heeded; beside another invalid field nothing is begun."""
+    """Return whether `spec.suspend` is heeded; beside another invalid field while it frees some."""
     if not isinstance(seen.goal, Problem):
         return seen.goal.spec.suspend
-    begun = has_leftovers(seen) or is_true(seen.status.get("conditions", ()), SUSPENDED)
-    return begun and is_suspension_asked(seen.service, seen.goal)
+    return has_leftovers(seen) and is_suspension_asked(seen.service, seen.goal)
 
 
 def has_leftovers(seen: ServiceObservation) -> bool:

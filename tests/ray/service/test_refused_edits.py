@@ -360,7 +360,9 @@ def test_a_suspension_does_not_wait_for_the_correction_of_another_field():
     kept = scene.refused()
     assert kept.commit is None
     assert kept.status is not None
-    assert conditions(dict(kept.status.wanted))["Ready"] == told["Ready"], "it stays suspended"
+    told = conditions(dict(kept.status.wanted))
+    assert told["Suspended"]["status"] == "True", "it stays suspended"
+    assert told["Ready"]["reason"] == "ValidationFailed"
 
 
 @pytest.mark.parametrize("suspend", ["yes", False, None])
