@@ -83,6 +83,16 @@ BAD_LUCK = {
         (Step(6.0, EndPod(0, "replace")), Step(0.0, Restart("kill", 15.0))),
         jobs=(Job("K8sJobMode"),),
     ),
+    "a head is killed just before Recreate, whose plan still sees it": Scenario(
+        Surroundings(streaming=False),
+        (Cluster((Group(0, 3),), recreate=True, storage="redis"),),
+        (
+            Step(10.0, Fault("lag", "rayclusters.ray.io", seconds=15.0, lasts=30.0)),
+            Step(0.0, ChangeStorage(0, "")),
+            Step(14.9, Fault("lag", "pods", seconds=5.0, lasts=10.0)),
+            Step(0.05, EndPod(3, "kill")),
+        ),
+    ),
     "a deleted head takes long to go": Scenario(
         Surroundings(termination=12.0),
         (ONLY_HEAD,),

@@ -59,11 +59,13 @@ class Intent:
         generation: of the cluster as it had observed it.
         time: when that was.
         ghosts: pods of the group that it believed alive and that had ended.
+        heads: uids of the heads that it believed in.
     """
 
     generation: int
     time: float
     ghosts: int = 0
+    heads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ class Referee:
         self, seen: ClusterObservation, group: str, pods: Sequence[Pod], doomed: set[str]
     ) -> None:
         meta = seen.cluster.metadata
-        intent = Intent(meta.generation, self._loop.time(), self._ghosts(pods))
+        heads = frozenset(head.metadata.uid for head in seen.heads)
+        intent = Intent(meta.generation, self._loop.time(), self._ghosts(pods), heads)
         for pod in pods:
             if pod.metadata.uid in doomed:
                 self._deletes.setdefault(pod.metadata.uid, intent)
@@ -457,7 +460,10 @@ class Referee:
             # cleaning up after a deleted cluster begins with its pods
             or any(wish.deleting for wish in wishes)
             # Recreate, and the specification is not that from which the head was made
-            or any(wish.recreate and history.is_outdated(wish, intent.time) for wish in wishes)
+            or any(
+                wish.recreate and history.is_outdated(wish, intent.time, intent.heads)
+                for wish in wishes
+            )
             # its group is suspended, or no longer there
             or (not pod.head and (len(asked) < len(wishes) or any(g.suspended for g in asked)))
             # it, or a pod of the same multi-host replica, is named in workersToDelete

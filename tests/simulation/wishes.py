@@ -119,8 +119,8 @@ class History:
         """The shape of that generation."""
         return next((w.shape for w in self.wishes[::-1] if w.generation == generation), "")
 
-    def is_outdated(self, wish: Wish, time: float) -> bool:
-        """Whether a head that was there since `time` was made from something else.
+    def is_outdated(self, wish: Wish, time: float, seen: frozenset[str]) -> bool:
+        """Whether a head that was there since `time`, or was seen then, was made from another one.
 
         That is so too if somebody writes again what a definition had dropped when it was made.
         """
@@ -128,7 +128,7 @@ class History:
             self.shape_at(generation) != wish.shape
             or (uid in self.cut_heads and wish.generation > generation)
             for uid, generation in self.heads.items()
-            if self.heads_left.get(uid, time) >= time
+            if uid in seen or self.heads_left.get(uid, time) >= time
         )
 
     def hosts_at(self, generation: int, group: str) -> int:
