@@ -7,12 +7,14 @@ first asked for, and only then: what comes out covers all combinations, each onc
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 from typing import Any
 
-from controller.ray.job.facts import JobFacts
+from controller.ray.job.facts import JobFacts, State
+from controller.ray.job.table import DueTransition, next_step
 
 COUNTS = (0, 1, 2)
 """Values of the counters: none, some, and more than allowed of either."""
@@ -38,19 +40,27 @@ def values() -> dict[str, tuple[Any, ...]]:
     return {field.name: _values(hints[field.name]) for field in fields(JobFacts)}
 
 
-def explore(decide: Callable[[JobFacts], Any]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Each class of facts that `decide` tells apart, as the facts that matter, and its result."""
+@cache
+def explored(state: State) -> tuple[tuple[dict[str, Any], DueTransition | None], ...]:
+    """Each class of facts that the table tells apart in a state: those that matter, and the step.
+
+    Explored once, as it takes seconds.
+    """
+    return tuple(_explore(state))
+
+
+def _explore(state: State) -> Iterator[tuple[dict[str, Any], DueTransition | None]]:
     every = values()
     open_: list[dict[str, Any]] = [{}]
     while open_:
         known = open_.pop()
         try:
-            result = decide(typing.cast("JobFacts", _Partial(known)))
+            step = next_step(state, typing.cast("JobFacts", _Partial(known)))
         except _Undecided as asked:
             name = str(asked)
             open_.extend({**known, name: value} for value in every[name])
         else:
-            yield known, result
+            yield known, step
 
 
 def _values(kind: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from controller.ray.job.facts import (
     SubmitterFact,
 )
 from controller.ray.job.table import DueTransition, next_step
-from tests.ray.job.state_machine.exploring import explore
+from tests.ray.job.state_machine.exploring import explored
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
 RESULTS = {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}
@@ -61,7 +61,7 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
 
 def test_an_attempt_fails_only_for_a_reason_that_there_is():
     told: set[FailureReason] = set()
-    for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
+    for known, step in explored(State.RUNNING):
         if step is not None and step.failed:
             assert step.reason is not None
             assert _grounds(known)[step.reason], (step, known)
@@ -71,14 +71,14 @@ def test_an_attempt_fails_only_for_a_reason_that_there_is():
 
 def test_an_attempt_that_has_a_reason_to_fail_does_not_go_on():
     """But while its submitter prints the rest, or it is suspended first."""
-    for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
+    for known, step in explored(State.RUNNING):
         if step is not None or known["deleted"] or known["ray"] in RESULTS:
             continue
         assert not any(_grounds(known).values()), known
 
 
 def test_a_job_completes_only_by_the_word_of_ray():
-    for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
+    for known, step in explored(State.RUNNING):
         if step is None or step.state is not State.COMPLETE:
             continue
         assert known["ray"] in {RayFact.SUCCEEDED, RayFact.STOPPED}

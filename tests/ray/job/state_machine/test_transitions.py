@@ -19,7 +19,7 @@ from controller.ray.job.facts import (
     SubmitterFact,
 )
 from controller.ray.job.table import TABLE, DueTransition, after_failure, next_step
-from tests.ray.job.state_machine.exploring import explore, values
+from tests.ray.job.state_machine.exploring import explored, values
 
 RUNNING: dict[str, Any] = {
     "has_attempt": True,
@@ -44,7 +44,7 @@ def running(**facts: Any) -> DueTransition | None:
 @pytest.mark.parametrize("state", State)
 def test_the_table_is_total_and_gives_a_step_or_nothing(state: State):
     found = 0
-    for known, step in explore(lambda facts: next_step(state, facts)):
+    for known, step in explored(state):
         found += 1
         assert step is None or step.state is not state, known
     assert found > 0
@@ -54,7 +54,7 @@ def test_the_exploration_covers_all_combinations_exactly_once():
     every = values()
     for state in State:
         weight = 0
-        for known, _ in explore(lambda facts, s=state: next_step(s, facts)):
+        for known, _ in explored(state):
             free = [name for name in every if name not in known]
             weight += math.prod(len(every[name]) for name in free)
         assert weight == math.prod(len(found) for found in every.values()), state
@@ -62,19 +62,19 @@ def test_the_exploration_covers_all_combinations_exactly_once():
 
 @pytest.mark.parametrize("state", [state for state in State if state.terminal])
 def test_terminal_states_are_terminal(state: State):
-    assert all(step is None for _, step in explore(lambda facts: next_step(state, facts)))
+    assert all(step is None for _, step in explored(state))
 
 
 @pytest.mark.parametrize("state", State)
 def test_nothing_moves_while_the_job_is_being_deleted(state: State):
-    for known, step in explore(lambda facts: next_step(state, facts)):
+    for known, step in explored(state):
         assert step is None or not known["deleted"]
 
 
 def test_a_terminal_state_can_be_reached_from_every_state():
     leads: dict[State, set[State]] = {state: set() for state in State}
     for state in State:
-        for _, step in explore(lambda facts, s=state: next_step(s, facts)):
+        for _, step in explored(state):
             if step is not None:
                 leads[state].add(step.state)
     for state in State:
@@ -89,7 +89,7 @@ def test_a_terminal_state_can_be_reached_from_every_state():
 @pytest.mark.parametrize("state", [state for state in State if not state.terminal])
 def test_no_combination_is_stuck(state: State):
     """What keeps a job where it is can end: by the world's progress, or by time passing."""
-    for known, step in explore(lambda facts: next_step(state, facts)):
+    for known, step in explored(state):
         if step is not None or known["deleted"]:
             continue
         assert any(
@@ -130,7 +130,7 @@ def test_a_retry_follows_while_attempts_are_left_and_the_reason_allows_it(
 
 def test_every_failure_in_the_table_is_decided_by_the_one_function():
     for state in State:
-        for known, step in explore(lambda facts, s=state: next_step(s, facts)):
+        for known, step in explored(state):
             if step is None or not step.failed:
                 assert step is None or step.state not in {State.FAILED, State.RETRYING}
                 continue
@@ -266,10 +266,10 @@ def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_a
 
 def test_what_has_begun_goes_on_whatever_the_specification_has_become():
     """Nothing that a running job meets depends on the specification's being valid."""
-    for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
+    for known, step in explored(State.RUNNING):
         assert "valid" not in known, (known, step)
     for state in (State.INITIALIZING, State.WAITING, State.SUSPENDING, State.RETRYING):
-        for known, step in explore(lambda facts, s=state: next_step(s, facts)):
+        for known, step in explored(state):
             if known.get("valid") is False:
                 assert step is None or step.failed, "only what is new waits for the correction"
 
