@@ -205,7 +205,7 @@ async def test_manta_dev_prints_an_address_that_a_browser_opens(tmp_path: Path):
         async with chromium() as browser:
             text = "document.querySelector('main').innerText"
             async with asyncio.timeout(60):
-                while "1 ready" not in await _shown(browser, url, text):
+                while "all 1 ready" not in await _shown(browser, url, text):
                     pass
             await browser.open(f"{url}rayclusters/default/example?live=1")
             assert "group workers: 2 of 2 ready" in await browser.evaluate(text)
