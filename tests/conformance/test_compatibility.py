@@ -1,4 +1,4 @@
-"""docs/compatibility.md: every behaviour has its row, and what a row claims a test shows."""
+"""Compatibility and security: every behaviour has its row, and what a row claims a test shows."""
 
 from __future__ import annotations
 
@@ -14,25 +14,35 @@ from controller.ray.cluster import ClusterSettings
 from controller.ray.job.settings import JobSettings
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "compatibility.md").read_text()
-TEST = re.compile(r"`(tests/[\w/.]+\.py)::(\w+)`")
+DOCS = ROOT / "docs"
+PAGE = (DOCS / "compatibility.md").read_text()
+TEST = re.compile(r"`(tests/[\w/.]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\[\w+\.md\]\(\w+\.md\)")
 VERDICT = re.compile(r"\*\*(copied|fixed|decided)\*\*")
-PLANNED = re.compile(r"planned, (December 2026|(January|February) 2027)")
+PROOFS = {
+    number: TEST.findall(tests)
+    for number, tests in re.findall(
+        r"^- (\w+):\n((?:  .+\n)+)", (DOCS / "proofs.md").read_text(), re.MULTILINE
+    )
+}
+"""The tests of each row, by its number: path and function, which is empty for a whole file."""
 
 Row = tuple[str, ...]
 
 
-def table(heading: str) -> list[Row]:
-    """The cells of the table under a heading, without its first two lines."""
-    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines[2:]]
+def rows(page: str) -> list[Row]:
+    """The rows with a number of all tables of a page, in their order."""
+    lines = re.findall(r"^\| [KMSW]?\d+ \|.*$", page, re.MULTILINE)
+    return [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines]
 
 
-BEHAVIOURS = table("Fifty subtle behaviours")
-FEATURES = table("KubeRay's features")
-BEYOND = table("What KubeRay does not do")
+ROWS = rows(PAGE)
+OTHERS = rows((DOCS / "compatibility-kaito.md").read_text() + (DOCS / "security.md").read_text())
+BEHAVIOURS = [row for row in ROWS if row[0].isdigit()]
+FEATURES = [row for row in ROWS if row[0].startswith("K")]
+BEYOND = [row for row in ROWS if row[0].startswith("M")]
+OF_LEFT_OUT = {"W50"}
+"""Numbers in the text of a row."""
 
 
 @cache
@@ -50,33 +60,35 @@ def test_all_fifty_are_there():
 
 
 @pytest.mark.parametrize("row", BEHAVIOURS, ids=lambda row: row[0])
-def test_every_behaviour_has_a_verdict_and_a_proof(row: Row):
-    _, theirs, ours, shown = row
+def test_every_behaviour_has_a_verdict(row: Row):
+    _, theirs, ours = row
     assert theirs
     assert VERDICT.search(ours), ours
-    assert TEST.search(shown), shown
 
 
-@pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0][:40])
-def test_every_feature_is_shown_or_has_a_date(row: Row):
-    feature, here, shown = row
-    assert feature
-    if here == "✓":
-        assert TEST.search(shown), shown
-    else:
-        assert here == "left out" or PLANNED.fullmatch(here), here
+@pytest.mark.parametrize("row", [*BEHAVIOURS, *FEATURES, *OTHERS], ids=lambda row: row[0])
+def test_every_row_has_a_proof(row: Row):
+    assert PROOFS[row[0]], row
 
 
-@pytest.mark.parametrize("row", BEYOND, ids=lambda row: row[0][:40])
+@pytest.mark.parametrize("row", BEYOND, ids=lambda row: row[0])
 def test_every_advantage_is_shown_or_explained(row: Row):
-    _, more = row
-    assert TEST.search(more) or LINK.search(more) or PLANNED.fullmatch(more), more
+    number, more = row
+    assert PROOFS.get(number) or LINK.search(more), more
 
 
-@pytest.mark.parametrize(("path", "name"), sorted(set(TEST.findall(PAGE))))
+def test_each_number_is_that_of_one_row():
+    numbers = [row[0] for row in [*ROWS, *OTHERS]]
+    assert len(numbers) == len(set(numbers))
+    assert PROOFS.keys() - set(numbers) == OF_LEFT_OUT
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), sorted({test for all_ in PROOFS.values() for test in all_})
+)
 def test_every_test_that_is_named_exists(path: str, name: str):
     assert (ROOT / path).is_file(), f"{path} does not exist"
-    assert name in functions_of(path), f"{path} has no {name}"
+    assert not name or name in functions_of(path), f"{path} has no {name}"
 
 
 class Asked(Mapping[str, str]):
@@ -105,5 +117,5 @@ def test_the_variables_that_the_page_names_are_those_that_are_read():
 
 
 def variables_of(beginning: str) -> set[str]:
-    [row] = [row for row in FEATURES if row[0].startswith(beginning)]
-    return set(re.findall(r"`(\w+)`", row[0]))
+    [row] = [row for row in FEATURES if row[1].startswith(beginning)]
+    return set(re.findall(r"`(\w+)`", row[1]))
