@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import controller
 from controller.kube.client import Client
-from controller.kube.errors import Forbidden, KubeError, NotSent, PathNotFound, Paused, Unauthorized
+from controller.kube.errors import (
+    ConfigurationError,
+    Forbidden,
+    KubeError,
+    NotSent,
+    PathNotFound,
+    Paused,
+    Unauthorized,
+)
 from controller.kube.http import HttpTransport
 from controller.kube.load import load_credentials
 from controller.kube.resources import INSTALL_CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-
-# Adds to an error of the API server what a user of a command can do about it.
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 
 def with_remedy(error: KubeError) -> str:
@@ -56,3 +63,37 @@ async def connected(
         yield client, credentials.namespace
     finally:
         await transport.aclose()
+
+
+class ConnectionOptions(Protocol):
+    """The arguments of a command that choose the credentials: see `manta run`."""
+
+    @property
+    def kubeconfig(self) -> str | None: ...  # noqa: D102
+    @property
+    def context(self) -> str | None: ...  # noqa: D102
+
+
+async def run_connected(
+    command: str, options: ConnectionOptions, run: Callable[[Client, str], Awaitable[int]]
+) -> int:
+    """Run a command with a client; returns its exit status, 1 after an error, which is printed.
+
+    Args:
+        command: its name, as in `status`.
+        options: its arguments.
+        run: gets the client, and the namespace of the kubeconfig's context, which may be empty.
+
+    Raises:
+        ConfigurationError: no usable credentials, or the command raised it.
+    """
+    agent = f"manta-{command}/{controller.__version__}"
+    opened = connected(agent, kubeconfig=options.kubeconfig, context=options.context)
+    async with opened as (client, namespace):
+        try:
+            return await run(client, namespace)
+        except ConfigurationError:
+            raise
+        except KubeError as error:
+            sys.stderr.write(f"manta {command}: {with_remedy(error)}\n")
+            return 1

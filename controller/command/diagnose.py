@@ -18,7 +18,7 @@ import yaml
 
 import controller
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import run_connected
 from controller.command.debug import page_of
 from controller.command.process import wall
 from controller.command.redaction import Redaction
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
 
 Json = dict[str, Any]
-USER_AGENT: Final = f"manta-diagnose/{controller.__version__}"
 
 _DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
 _CHILDREN: Final[tuple[Resource[Any], ...]] = (PODS, SERVICES, JOBS, INGRESSES, NETWORK_POLICIES)
@@ -82,15 +81,11 @@ async def diagnose(options: DiagnoseOptions) -> int:
     Raises:
         ConfigurationError: no usable credentials, the arguments name no object, or the file exists.
     """
-    opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
-    async with opened as (client, namespace):
-        try:
-            return await diagnose_with(client, options, namespace, wall)
-        except ConfigurationError:
-            raise
-        except KubeError as error:
-            sys.stderr.write(f"manta diagnose: {with_remedy(error)}\n")
-            return 1
+    return await run_connected(
+        "diagnose",
+        options,
+        lambda client, namespace: diagnose_with(client, options, namespace, wall),
+    )
 
 
 async def diagnose_with(

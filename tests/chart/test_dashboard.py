@@ -107,9 +107,7 @@ async def test_prometheus_knows_what_the_dashboard_and_the_alerts_ask_for(tmp_pa
             manta(tmp_path, "run", *arguments) as operator,
             prometheus(tmp_path, {NAMESPACE: port}) as found,
         ):
-            await asyncio.to_thread(
-                until, lambda: found.ask("query", query="informer_synced"), why=operator.text
-            )
+            await asyncio.to_thread(until, lambda: found.has("informer_synced"), why=operator.text)
             await cluster.client("user").create(RAYCLUSTERS, "default", manifest)
             await asyncio.to_thread(until, found.has_scraped, why=operator.text)
             rules = await asyncio.to_thread(until, found.evaluated)

@@ -136,6 +136,18 @@ async def test_without_an_operator_or_rolling_updates_nothing_is_undone(world: W
             await run(world, action)
 
 
+async def test_without_a_history_one_sentence_says_why_and_what_to_do(world: World):
+    await world.user.create(RAYCLUSTERS, world.namespace, edition(upgradeStrategy={}))
+    (said,) = (await run(world, "history")).splitlines()
+    assert said.startswith(
+        "raycluster.ray.io/example has no history: spec.upgradeStrategy.type is not set"
+    )
+    assert "set it to RollingUpdate" in said
+    assert json.loads(await run(world, "history", output="json"))["revisions"] == []
+    await apply(world, edition())
+    assert "begins when the operator sees the strategy" in await run(world, "history")
+
+
 async def test_pause_and_resume_change_the_field(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, edition())
     assert await run(world, "pause") == "raycluster.ray.io/example paused\n"

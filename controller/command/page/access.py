@@ -6,13 +6,13 @@ import base64
 import binascii
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.apimachinery.custom_object import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
@@ -22,8 +22,16 @@ _REMEMBERED: Final = 10.0
 _MOST_USERS: Final = 1000
 
 
-class Viewer(Protocol):
-    """An authenticated user."""
+class Viewer:
+    """An authenticated user.
+
+    Args:
+        decide: whether he may do what `resourceAttributes` of a SubjectAccessReview say.
+    """
+
+    def __init__(self, decide: Callable[[dict[str, str]], Awaitable[bool]]) -> None:
+        self._decide = decide
+        self._decided: dict[tuple[str, ...], bool] = {}
 
     async def may(
         self,
@@ -38,7 +46,12 @@ class Viewer(Protocol):
         Raises:
             KubeError: nobody can tell.
         """
-        ...
+        key = (verb, resource.group, resource.plural, namespace, name, subresource)
+        if key not in self._decided:
+            names = ("verb", "group", "resource", "namespace", "name", "subresource")
+            asked = {each: value for each, value in zip(names, key, strict=True) if value}
+            self._decided[key] = await self._decide({**asked, "version": resource.version})
+        return self._decided[key]
 
 
 class Access(Protocol):
@@ -62,20 +75,11 @@ class OwnerOnly:
     async def viewer(self, token: str) -> Viewer | None:
         """Implement `Access.viewer`."""
         given = token.encode(errors="surrogateescape")
-        return _Everything() if hmac.compare_digest(given, self._token) else None
+        return Viewer(_everything) if hmac.compare_digest(given, self._token) else None
 
 
-class _Everything:
-    async def may(
-        self,
-        verb: str,
-        resource: Resource[Any],
-        namespace: str,
-        name: str = "",
-        subresource: str = "",
-    ) -> bool:
-        del verb, resource, namespace, name, subresource
-        return True
+async def _everything(_asked: dict[str, str]) -> bool:
+    return True
 
 
 class Reviewed:
@@ -89,7 +93,7 @@ class Reviewed:
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
         self._now = now
-        self._known: dict[bytes, tuple[float, _ReviewedUser | None]] = {}
+        self._known: dict[bytes, tuple[float, Viewer | None]] = {}
 
     async def viewer(self, token: str) -> Viewer | None:
         """Implement `Access.viewer`."""
@@ -106,7 +110,7 @@ class Reviewed:
         valid = found.get("authenticated") is True and bool(user.get("username"))
         if len(self._known) >= _MOST_USERS:
             self._known.clear()
-        viewer = _ReviewedUser(self._client, user) if valid else None
+        viewer = Viewer(_ReviewedUser(self._client, user).may) if valid else None
         self._known[key] = self._now() + _REMEMBERED, viewer
         return viewer
 
@@ -115,34 +119,12 @@ class Reviewed:
 class _ReviewedUser:
     client: Client
     user: dict[str, Any]
-    decided: dict[tuple[str, ...], bool] = field(default_factory=dict[tuple[str, ...], bool])
 
-    async def may(
-        self,
-        verb: str,
-        resource: Resource[Any],
-        namespace: str,
-        name: str = "",
-        subresource: str = "",
-    ) -> bool:
-        key = (verb, resource.group, resource.plural, namespace, name, subresource)
-        if key not in self.decided:
-            names = ("verb", "group", "resource", "namespace", "name", "subresource")
-            asked = {each: value for each, value in zip(names, key, strict=True) if value}
-            spec = {
-                "user": self.user["username"],
-                **{
-                    each: self.user[each]
-                    for each in ("uid", "groups", "extra")
-                    if each in self.user
-                },
-                "resourceAttributes": {**asked, "version": resource.version},
-            }
-            found = await _reviewed(
-                self.client, "authorization.k8s.io", "SubjectAccessReview", spec
-            )
-            self.decided[key] = found.get("allowed") is True
-        return self.decided[key]
+    async def may(self, asked: dict[str, str]) -> bool:
+        who = {each: self.user[each] for each in ("uid", "groups", "extra") if each in self.user}
+        spec = {"user": self.user["username"], **who, "resourceAttributes": asked}
+        found = await _reviewed(self.client, "authorization.k8s.io", "SubjectAccessReview", spec)
+        return found.get("allowed") is True
 
 
 async def _reviewed(client: Client, group: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 import yaml
 
-import controller
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import run_connected
 from controller.command.planning.object_plan import differences
 from controller.command.rollout.kinds import RolloutError
 from controller.command.rollout.workload import (
     Report,
     change,
     choose,
+    no_history,
     parse_workload,
     read,
     revisions_of,
 )
 from controller.kube.errors import (
-    ConfigurationError,
-    KubeError,
     ServerError,
     ServerTimeout,
     TooManyRequests,
@@ -56,11 +54,15 @@ async def show_history(
     Raises:
         RolloutError: the object or the revision does not exist.
     """
-    found = await revisions_of(client, workload, await read(client, workload))
+    present = await read(client, workload)
+    found = await revisions_of(client, workload, present)
     if revision:
         _show_templates(report, workload, choose(found, revision, workload))
-    else:
+    elif found:
         _show_list(report, workload, found)
+    else:
+        report.value({"revisions": []})
+        report.line(no_history(workload, present))
 
 
 def _show_templates(report: Report, workload: Workload, revision: TemplateRevision) -> None:
@@ -242,8 +244,6 @@ def _show(report: Report, edits: Sequence[Difference]) -> None:
         report.line(f"  {each.path}: {old} -> {new}", "yellow")
 
 
-USER_AGENT = f"manta-rollout/{controller.__version__}"
-
 Action = Literal["status", "pause", "resume", "undo", "history"]
 
 
@@ -282,16 +282,15 @@ async def rollout(options: RolloutOptions) -> int:
     Raises:
         ConfigurationError: no usable credentials, or the arguments name no object.
     """
-    opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
-    async with opened as (client, namespace):
-        try:
-            return await rollout_with(client, options, namespace, sys.stdout)
-        except ConfigurationError:
-            raise
-        except (RolloutError, KubeError) as error:
-            text = with_remedy(error) if isinstance(error, KubeError) else error
-            sys.stderr.write(f"manta rollout: {text}\n")
-            return 1
+    try:
+        return await run_connected(
+            "rollout",
+            options,
+            lambda client, namespace: rollout_with(client, options, namespace, sys.stdout),
+        )
+    except RolloutError as error:
+        sys.stderr.write(f"manta rollout: {error}\n")
+        return 1
 
 
 async def rollout_with(

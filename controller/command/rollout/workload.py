@@ -171,10 +171,7 @@ def choose(
         RolloutError: there is none.
     """
     if not revisions:
-        raise RolloutError(
-            f"{workload} has no history; it begins when the operator sees the strategy "
-            "RollingUpdate, and needs the right to create controllerrevisions"
-        )
+        raise RolloutError(_not_begun(workload))
     if number:
         found = [each for each in revisions if each.revision == number]
         numbers = ", ".join(str(each.revision) for each in revisions)
@@ -188,6 +185,22 @@ def choose(
     if not found:
         raise RolloutError(missing)
     return found[-1]
+
+
+def no_history(workload: Workload, obj: Json) -> str:
+    """Return why an object has no revisions, and what to do."""
+    try:
+        workload.kind.is_paused(obj)  # refused without rolling updates
+    except RolloutError as error:
+        return f"{workload} has no history: {error}"
+    return _not_begun(workload)
+
+
+def _not_begun(workload: Workload) -> str:
+    return (
+        f"{workload} has no history; it begins when the operator sees the strategy RollingUpdate, "
+        "and needs the right to create controllerrevisions"
+    )
 
 
 def _owner(revision: Json) -> str:

@@ -8,15 +8,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import controller
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import run_connected
 from controller.command.output import CommandOutput
 from controller.command.process import wall
 from controller.command.status.reading import EVENTS, KINDS, read, watching
 from controller.command.status.text import write_overview, write_tree
 from controller.command.status.tree import Tree, overview, tree
 from controller.command.targets import parse_kind, parse_target, suggestion
-from controller.kube.errors import ConfigurationError, KubeError
+from controller.kube.errors import ConfigurationError
 from controller.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.names import RayObject
 
-USER_AGENT: Final = f"manta-status/{controller.__version__}"
 
 _REDRAWN_AFTER: Final = 10.0
 """Seconds after which a terminal shows the ages anew."""
@@ -67,15 +65,11 @@ async def status(options: StatusOptions) -> int:
     """
     for name in ("informers", "controller"):  # what is wrong stands in the output
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
-    async with opened as (client, namespace):
-        try:
-            return await status_with(client, options, namespace, sys.stdout, wall)
-        except ConfigurationError:
-            raise
-        except KubeError as error:
-            sys.stderr.write(f"manta status: {with_remedy(error)}\n")
-            return 1
+    return await run_connected(
+        "status",
+        options,
+        lambda client, namespace: status_with(client, options, namespace, sys.stdout, wall),
+    )
 
 
 async def status_with(

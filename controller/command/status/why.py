@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-import controller
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned
 from controller.command.status.reading import EVENTS, KINDS, read
 from controller.command.targets import parse_target
-from controller.kube.errors import ConfigurationError, Forbidden, KubeError, NotFound, PathNotFound
+from controller.kube.errors import Forbidden, NotFound, PathNotFound
 from controller.kube.resources import JOBS, PODS, SERVICES
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
 
 Json = dict[str, Any]
-USER_AGENT: Final = f"manta-why/{controller.__version__}"
 
 EXPLAINED: Final[tuple[Resource[Any], ...]] = (PODS, *KINDS, JOBS, SERVICES)
 _NEAR: Final = timedelta(seconds=30)
@@ -96,15 +94,11 @@ async def why(options: WhyOptions) -> int:
     Raises:
         ConfigurationError: no usable credentials, or the arguments name no object.
     """
-    opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
-    async with opened as (client, namespace):
-        try:
-            return await why_with(client, options, namespace, sys.stdout)
-        except ConfigurationError:
-            raise
-        except KubeError as error:
-            sys.stderr.write(f"manta why: {with_remedy(error)}\n")
-            return 1
+    return await run_connected(
+        "why",
+        options,
+        lambda client, namespace: why_with(client, options, namespace, sys.stdout),
+    )
 
 
 async def why_with(client: Client, options: WhyOptions, namespace: str, stream: TextIO) -> int:
