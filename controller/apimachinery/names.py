@@ -1,7 +1,8 @@
 """Names of children, computed from what was observed, so that a repeated create makes no duplicate.
 
-The same observed state gives the same names and any later state gives others (docs/design.md): a
-lost answer is harmless, because the repetition meets its own object, and no name comes back.
+The same observed state gives the same names and any later state gives others, as
+docs/architecture.md explains: a lost answer is harmless, because the repetition meets its own
+object, and no name comes back.
 """
 
 from __future__ import annotations
