@@ -31,7 +31,7 @@ async def running(rays: Rays, status: str = "RUNNING", name: str = "job") -> dic
     return await rays.status(name)
 
 
-async def annotate(rays: Rays, pod: Pod, **behaviour: str) -> None:
+async def annotate(rays: Rays, pod: Pod, **behaviour: str | None) -> None:
     annotations = {f"sim.manta.dev/{key.replace('_', '-')}": v for key, v in behaviour.items()}
     await rays.world.user.merge_patch(
         PODS, rays.world.namespace, pod.metadata.name, {"metadata": {"annotations": annotations}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
+from controller.kube.errors import NotFound
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
@@ -14,7 +16,7 @@ from controller.ray.dashboard import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
-from tests.integration.test_rayjob_bugs import annotate, ready, running
+from tests.integration.test_rayjob_bugs import annotate, ready, running, submitter_pods
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
@@ -494,3 +496,38 @@ async def test_a_head_that_is_lost_is_said_before_it_is_decided(rays: Rays):
     assert "attempt 1 of 2" in retried["message"]
     await rays.world.eventually(lambda: len(rays.heads()) == 1, seconds=30)
     assert PODS is not None
+
+
+@pytest.mark.parametrize("how", ["replaced", "restarted in place"])
+async def test_a_head_that_is_lost_before_the_submitter_starts_costs_no_attempt(
+    rays: Rays, how: str
+):
+    rays.start_operator()
+    manifest = rays.manifest(submissionMode="K8sJobMode")
+    template = manifest["spec"]["submitterPodTemplate"]
+    template["metadata"]["annotations"] = {"sim.manta.dev/outcome": "image-pull-error"}
+    await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
+
+    async def submitter_waits() -> bool:
+        return "Image" in ready(await rays.status()).get("reason", "")
+
+    await rays.world.eventually(submitter_waits, seconds=60, pause=0.5)
+    (before,) = rays.heads()
+    if how == "replaced":
+        await rays.world.user.delete(PODS, rays.world.namespace, before.metadata.name)
+    else:
+        await annotate(rays, before, outcome="crash", fail_after="0")
+
+    def is_another() -> bool:
+        heads = [rays.head_of(pod) for pod in rays.heads() if not pod.metadata.terminating]
+        return [(each.pod_uid, each.restarts) for each in heads] not in ([], [was])
+
+    was = (before.metadata.uid, 0)
+    await rays.world.eventually(is_another, seconds=60, pause=0.1)
+    for pod in [*rays.heads(), *submitter_pods(rays)]:
+        with contextlib.suppress(NotFound):  # a head that was replaced
+            await annotate(rays, pod, outcome="run", fail_after=None)
+    status = await rays.reaches("Complete", seconds=120)
+    assert status.get("failed", 0) == 0
+    assert len(status["attempts"]) == 1
+    assert rays.ray.submissions() == 1

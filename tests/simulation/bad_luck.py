@@ -83,6 +83,12 @@ BAD_LUCK = {
         (Step(6.0, EndPod(0, "replace")), Step(0.0, Restart("kill", 15.0))),
         jobs=(Job("K8sJobMode"),),
     ),
+    "a head is replaced before the submitter is started": Scenario(
+        Surroundings(start=4.0),
+        (),
+        (Step(6.0, EndPod(0, "replace")), Step(2.0, EndPod(0, "crash"))),
+        jobs=(Job("K8sJobMode"),),
+    ),
     "a head is killed just before Recreate, whose plan still sees it": Scenario(
         Surroundings(streaming=False),
         (Cluster((Group(0, 3),), recreate=True, storage="redis"),),

@@ -57,7 +57,11 @@ def has_ended_since(pod: Pod, moment: datetime) -> bool:
 
 def has_never_run(pod: Pod) -> bool:
     """Return whether Ray's container has certainly not been started yet."""
-    status = ray_status(pod)
+    return is_unstarted(pod, ray_status(pod))
+
+
+def is_unstarted(pod: Pod, status: ContainerStatus | None) -> bool:
+    """Return whether the container with this status has certainly not been started yet."""
     if status is None:
         return pod.status.phase == "Pending"
     ends = (status.state.terminated, status.last_state.terminated)

@@ -334,8 +334,17 @@ def record_head(seen: JobObservation) -> MergePatch | None:
     """Record the head that the attempt runs on, and what is submitted, before anything is."""
     if seen.head is None or seen.head.terminating or seen.head.id == seen.recorded_head:
         return None
+    return _record_incarnation(seen, seen.head.id)
+
+
+def forget_head(seen: JobObservation) -> MergePatch:
+    """Record that the former head was lost before the job could be submitted: the next gets it."""
+    return _record_incarnation(seen, "")
+
+
+def _record_incarnation(seen: JobObservation, incarnation: str) -> MergePatch:
     meta = seen.job.metadata
-    stamps = {labels.RUNS_ON: f"{seen.cluster_name}/{seen.head.id}"}
+    stamps = {labels.RUNS_ON: f"{seen.cluster_name}/{incarnation}"}
     if not is_recorded(seen):
         stamps[labels.SUBMITTED] = submission_record(seen)
     return MergePatch(

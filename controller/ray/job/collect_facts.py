@@ -202,6 +202,22 @@ def is_unsubmitted(seen: JobObservation) -> bool:
     return seen.mode is SubmissionMode.HTTP and not known
 
 
+def may_change_heads(seen: JobObservation) -> bool:
+    """Return whether the job may go to another head: no submitter can have brought it to one.
+
+    Kubernetes has not started the container that submits, or not before the recorded head was lost.
+    """
+    if seen.mode is not SubmissionMode.K8S_JOB or seen.status.get("jobStatus") or info_of(seen):
+        return False
+    if seen.awaits_other_head:
+        return seen.submitter.fact not in _ENDED
+    if not seen.recorded_head or SUBMITTER_SCOPE in seen.pending_scopes:
+        return False
+    refused = any(scope == SUBMITTER_SCOPE for scope, _ in seen.create_errors)
+    none_made = refused and seen.submitter_job is None and not seen.submitter_pods
+    return seen.submitter.never_ran or none_made
+
+
 def _may_be_submitted_yet(seen: JobObservation) -> bool:
     """Return whether a submitter could bring the job to a cluster that stays."""
     alive = any(pod.status.phase not in _POD_ENDED for pod in seen.submitter_pods)
@@ -310,11 +326,16 @@ def _sidecar_has_ended(seen: JobObservation) -> bool:
 
 
 def _head(seen: JobObservation) -> HeadFact:
-    if seen.head is None or (seen.head.terminating and is_unsubmitted(seen)):
-        return HeadFact.AWAITED if is_unsubmitted(seen) else HeadFact.GONE
+    if seen.head is None:
+        unsubmitted = is_unsubmitted(seen) or may_change_heads(seen)
+        return HeadFact.AWAITED if unsubmitted else HeadFact.GONE
+    if seen.head.terminating and is_unsubmitted(seen):
+        return HeadFact.AWAITED
     if not seen.recorded_head:
         return HeadFact.UNRECORDED
     if seen.head.id != seen.recorded_head:
+        if may_change_heads(seen):
+            return HeadFact.UNRECORDED
         known = may_know_the_job(seen)
         return HeadFact.REPLACED if known else HeadFact.REPLACED_WITHOUT_STATE
     return HeadFact.TERMINATING if seen.head.terminating else HeadFact.SAME

@@ -147,6 +147,14 @@ class JobObservation:
         return incarnation if is_of_this else ""
 
     @property
+    def awaits_other_head(self) -> bool:
+        """Whether the recorded head was lost, certainly without the job, and no other is known."""
+        annotations = self.job.metadata.annotations or {}
+        submission = annotations.get(labels.SUBMITTED, "").partition(" ")[0]
+        is_emptied = annotations.get(labels.RUNS_ON) == f"{self.cluster_name}/"
+        return is_emptied and submission == self.job_id
+
+    @property
     def disruption(self) -> str:
         """What has taken the recorded head away, in one word; empty if nothing has.
 

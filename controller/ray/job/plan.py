@@ -24,6 +24,7 @@ from controller.ray.job.attempt import (
     delete_submitter,
     delete_surviving_submitter,
     end_failed_submitters,
+    forget_head,
     reconcile_head_service,
     record_disruption,
     record_head,
@@ -167,6 +168,8 @@ def _run_attempt(
     lookups = events_to_read(seen, deadlines)
     if lookups:
         return Plan(lookups=lookups)
+    if facts.head is HeadFact.AWAITED and not facts.records_late and not seen.awaits_other_head:
+        return Plan(commit=forget_head(seen), status=current_status(seen, settings, deadlines))
     recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
     came_later = facts.head is HeadFact.REPLACED and not seen.gcs_fault_tolerant
     if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and info_of(seen)):

@@ -23,6 +23,7 @@ from controller.ray.job.collect_facts import (
     given_id,
     info_of,
     is_unsubmitted,
+    may_change_heads,
     may_still_run,
     result_of,
 )
@@ -232,7 +233,7 @@ def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) 
         )
     silent = dashboard_outage(seen, settings, deadlines).since is not None
     if info is None or silent:
-        if seen.head is None and is_unsubmitted(seen):
+        if seen.head is None and (is_unsubmitted(seen) or may_change_heads(seen)):
             return _initializing(seen)
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
             return _lost(seen, settings, deadlines)

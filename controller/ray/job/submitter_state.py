@@ -15,7 +15,7 @@ from controller.kube.objects import Container
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.ray.api.names import SUBMITTER
-from controller.ray.api.pod_state import SUBMISSION_ID, container_with
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with, is_unstarted
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.diagnosis.pod import exit_code, last_words, saying
 from controller.ray.job.facts import SubmitterFact
@@ -45,6 +45,7 @@ class SubmitterState:
         last_words: what its container said to the kubelet at the end: `, saying: ...`.
         log: request that reads the end of its log; None if it has none.
         unstarted: whether its Job has had no pod so far.
+        never_ran: whether no container of its Job that submits has been started so far.
         outlived: whether others keep its pod alive, so that its Job never finishes.
     """
 
@@ -54,6 +55,7 @@ class SubmitterState:
     last_words: str = ""
     log: LogTail | None = None
     unstarted: bool = False
+    never_ran: bool = False
     outlived: bool = False
 
 
@@ -85,14 +87,25 @@ def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
     if end is None:
         fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
         counts = job.status
-        has_begun = any((pods, counts.active, counts.succeeded, counts.failed))
-        return SubmitterState(fact, log=log, unstarted=not has_begun)
+        pod_ended = bool(counts.succeeded or counts.failed)
+        waits = all(_has_not_started(pod, name) for pod in pods)
+        return SubmitterState(
+            fact,
+            log=log,
+            unstarted=not (pods or counts.active or pod_ended),
+            never_ran=waits and not pod_ended,
+        )
     if end.succeeded:
         return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
     last = exit_code(end.last) if end.last else _removed(pods)
     why = "; ".join(filter(None, (last, end.reason)))
     words = last_words(end.last) if end.last else ""
     return SubmitterState(SubmitterFact.FAILED, end.at, why, words, log, outlived=not end.finished)
+
+
+def _has_not_started(pod: Pod, container: str) -> bool:
+    found = (each for each in pod.status.container_statuses if each.name == container)
+    return is_unstarted(pod, next(found, None))
 
 
 def _removed(pods: Sequence[Pod]) -> str:
