@@ -68,6 +68,7 @@ class Behaviour:
         ready_delay: time from the start of the containers to Ready.
         exit_after: time from the start of the containers to their exit, None if they do not exit.
         exit_code: exit code of the containers, when they exit.
+        container: the one container that exits, while the others run on; empty if all do.
     """
 
     outcome: Outcome
@@ -75,6 +76,7 @@ class Behaviour:
     ready_delay: float
     exit_after: float | None
     exit_code: int
+    container: str = ""
 
     @classmethod
     def of(
@@ -102,6 +104,7 @@ class Behaviour:
             ready_delay=_read(given, "ready-delay", _seconds, settings.ready_delay),
             exit_after=exit_after if exits else None,
             exit_code=0 if outcome is Outcome.SUCCEED else _read(given, "exit-code", int, 1),
+            container=given.get(ANNOTATION_PREFIX + "container", ""),
         )
 
 
@@ -186,14 +189,18 @@ def timer(pod: KubeletPod, *, node_lost: bool = False) -> Timer:
         return Timer("terminating", meta.deletion_timestamp, _grace(pod))
     if pod.is_finished or not status.start_time:
         return Timer("nothing")
-    for container in status.in_order:
-        if container.state.running and not pod.spec.is_sidecar(container.name):
-            name = f"{container.name} {container.restart_count}"
-            return Timer(name, container.state.running.started_at)
     for container in status.container_statuses:
-        if container.last_state.terminated:
+        if container.state.waiting and container.last_state.terminated:
             name = f"back-off {container.restart_count}"
             return Timer(name, container.last_state.terminated.finished_at or "")
+    started = [
+        (container.state.running.started_at, container)
+        for container in status.in_order
+        if container.state.running and not pod.spec.is_sidecar(container.name)
+    ]
+    if started:
+        since, last = max(started, key=lambda each: each[0])
+        return Timer(f"{last.name} {last.restart_count}", since)
     return Timer("creating", status.start_time)
 
 
@@ -313,7 +320,8 @@ def _pulling(
 
 def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
     waits: list[Wait] = []
-    if behaviour.exit_after is not None:
+    ended = {each.name for each in pod.status.container_statuses if each.state.terminated}
+    if behaviour.exit_after is not None and behaviour.container not in ended:
         wait = _due(behaviour.exit_after, here)
         if not wait:
             return ReportStatus(_exit(pod, behaviour, here))
@@ -329,15 +337,17 @@ def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
 
 
 def _exit(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> ReportedPodStatus:
-    policy = pod.spec.restart_policy
+    policy, one = pod.spec.restart_policy, behaviour.container
     if behaviour.outcome is Outcome.FAIL:
         failed = transitions.ended(pod, here, exit_code=behaviour.exit_code or 1)
         if policy == "Never":
             return failed
         return replace(failed, reason="Evicted", message="The node was low on resource: memory.")
     if policy == "Never" or (policy == "OnFailure" and behaviour.exit_code == 0):
+        if one:
+            return transitions.exited(pod, here, {one: behaviour.exit_code})
         return transitions.ended(pod, here, exit_code=behaviour.exit_code)
-    return transitions.crashed(pod, here, exit_code=behaviour.exit_code)
+    return transitions.crashed(pod, here, exit_code=behaviour.exit_code, only=one)
 
 
 def _backing_off(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:

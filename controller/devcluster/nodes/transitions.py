@@ -137,12 +137,15 @@ def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     )
 
 
-def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
-    """Return the status after all containers have exited and before they run again."""
+def crashed(
+    pod: KubeletPod, here: StepContext, *, exit_code: int, only: str = ""
+) -> ReportedPodStatus:
+    """Return the status after containers have exited and before they run again: all, or one."""
     status = replace(
-        _with_conditions(pod.status, here, *_unready(pod)),
+        _with_conditions(pod.status, here, *_unready(pod, [only] if only else ())),
         container_statuses=tuple(
-            containers.crashed(c, exit_code, here.timestamp) for c in pod.status.container_statuses
+            c if only not in ("", c.name) else containers.crashed(c, exit_code, here.timestamp)
+            for c in pod.status.container_statuses
         ),
     )
     if any(c.restart_count > 0 for c in status.container_statuses):
@@ -198,7 +201,7 @@ def _restarted(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) ->
     return replace(
         status,
         container_statuses=tuple(
-            containers.restarted(c, pod.metadata.uid, here.timestamp)
+            c if c.state.running else containers.restarted(c, pod.metadata.uid, here.timestamp)
             for c in status.container_statuses
         ),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
+from controller.ray.api.names import COLLECTOR
 from tests.neighbours.sickness import UPGRADES, Sickness, unless_it_serves
 from tests.ray.dashboard.simulated import Fault
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     Manifest = dict[str, Any]
 
+STORAGE = {"STORAGE_BACKEND": "s3", "S3_REGION": "eu-west-1", "S3_BUCKET": "gone"}
 LABEL = "ray.io/node-type"
 
 
@@ -39,6 +41,35 @@ def pods_that(outcome: str, *, groups: str = "all") -> Course:
                 yield
 
     return course
+
+
+def with_unreachable_storage(spec: Manifest) -> None:
+    """Ask for a collector, which ends because it cannot reach its bucket; Ray runs beside it."""
+    env = [{"name": name, "value": value} for name, value in STORAGE.items()]
+    spec["historyServerOptions"] = {"collectorOptions": {"image": "collector", "env": env}}
+    behaviour = {"sim.manta.dev/outcome": "crash", "sim.manta.dev/container": COLLECTOR}
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        group["template"]["metadata"] = {"annotations": behaviour}
+
+
+@asynccontextmanager
+async def storing_nowhere(sick: Tenant) -> AsyncIterator[None]:
+    """The storage of the history server is not reached; no head may be replaced for that."""
+    heads: dict[str, set[tuple[str, int]]] = {}
+
+    async def look() -> None:
+        for pod in sick.objects(PODS):
+            meta, statuses = pod["metadata"], pod.get("status", {}).get("containerStatuses")
+            if meta["labels"][LABEL] == "head" and statuses:
+                head = (meta["uid"], statuses[0]["restartCount"])
+                heads.setdefault(meta["labels"]["ray.io/cluster"], set()).add(head)
+
+    async with sick.corrected():
+        with sick.altered(with_unreachable_storage):
+            async with sick.meanwhile(look, every=5.0):
+                yield
+        replaced = [cluster for cluster, each in heads.items() if len(each) > 1]
+        sick.street.findings.extend(f"the head of {each} is replaced" for each in replaced)
 
 
 @asynccontextmanager
@@ -93,6 +124,11 @@ SICKNESSES = (
         name="workers crash again and again",
         course=pods_that("crash", groups="workers"),
         named=unless_it_serves("CrashLoopBackOff|exit code 1"),
+    ),
+    Sickness(
+        name="the history server's storage is not reached",
+        course=storing_nowhere,
+        named=f"CrashLoopBackOff.*container {COLLECTOR} last ended with exit code 1",
     ),
     Sickness(
         name="pods are evicted again and again",

@@ -239,6 +239,35 @@ def test_a_container_that_crashes_is_restarted_at_once_then_after_growing_pauses
     assert conditions(life)["ContainersReady"] == "False"
 
 
+def test_one_container_crashes_again_and_again_while_the_others_run_on() -> None:
+    two = [{"name": "main", "image": "x"}, {"name": "beside", "image": "x"}]
+    given = {"outcome": "crash", "container": "beside", "ready-delay": "0.25"}
+    life = Life(pod(containers=two, annotations=given)).live(until=50.0)
+    assert life.seen == [
+        (0.0, "Pending ContainerCreating ContainerCreating"),
+        (1.0, "Running running running"),
+        (1.25, "Running running running ready"),
+        (2.0, "Running running running1"),
+        (2.25, "Running running running1 ready"),
+        (3.0, "Running running CrashLoopBackOff"),
+        (13.0, "Running running running2"),
+        (13.25, "Running running running2 ready"),
+        (14.0, "Running running CrashLoopBackOff"),
+        (34.0, "Running running running3"),
+        (34.25, "Running running running3 ready"),
+        (35.0, "Running running CrashLoopBackOff"),
+    ]
+    unready = [c for c in life.pod.status.conditions if c.type == "Ready"]
+    assert [c.message for c in unready] == ["containers with unready status: [beside]"]
+
+
+def test_one_container_that_is_not_restarted_ends_once_while_the_others_run_on() -> None:
+    two = [{"name": "main", "image": "x"}, {"name": "beside", "image": "x"}]
+    given = {"outcome": "crash", "container": "beside", "ready-delay": "0.25"}
+    life = Life(pod(containers=two, annotations=given, restartPolicy="Never")).live(until=50.0)
+    assert life.seen[-1] == (2.0, "Running running exit 1")
+
+
 def test_the_pause_after_a_crash_has_a_cap() -> None:
     settings = NodeSettings(crash_back_off=10.0, crash_back_off_cap=15.0, run_time=1.0)
     life = Life(pod(annotations={"outcome": "crash", "ready-delay": "9"}), settings)
