@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from controller.command.cli.arguments import add_machine, manifest
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
 
 _NEXT = {
-    True: "`manta demo --kind rayjob`: a job with real Ray that fails, is retried and succeeds",
-    False: "`manta dev`, and in another terminal `manta example rayjob | kubectl apply -f -`",
+    True: "`{} demo --kind rayjob`: a job with real Ray that fails, is retried and succeeds",
+    False: "`{0} dev`, and in another terminal `{0} example rayjob | kubectl apply -f -`",
 }
 """What to try after a demo that has worked; the first demo is that of a RayCluster."""
 
@@ -113,5 +114,12 @@ def _start(options: argparse.Namespace) -> int:
         demo = cluster_demo(manifest)
     status = asyncio.run(interruptible(demo))
     if status == 0:
-        sys.stdout.write(f"\nTry next: {_NEXT[options.kind == 'raycluster']}\n")
+        words = _NEXT[options.kind == "raycluster"].format(as_typed())
+        sys.stdout.write(f"\nTry next: {words}\n")
     return status
+
+
+def as_typed() -> str:
+    """Return how the reader calls Manta: `make` calls it by its path, which may not be in PATH."""
+    program = sys.argv[0]
+    return program if Path(program).name == "manta" and which("manta") is None else "manta"

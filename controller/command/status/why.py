@@ -134,7 +134,7 @@ def _write(account: Account, output: CommandOutput) -> None:
     for owner in account.owners:
         output.line(f"  owner: {owner}")
     output.line("")
-    output.line("what tells so, in order of time", "bold")
+    output.line("evidence, the oldest first", "bold")
     for line in aligned([(each.time, each.source, each.what) for each in account.facts] or [()]):
         output.line(f"  {line}")
     for each in account.unknown:
@@ -243,7 +243,7 @@ class _Story:
         writers = [each for each in self._writers() if each.get("subresource") != "status"]
         if not writers:
             return f"{rfc3339(created)}, nothing tells by whom"
-        return f"{rfc3339(created)}, by {writers[0].get('manager')} as far as its writers tell"
+        return f"{rfc3339(created)}, by {writers[0].get('manager')}, the first of its writers"
 
     def _changed(self) -> str:
         writers = [each for each in self._writers() if "f:spec" in mapping(each.get("fieldsV1"))]
@@ -305,7 +305,7 @@ class _Story:
             text = f"{each.get('type')} {each.get('status')}"
             said = ": ".join(str(each[key]) for key in ("reason", "message") if each.get(key))
             time = str(each.get("lastTransitionTime", ""))
-            yield Fact(time, "condition", f"{text} since then; now {said}" if said else text)
+            yield Fact(time, "condition", f"{text}: {said}" if said else text)
 
     def _records(self) -> Iterator[Fact]:
         """Yield what a RayJob has recorded of the attempt that ran on this cluster."""
@@ -336,7 +336,7 @@ class _Story:
                 "hour by default (--event-ttl of the API server); the log of the operator has a "
                 "line `reconcile` with the writes of each moment"
             )
-        yield "people: a writer is the name of a program; the audit log of the API server has both"
+        yield "which person it was: a writer is a program; the audit log of the API server has both"
 
 
 def _controller(meta: Json) -> Json:

@@ -60,7 +60,9 @@ def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
         said = ": ".join(each for each in (target.reason, target.message) if each)
         evicted = f"it is a disruption target ({said or 'for no reason given'})"
     if pod.metadata.terminating:
-        return Disruption(evicted or "it is deleted", time_of(pod.metadata.deletion_timestamp))
+        return Disruption(
+            evicted or "it is being deleted", time_of(pod.metadata.deletion_timestamp)
+        )
     why = evicted or (why_leaving(node, pod) if node is not None else "")
     return Disruption(why) if why else None
 

@@ -326,7 +326,8 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
     scheduled = condition(diagnosis.pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
-    since, said = time_of(scheduled.last_transition_time), scheduled.message
+    since = time_of(scheduled.last_transition_time)
+    said = scheduled.message.partition(" preemption: ")[0]  # that it would not help either
     if scheduled.reason == "SchedulingGated":
         message = saying("waits until its scheduling gates are removed", said)
         return Finding(reasons.SCHEDULING_GATED, message, since)

@@ -199,7 +199,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "no node fits": (
         unscheduled(NO_GPU),
         "Unschedulable",
-        f"pod p cannot be scheduled: {NO_GPU.removesuffix('.')}, since 2026-08-20T09:58:00Z",
+        (
+            "pod p cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu, "
+            "since 2026-08-20T09:58:00Z"
+        ),
     ),
     "claim missing": (
         unscheduled(NO_CLAIM),
@@ -209,7 +212,10 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "claim unbound": (
         unscheduled(UNBOUND),
         "PersistentVolumeClaimUnbound",
-        f"pod p waits for a volume: {UNBOUND.removesuffix('.')}; see `kubectl describe pvc`",
+        (
+            "pod p waits for a volume: 0/3 nodes are available: pod has unbound immediate "
+            "PersistentVolumeClaims; see `kubectl describe pvc`"
+        ),
     ),
     "gated": (
         unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),

@@ -102,9 +102,9 @@ def going(raw: dict[str, Any], name: str = "a", **more: Any) -> Pod:
 RAW = without_rolling(1)
 
 
-@pytest.mark.parametrize("why", ["it is deleted", "EvictionByEvictionAPI"])
+@pytest.mark.parametrize("why", ["it is being deleted", "EvictionByEvictionAPI"])
 def test_ray_drains_a_worker_that_others_delete_until_its_grace_period_ends(why: str):
-    conditions = [] if why == "it is deleted" else [TARGET]
+    conditions = [] if why == "it is being deleted" else [TARGET]
     plan = planned(seen_in(kept(RAW, going(RAW, conditions=conditions))))
     command = drain(plan)
     assert (command.nodes, command.until) == (("n1",), NOW + timedelta(seconds=25))
