@@ -75,13 +75,16 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links to files of the repository into links to their places in the site.
 
-    A test that a table names as evidence becomes a mark that leads to it: its name is longer than
-    what it is evidence of.
+    A test that is named as evidence becomes the sentence that its name is, which leads to it.
     """
     here = page.file.src_uri
     base = posixpath.dirname(_PLACE.get(here, f"docs/{here}"))
     marked = _LINK.sub(partial(_relinked, base), markdown)
-    return _TEST.sub(lambda test: f'[✓]({in_site(test[1])} "{test[2]}")', marked)
+    return _TEST.sub(lambda test: f"[{_sentence(test[2])}]({in_site(test[1])})", marked)
+
+
+def _sentence(test: str) -> str:
+    return test.removeprefix("test_").replace("_", " ")
 
 
 def _relinked(base: str, found: re.Match[str]) -> str:
