@@ -98,6 +98,7 @@ def test_make_keeps_compiled_modules_whatever_the_environment_says():
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 @pytest.mark.timeout(900)
 def test_make_mutate_tries_the_mutants_of_a_module_and_prints_the_score():
     tried = subprocess.run(

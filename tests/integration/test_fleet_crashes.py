@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 SHARDS = 4
-in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=2))
+in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
 WRITES = frozenset({"create", "patch", "update", "delete"})
 
 Outcome = tuple[int, int, tuple[str, ...]]

@@ -44,7 +44,7 @@ def cells() -> Iterator[ParameterSet]:
         turn = QUICK.index(sickness.name) % len(columns) if quick else None
         for place, column in enumerate(columns):
             marks = [] if place == turn else [pytest.mark.slow]
-            if place != turn and (row % 3 or place != row // 3 % len(columns)):
+            if place != turn and (row % 6 or place != row // 6 % len(columns)):
                 marks.append(pytest.mark.rare)
             yield pytest.param(sickness, column, marks=marks, id=f"{sickness.name}-{column}")
 

@@ -34,7 +34,7 @@ QUICK = PLAYED[::2]
 
 
 def cells() -> Iterator[ParameterSet]:
-    """Return a test for each sickness and each kind that can have it; CI plays a quarter."""
+    """Return a test for each sickness and each kind that can have it; CI plays a sixth."""
     turns = _turns()
     for row, sickness in enumerate(SICKNESSES):
         columns = [column for column in KINDS if sickness.concerns(column)]
@@ -45,7 +45,7 @@ def cells() -> Iterator[ParameterSet]:
             marks = [pytest.mark.xfail(strict=True, reason=fault)] if fault else []
             if place != turn or name not in QUICK:
                 marks.append(pytest.mark.slow)
-            if place != turn and (row + place) % 4:
+            if place != turn and (row + place) % 12:
                 marks.append(pytest.mark.rare)
             yield pytest.param(sickness, column, marks=marks, id=f"{name}-{column}")
 

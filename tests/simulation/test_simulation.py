@@ -1,7 +1,7 @@
 """Random lives of RayClusters, RayJobs, RayServices, RayCronJobs and Workspaces, and their faults.
 
 `make test` plays half of those of remembered bad luck, and CI the others. `make test-all` plays 100
-of each other sort, of which CI plays 75 of all kinds of Ray that run something, 100 that roll, 75
+of each other sort, of which CI plays 50 of all kinds of Ray that run something, 50 that roll, 50
 of Workspaces, and 25 each of those in `SELDOM`; `make simulate` as many as it is told to.
 
 One operator may never harm anything, see `referee.py`, nor may two with a lease. Two at once, which
@@ -68,9 +68,9 @@ def quiet() -> Iterator[None]:
     [
         pytest.param(seed, of, marks=[pytest.mark.rare] if seed >= played else [])
         for of, played in {
-            "rays": 3,
-            "rolling": 4,
-            "workspaces": 3,
+            "rays": 2,
+            "rolling": 2,
+            "workspaces": 2,
             **dict.fromkeys(SELDOM, 1),
         }.items()
         for seed in range(4)
