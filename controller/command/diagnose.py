@@ -22,7 +22,7 @@ from controller.command.connection import run_connected
 from controller.command.debug import page_of
 from controller.command.process import wall
 from controller.command.redaction import Redaction
-from controller.command.status.reading import KINDS
+from controller.command.status.reading import KINDS, MODEL_KINDS
 from controller.command.targets import parse_target
 from controller.kube.errors import ConfigurationError, Forbidden, KubeError, PathNotFound
 from controller.kube.objects import KubeObject
@@ -34,6 +34,7 @@ from controller.kube.resources import (
     NETWORK_POLICIES,
     PODS,
     SERVICES,
+    STATEFUL_SETS,
     Resource,
 )
 
@@ -48,6 +49,7 @@ Json = dict[str, Any]
 _DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
 _CHILDREN: Final[tuple[Resource[Any], ...]] = (PODS, SERVICES, JOBS, INGRESSES, NETWORK_POLICIES)
 _OPERATORS: Final = "app.kubernetes.io/name in (manta-operator,kuberay-operator)"
+_GROUPS: Final = frozenset(each.group for each in KINDS)
 _LINES: Final = "20000"
 """Lines of the operator's log, from its end."""
 
@@ -143,7 +145,9 @@ class _Report:
             KubeError: the API server could not be reached, or has no RayClusters.
         """
         lists = [await self._list(each, namespace, first=each is KINDS[0]) for each in KINDS]
-        lists += [await self._list(each, namespace) for each in _CHILDREN]
+        has_models = any(lists[KINDS.index(each)] for each in MODEL_KINDS)
+        children = (*_CHILDREN, STATEFUL_SETS) if has_models else _CHILDREN
+        lists += [await self._list(each, namespace) for each in children]
         found = {_uid(each): each for items in lists for each in items}
         roots = {_uid(each) for items in lists[: len(KINDS)] for each in items}
         if target:
@@ -152,7 +156,7 @@ class _Report:
             if not roots:
                 return False
         members = _with_descendants(roots, found)
-        for resource, items in zip((*KINDS, *_CHILDREN), lists, strict=True):
+        for resource, items in zip((*KINDS, *children), lists, strict=True):
             mine = [each for each in items if _uid(each) in members]
             self._keep_objects(f"objects/{resource.plural}.yaml", resource.plural, mine)
         events = await self._list(EVENTS, namespace)
@@ -179,11 +183,11 @@ class _Report:
         for pod in pods:
             await self._operator_pod(pod)
         definitions = await self._list(CRDS, "")
-        ray = [each for each in definitions if dig(each, "spec", "group") == "ray.io"]
-        for each in ray:  # the schemas are long, and known by the version
+        ours = [each for each in definitions if dig(each, "spec", "group") in _GROUPS]
+        for each in ours:  # the schemas are long, and known by the version
             for version in mappings(dig(each, "spec", "versions")):
                 version.pop("schema", None)
-        self._keep_objects("operator/definitions.yaml", "definitions", ray)
+        self._keep_objects("operator/definitions.yaml", "definitions", ours)
 
     async def _operator_pod(self, pod: Json) -> None:
         metadata = pod["metadata"]

@@ -108,9 +108,9 @@ def pod(number: int) -> dict[str, Any]:
 @asynccontextmanager
 async def crowded() -> AsyncIterator[str]:
     """The page of a thousand clusters; its address."""
-    seen = Seen()
-    seen.put(RAYCLUSTERS, msgspec.convert([*map(cluster, range(1000))], list[RAYCLUSTERS.view]))
-    seen.put(PODS, msgspec.convert([*map(pod, range(3000))], list[Pod]))
+    clusters = msgspec.convert([*map(cluster, range(1000))], list[RAYCLUSTERS.view])
+    pods = msgspec.convert([*map(pod, range(3000))], list[Pod])
+    seen = Seen({RAYCLUSTERS: clusters, PODS: pods})
     async with embedded_world() as world:
         server = PageServer(
             0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
@@ -13,7 +14,7 @@ from multidict import CIMultiDictProxy
 from controller.command.page.access import OwnerOnly
 from controller.command.page.server import PageServer
 from controller.command.status.reading import KINDS, read
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from tests.fakes.monitoring import serving
 from tests.integration.harness import World, example_cluster
@@ -28,10 +29,10 @@ EVIL = "<script>alert('pwned')</script>"
 
 
 @asynccontextmanager
-async def page(world: World) -> AsyncIterator[aiohttp.ClientSession]:
-    """The page of what there is now."""
+async def page(world: World, *more: Resource[Any]) -> AsyncIterator[aiohttp.ClientSession]:
+    """The page of what there is now; `more` resources are read for it than those of Ray."""
     client = world.client("the-page")
-    seen = await read(client, [*KINDS, PODS], "")
+    seen = await read(client, [*KINDS, PODS, *more], "")
     server = PageServer(
         0,
         read=lambda _: seen,

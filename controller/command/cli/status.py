@@ -22,8 +22,9 @@ Examples:
 Nothing is changed and no operator is asked: the cause is the one that the operator has stored in
 the condition Ready. With KubeRay's operator, which stores none, it is found from the pods.
 
-Needs the rights to list rayclusters, rayjobs, rayservices, pods and events.events.k8s.io, and for
--w to watch them. What may not be read is named, and the rest is shown.
+Needs the rights to list rayclusters, rayjobs, rayservices, pods and events.events.k8s.io, of a
+workspace workspaces, inferencesets, nodeclaims, statefulsets and jobs, and for -w to watch them.
+What may not be read is named, and the rest is shown.
 
 Exit status: 0 shown (with -w: the object is gone), 1 a right is missing, the object does not exist
 or the API server does not answer, 2 unusable input, 130 interrupted.
@@ -67,8 +68,8 @@ def _add_why(commands: Commands) -> None:
         "target",
         nargs="+",
         metavar="KIND/NAME",
-        help="pod, raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, job or service, "
-        "and its name",
+        help="pod, raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, workspace, "
+        "inferenceset, nodeclaim, statefulset, job or service, and its name",
     )
     why.add_argument(
         "-n",
@@ -91,10 +92,10 @@ def _start_why(options: argparse.Namespace) -> int:
 def _add_status(commands: Commands) -> None:
     status = commands.add_parser(
         "status",
-        help="show clusters, jobs and services: state, first cause, CPUs and GPUs",
-        description="Show the objects of Ray in a table, or one of them as a tree: its clusters, "
-        "groups and pods,\neach with its state and the first cause why it is not ready, and the "
-        "last events.",
+        help="show clusters, jobs, services and models: state, first cause, CPUs and GPUs",
+        description="Show the objects of Ray, Workspaces and InferenceSets in a table, or one of "
+        "them as a tree: its clusters,\ngroups, nodes and pods, each with its state and the first "
+        "cause why it is not ready, and the last events.",
         epilog=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -102,8 +103,8 @@ def _add_status(commands: Commands) -> None:
         "target",
         nargs="*",
         metavar="KIND/NAME",
-        help="raycluster, rayjob, rayservice, raycronjob or rayclusterfleet, and its name; a kind "
-        "alone for all of it",
+        help="raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, workspace or "
+        "inferenceset, and its name; a kind alone for all of it",
     )
     add_namespaces(status)
     status.add_argument(

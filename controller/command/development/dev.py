@@ -35,7 +35,7 @@ from controller.command.page.content import dashboard_address
 from controller.command.page.server import PageServer
 from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
 from controller.command.run.operator import operator_for
-from controller.command.status.reading import EVENTS, KINDS, Seen, read, watching
+from controller.command.status.reading import EVENTS, KINDS, MODEL_CHILDREN, Seen, read, watching
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
@@ -232,7 +232,8 @@ async def dev(options: DevOptions) -> int:
         client = cluster.client("manta-dev")
         seen = Seen()
         with suppress(PathNotFound):  # --crds without Ray's kinds
-            seen = await read(client, [*KINDS, PODS, EVENTS], "")
+            children = MODEL_CHILDREN if options.workspaces else ()
+            seen = await read(client, [*KINDS, PODS, *children, EVENTS], "")
         watch = await stack.enter_async_context(watching(client, seen, ""))
         page = await stack.enter_async_context(_page(watch, cluster, options))
         greeting = _greeting(options, cluster.url, kubeconfig, page)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, mappings, status_of
 from controller.command.output import duration
-from controller.command.status.text import colour_of
+from controller.command.status.text import colour_of, condition_text, event_text
 from controller.command.status.tree import overview
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.names import DASHBOARD_PORT
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from controller.command.status.objects import GroupStatus, ObjectStatus, Tree
     from controller.command.status.reading import Seen, SeenEvent
-    from controller.command.status.tree import GroupStatus, ObjectStatus, Tree
     from controller.kube.objects import Pod
     from controller.ray.api.names import RayObject
 
@@ -204,7 +204,10 @@ def events_wanted(found: Tree, most: int) -> list[tuple[str, str]]:
     """Return kind and name of the objects of a tree whose events say most, `most` at most."""
     top = found.object
     own = [(top.kind, top.name), *((each.kind, each.name) for each in top.children)]
-    pods = [each for group in _groups(top) for each in group.pods if each.state != "ready"]
+    every = [*_objects(top)]
+    groups = (each.pods for obj in every for each in obj.groups)
+    pods = [each for some in (*groups, *(obj.pods for obj in every)) for each in some]
+    pods = [each for each in pods if each.state not in {"ready", "ended"}]
     return [*own, *(("Pod", each.name) for each in pods)][:most]
 
 
@@ -358,17 +361,14 @@ def _history(
     now: datetime,
 ) -> tuple[datetime, list[Moment], list[Bar]]:
     """Return the beginning of the line of time, what happened on it, and the attempts."""
-    told: list[tuple[datetime, str, str, str]] = []
-    for each in conditions_of(obj):
-        if (time := time_of(each.get("lastTransitionTime"))) is not None:
-            said = ": ".join(str(each[key]) for key in ("reason", "message") if each.get(key))
-            what = f"{each['type']} {each.get('status')}, {said}"
-            told.append((time, "condition", what, "blue"))
+    told = [
+        (time, "condition", condition_text(each), "blue")
+        for each in conditions_of(obj)
+        if (time := time_of(each.get("lastTransitionTime"))) is not None
+    ]
     for event in sorted(events, key=lambda one: one.last)[-ROWS:]:
-        about = f"{event.regarding.kind.lower()}/{event.regarding.name}"
-        times = f" ({event.count} times)" if event.count > 1 else ""
-        what = f"{event.reason}{times}, {about}: {event.note}"
-        told.append((event.last, "event", what, "red" if event.type == "Warning" else "green"))
+        colour = "red" if event.type == "Warning" else "green"
+        told.append((event.last, "event", event_text(event), colour))
     told.sort()
     begin = time_of(obj.metadata.creation_timestamp) or now
     begin = min([begin, *(time for time, *_ in told)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ from controller.command.output import duration
 from controller.command.page.access import Viewer, token_of
 from controller.command.page.content import ROWS, Query, details, events_wanted, listing
 from controller.command.redaction import Redaction
-from controller.command.status.reading import EVENTS, KINDS
+from controller.command.status.reading import EVENTS, KINDS, Seen
 from controller.command.status.text import colour_of
 from controller.command.status.tree import tree
 from controller.kube.errors import KubeError
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from controller.command.page.access import Access
-    from controller.command.status.reading import Seen, SeenEvent
-    from controller.command.status.tree import Tree
+    from controller.command.status.objects import Tree
+    from controller.command.status.reading import SeenEvent
     from controller.kube.client import Client
     from controller.kube.objects import Pod
 
@@ -173,18 +172,17 @@ class PageServer(HttpListener):
     async def _visible(self, viewer: Viewer, namespace: str) -> Seen:
         """Return what the user may list; without a right to list objects of Ray, nothing."""
         seen = self._read(namespace)
-        resources = [*seen.objects, PODS]
-        allowed = await asyncio.gather(*(viewer.may("list", each, namespace) for each in resources))
+        asked = {each.plural: each for each in seen.found}
+        allowed = await asyncio.gather(
+            *(viewer.may("list", each, namespace * each.namespaced) for each in asked.values())
+        )
         where = f"namespace {namespace}" if namespace else "all namespaces"
-        refused = [each for each, may in zip(resources, allowed, strict=True) if not may]
-        return replace(
-            seen,
-            objects={each: found for each, found in seen.objects.items() if each not in refused},
-            pods=[] if PODS in refused else seen.pods,
-            readable=[each for each in seen.readable if each not in refused],
-            missing=[
+        refused = [each for each, may in zip(asked, allowed, strict=True) if not may]
+        return Seen(
+            {each: items for each, items in seen.found.items() if each.plural not in refused},
+            [
                 *seen.missing,
-                *(f"{each.plural} of {where}: you lack the right to list them" for each in refused),
+                *(f"{each} of {where}: you lack the right to list them" for each in refused),
             ],
         )
 
@@ -210,7 +208,7 @@ class PageServer(HttpListener):
         seen, now = await self._visible(viewer, namespace), self._wall()
         found = await asyncio.to_thread(tree, seen, resource, obj, now)
         if await viewer.may("list", EVENTS, namespace):
-            seen.events = await self._events(found, namespace)
+            seen.found[EVENTS] = await self._events(found, namespace)
         else:
             seen.missing.append("events: you lack the right to list them")
         log_of = request.query.get("log", "")
@@ -225,7 +223,7 @@ class PageServer(HttpListener):
             log=log,
             plural=plural,
             missing=seen.missing,
-            sees_pods=PODS in seen.readable,
+            sees_pods=any(each.plural == PODS.plural for each in seen.found),
         )
 
     async def _events(self, found: Tree, namespace: str) -> list[SeenEvent]:

@@ -24,7 +24,7 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
-from controller.kube.resources import CERTIFICATES, PODS, SECRETS
+from controller.kube.resources import CERTIFICATES, SECRETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import CertificateCollector, ClusterCollector
@@ -200,7 +200,12 @@ def _add_webhook(
 def _add_page(operator: Operator, port: int, transport: HttpTransport) -> None:
     from controller.command.page.access import Reviewed  # noqa: PLC0415  only where it is served
     from controller.command.page.server import PageServer  # noqa: PLC0415
-    from controller.command.status.reading import KINDS, Seen  # noqa: PLC0415
+    from controller.command.status.reading import (  # noqa: PLC0415
+        CACHED_CHILDREN,
+        KINDS,
+        Seen,
+        within,
+    )
 
     # Not fenced: replicas that do not lead answer, too.
     loop = asyncio.get_running_loop()
@@ -210,9 +215,8 @@ def _add_page(operator: Operator, port: int, transport: HttpTransport) -> None:
         problem = operator.caches.unready()
         seen = Seen(missing=[f"what is new: {problem}"] if problem else [])
         watched = {cache.scope.resource for cache in operator.caches.caches}
-        for resource in (each for each in (*KINDS, PODS) if each in watched):
-            found = _cached(operator, resource)
-            seen.put(resource, [o for o in found if namespace in {"", o.metadata.namespace}])
+        for resource in (each for each in (*KINDS, *CACHED_CHILDREN) if each in watched):
+            seen.found[resource] = within(namespace, resource, _cached(operator, resource))
         return seen
 
     access = Reviewed(client, loop.time)

@@ -1,18 +1,22 @@
-"""What `manta status` and `manta why` read: objects of Ray, their pods, and events."""
+"""What `manta status`, `manta why` and the web page read: objects, their pods, and events."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import time_of
+from controller.kaito.api import labels as model_labels
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.karpenter import NODE_CLAIMS, POOL_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.errors import Forbidden, KubeError, PathNotFound
 from controller.kube.objects import KubeObject, View
-from controller.kube.resources import PODS, Resource
+from controller.kube.resources import JOBS, PODS, STATEFUL_SETS, Resource
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
@@ -21,7 +25,7 @@ from controller.ray.head.endpoint import RAY_PODS
 from informers import Codec, Failed, SharedInformer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     from controller.kube.client import Client
     from controller.kube.objects import Pod
@@ -84,14 +88,37 @@ def _first_of(*times: str | None) -> datetime:
 
 
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", SeenEvent)
+MODEL_KINDS: Final[tuple[Resource[Any], ...]] = (WORKSPACES, INFERENCE_SETS)
 KINDS: Final[tuple[Resource[Any], ...]] = (
     RAYCLUSTERS,
     RAYJOBS,
     RAYSERVICES,
     RAYCRONJOBS,
     RAYCLUSTERFLEETS,
+    *MODEL_KINDS,
 )
-"""Kinds of which clusters are made; those that the API server does not serve are left out."""
+"""All kinds; those that the API server does not serve are left out."""
+# Parts, as in `controller.kaito.workspace.watches`, which takes long to import.
+MODEL_JOBS: Final = replace(JOBS, part="workspaces")
+MODEL_PODS: Final = replace(PODS, part="workspaces")
+MODEL_CHILDREN: Final[tuple[Resource[Any], ...]] = (
+    NODE_CLAIMS,
+    STATEFUL_SETS,
+    MODEL_JOBS,
+    MODEL_PODS,
+)
+"""What belongs to Workspaces."""
+CACHED_CHILDREN: Final[tuple[Resource[Any], ...]] = (PODS, POOL_CLAIMS, *MODEL_CHILDREN)
+"""What belongs to objects of all kinds, as the operator's caches have it."""
+
+
+def resources_of(kind: Resource[Any]) -> list[Resource[Any]]:
+    """Return what a tree of this kind shows, itself first."""
+    if kind in MODEL_KINDS:
+        return [kind, *(each for each in MODEL_KINDS if each is not kind), *MODEL_CHILDREN, EVENTS]
+    ray = [each for each in KINDS if each not in MODEL_KINDS and each is not kind]
+    return [kind, *ray, PODS, EVENTS]
+
 
 _SETTLES: Final = 0.2
 """Seconds after a change in which more of them are awaited, since changes come together."""
@@ -102,50 +129,56 @@ class Seen:
     """What was read.
 
     Attributes:
-        objects: objects of Ray by their resource.
-        pods: pods of Ray.
-        events: events of the namespace.
+        found: what could be read, by resource.
         missing: sentences about what could not be read, and what to do.
-        readable: resources that could be read.
     """
 
-    objects: dict[Resource[Any], list[RayObject]] = field(
-        default_factory=dict["Resource[Any]", "list[RayObject]"]
+    found: dict[Resource[Any], list[Any]] = field(
+        default_factory=dict["Resource[Any]", "list[Any]"]
     )
-    pods: list[Pod] = field(default_factory=list["Pod"])
-    events: list[SeenEvent] = field(default_factory=list["SeenEvent"])
     missing: list[str] = field(default_factory=list[str])
-    readable: list[Resource[Any]] = field(default_factory=list["Resource[Any]"])
 
-    def put(self, resource: Resource[Any], items: list[Any]) -> None:
-        """Keep the objects of this resource."""
-        self.readable.append(resource)
-        if resource is PODS:
-            self.pods = items
-        elif resource is EVENTS:
-            self.events = items
-        else:
-            self.objects[resource] = items
+    @property
+    def objects(self) -> dict[Resource[Any], list[RayObject]]:
+        """The objects of `KINDS`."""
+        return {each: items for each, items in self.found.items() if each in KINDS}
+
+    @property
+    def pods(self) -> list[Pod]:
+        """Pods of Ray and of models."""
+        return self.every(PODS)
+
+    @property
+    def events(self) -> list[SeenEvent]:
+        """Events of the namespace."""
+        return self.every(EVENTS)
+
+    def every(self, resource: Resource[Any]) -> list[Any]:
+        """Return all objects of a resource, of which several parts may have been read."""
+        parts = (items for each, items in self.found.items() if each.plural == resource.plural)
+        return [obj for items in parts for obj in items]
 
 
 async def read(client: Client, resources: Sequence[Resource[Any]], namespace: str) -> Seen:
     """List these resources; what may not be read is missing from the answer, and named.
 
     Raises:
-        KubeError: the API server could not be reached, or does not serve Ray's kinds.
+        KubeError: the API server could not be reached, or does not serve the first one.
     """
-    seen = Seen()
-    answers = await asyncio.gather(*(_list(client, each, namespace) for each in resources))
+    seen, first = Seen(), resources[0]
+    answers = await asyncio.gather(
+        *(_list(client, each, namespace, required=each is first) for each in resources)
+    )
     for resource, answer in zip(resources, answers, strict=True):
         if isinstance(answer, Forbidden):
             seen.missing.append(_missing_right(resource, namespace, answer))
         elif answer is not None:
-            seen.put(resource, answer)
+            seen.found[resource] = answer
     return seen
 
 
 async def _list(
-    client: Client, resource: Resource[Any], namespace: str
+    client: Client, resource: Resource[Any], namespace: str, *, required: bool
 ) -> list[Any] | Forbidden | None:
     """Return the objects, the refusal, or None if this kind is not served."""
     try:
@@ -153,13 +186,15 @@ async def _list(
     except Forbidden as error:
         return error
     except PathNotFound:
-        if resource is RAYCLUSTERS:
+        if required:
             raise
         return None
     return listed.items
 
 
 def _selector(resource: Resource[Any]) -> str:
+    if resource is MODEL_PODS:
+        return model_labels.WORKSPACE
     return RAY_PODS.label_selector if resource is PODS else ""
 
 
@@ -242,15 +277,22 @@ class Watch:
         seen = Seen(missing=[*self._missing, *self._problems.values()])
         for resource, informer in self._informers.items():
             found = informer.lister.list()
-            seen.put(resource, [o for o in found if namespace in {"", o.metadata.namespace}])
+            seen.found[resource] = within(namespace, resource, found)
         return seen
+
+
+def within(namespace: str, resource: Resource[Any], items: Iterable[Any]) -> list[Any]:
+    """Return the objects of a namespace, or all if it is empty or they have none."""
+    if not (namespace and resource.namespaced):
+        return [*items]
+    return [each for each in items if each.metadata.namespace == namespace]
 
 
 @asynccontextmanager
 async def watching(client: Client, seen: Seen, namespace: str) -> AsyncGenerator[Watch]:
     """Keep what was read up to date by watches, until the block ends."""
     watch = Watch(seen.missing)
-    informers = [watch.informer(client, each, namespace) for each in seen.readable]
+    informers = [watch.informer(client, each, namespace) for each in seen.found]
     tasks = [asyncio.create_task(each.run()) for each in informers]
     for each in tasks:
         each.add_done_callback(watch.ended)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from controller.command.connection import run_connected
 from controller.command.output import CommandOutput
 from controller.command.process import wall
-from controller.command.status.reading import EVENTS, KINDS, read, watching
+from controller.command.status.objects import Tree
+from controller.command.status.reading import KINDS, read, resources_of, watching
 from controller.command.status.text import write_overview, write_tree
-from controller.command.status.tree import Tree, overview, tree
+from controller.command.status.tree import overview, tree
 from controller.command.targets import parse_kind, parse_target, suggestion
 from controller.kube.errors import ConfigurationError
-from controller.kube.resources import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
     from typing import TextIO
 
+    from controller.command.status.objects import Overview
     from controller.command.status.reading import Seen
-    from controller.command.status.tree import Overview
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.ray.api.names import RayObject
@@ -119,7 +119,8 @@ class _View:
         self.namespace = (
             "" if options.all_namespaces else options.namespace or namespace or "default"
         )
-        self.resources = [*KINDS, PODS, EVENTS] if self._name else [*KINDS]
+        named = self._kind if self._name else None
+        self.resources = resources_of(named) if named is not None else [*KINDS]
         self._options, self._stream, self._clock = options, stream, clock
         self._output = CommandOutput(stream, as_json=options.output == "json")
         self._shown: Tree | Overview | None = None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.command.output import aligned, duration
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from controller.command.output import CommandOutput
-    from controller.command.status.tree import (
+    from controller.command.status.objects import (
         EventStatus,
         GroupStatus,
         ObjectStatus,
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
         PodStatus,
         Tree,
     )
+    from controller.command.status.reading import SeenEvent
 
 _COLOURS: Final = {
-    "green": frozenset({"ready", "ended", "Complete", "Running", "scheduled"}),
+    "green": frozenset({"ready", "ended", "Complete", "Running", "scheduled", "Succeeded"}),
     "red": frozenset({"not ready", "Failed", "ValidationFailed"}),
 }
 
@@ -65,6 +66,21 @@ def overview_rows(
 def event_rows(events: Iterable[EventStatus], now: datetime) -> list[list[str]]:
     """Return a row for each event: when, about what, reason and note."""
     return [_event_row(each, now) for each in events]
+
+
+def event_text(event: SeenEvent) -> str:
+    """Return what happened, how often, to what and by whom."""
+    about = f"{event.regarding.kind.lower()}/{event.regarding.name}"
+    who = f" by {event.reporting_controller}" if event.reporting_controller else ""
+    times = f" (x{event.count})" if event.count > 1 else ""
+    return f"{event.reason}{times} of {about}{who}: {event.note}"
+
+
+def condition_text(condition: Mapping[str, Any]) -> str:
+    """Return a condition with its reason and its message, which may be newer than its time."""
+    text = f"{condition.get('type')} {condition.get('status')}"
+    said = ": ".join(str(condition[key]) for key in ("reason", "message") if condition.get(key))
+    return f"{text}: {said}" if said else text
 
 
 def _row(each: ObjectStatus, now: datetime, *, all_of_them: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Objects of Ray with what belongs to them, as data: `-o json` prints it, `text` draws it.
+"""Makes trees and tables of objects.
 
 States and causes are those that the operator has stored in the conditions. Where it has stored
 none, as KubeRay's operator, the cause is diagnosed from the pods by the same function.
@@ -20,6 +20,25 @@ from controller.apimachinery.custom_object import (
     status_of,
 )
 from controller.apimachinery.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from controller.command.status.models import (
+    USUAL,
+    claims_of,
+    is_of_workspace,
+    model_cause,
+    model_detail,
+    model_state,
+    workloads_of,
+)
+from controller.command.status.objects import (
+    EventStatus,
+    GroupStatus,
+    ObjectStatus,
+    Overview,
+    PodStatus,
+    Tree,
+)
+from controller.command.status.reading import MODEL_KINDS
+from controller.kaito.api.workspace import WORKSPACES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from controller.ray.api.names import (
     HEAD_POD_READY,
@@ -41,92 +60,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.command.status.reading import Seen, SeenEvent
-    from controller.kube.objects import Pod
+    from controller.kube.objects import KubeObject, Pod
     from controller.kube.resources import Resource
     from controller.ray.api.names import RayObject
     from controller.ray.diagnosis.reasons import Cause
-
-
-class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod: `state` is `ready`, `deleting`, `draining`, or the reason why it is not ready."""
-
-    name: str
-    state: str
-    cause: str
-    node: str
-    restarts: int
-    created: str
-
-
-class GroupStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """The head, whose name is `headgroup`, or a group of workers; CPUs and GPUs as specified."""
-
-    name: str
-    desired: int
-    ready: int
-    cpus: str
-    gpus: str
-    pods: tuple[PodStatus, ...]
-
-
-class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """An object of Ray.
-
-    Attributes:
-        kind: its kind.
-        namespace: its namespace.
-        name: its name.
-        state: one word or two.
-        detail: what else its kind says in short; may be empty.
-        cause: the first cause why it is not as specified; empty if it is, or nothing tells.
-        created: when it was created, RFC 3339.
-        cpus: CPUs that it asks for; empty if its status does not say.
-        gpus: GPUs, likewise.
-        notes: what other conditions report.
-        children: objects that belong to it.
-        groups: of a RayCluster: head and workers.
-        pods: other pods of it, such as a job's submitter.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    state: str
-    detail: str
-    cause: str
-    created: str
-    cpus: str
-    gpus: str
-    notes: tuple[str, ...] = ()
-    children: tuple[ObjectStatus, ...] = ()
-    groups: tuple[GroupStatus, ...] = ()
-    pods: tuple[PodStatus, ...] = ()
-
-
-class EventStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """An event about an object of the tree."""
-
-    time: datetime
-    type: str
-    reason: str
-    object: str
-    note: str
-    count: int
-
-
-class Tree(msgspec.Struct, frozen=True, rename="camel"):
-    """An object, the last events about it and what belongs to it, and what could not be read."""
-
-    object: ObjectStatus
-    events: tuple[EventStatus, ...]
-    missing: tuple[str, ...]
-
-
-class Overview(msgspec.Struct, frozen=True, rename="camel"):
-    """Objects without what belongs to them, each after its owner; what could not be read."""
-
-    objects: tuple[ObjectStatus, ...]
-    missing: tuple[str, ...]
 
 
 MOST_EVENTS: Final = 10
@@ -134,12 +71,12 @@ MOST_EVENTS: Final = 10
 _STARTING: Final = frozenset(each.name for each in REASONS if each.severity is Severity.IN_PROGRESS)
 _USUAL: Final = frozenset({
     READY, HEAD_POD_READY, PROVISIONED, REPLICA_FAILURE, SUSPENDED, SUSPENDING,
-    "UpgradeInProgress", "RollbackInProgress",
+    "UpgradeInProgress", "RollbackInProgress", *USUAL,
 })  # fmt: skip
 """Conditions that an object always has; the others tell something whenever they are present."""
 _OVER: Final = frozenset({"Complete", "UpToDate"})
 """Reasons of conditions that remain when what they told of is over."""
-_WELL: Final = frozenset({"ready", "scheduled", "Complete"})
+_WELL: Final = frozenset({"ready", "scheduled", "Complete", "Succeeded"})
 """States in which nothing is amiss."""
 _FAILED: Final = frozenset({"Failed", "ValidationFailed"})
 _ORIGIN: Final = (labels.NODE_TYPE, labels.ORIGIN_KIND, labels.ORIGIN_NAME)
@@ -191,6 +128,8 @@ class _Branch:
             pods = [each for each in self._seen.pods if _is_of_cluster(each, obj)]
             groups, others = self._groups(obj, pods)
             self.uids.update(each.metadata.uid for each in pods)
+        elif resource is WORKSPACES:
+            children = tuple(self._workspace(obj))
         return msgspec.structs.replace(
             status,
             detail=", ".join(filter(None, (detail, status.detail))),
@@ -205,6 +144,8 @@ class _Branch:
         conditions = conditions_of(obj)
         if find_condition(conditions, READY) or is_true(conditions, REPLICA_FAILURE):
             return status.cause
+        if status.kind == WORKSPACES.kind:  # its operator has stored one
+            return status.cause
         if causes := self._causes.get(obj.metadata.uid):
             return min(causes, key=lambda cause: cause.urgency).message
         if status.cause or status.state in _WELL:
@@ -214,7 +155,7 @@ class _Branch:
     def _children(self, resource: Resource[Any], obj: RayObject) -> Iterator[ObjectStatus]:
         status, uid = status_of(obj), obj.metadata.uid
         named = status.get("rayClusterName") if resource is RAYJOBS else None
-        for child_resource in (RAYJOBS, RAYCLUSTERS):
+        for child_resource in (RAYJOBS, RAYCLUSTERS, WORKSPACES):
             found = self._seen.objects.get(child_resource, [])
             for child in sorted(found, key=lambda each: each.metadata.creation_timestamp or ""):
                 meta = child.metadata
@@ -223,6 +164,20 @@ class _Branch:
                 elif (meta.namespace, meta.name) == (obj.metadata.namespace, named):
                     yield self.of(child_resource, child, "chosen by clusterSelector")
 
+    def _workspace(self, workspace: RayObject) -> Iterator[ObjectStatus]:
+        """Yield the claims of nodes, and the workload with its pods."""
+        for claim, status in claims_of(self._seen, workspace):
+            self.uids.add(claim.metadata.uid)
+            yield status
+        pods = [each for each in self._seen.pods if is_of_workspace(each, workspace)]
+        self.uids.update(each.metadata.uid for each in pods)
+        for workload, status in workloads_of(self._seen, workspace):
+            uid = workload.metadata.uid
+            self.uids.add(uid)
+            own = [each for each in pods if _owner(each) == uid]
+            states = tuple(self._plain_pod(workspace, each) for each in own)
+            yield msgspec.structs.replace(status, pods=states)
+
     def _submitters(self, resource: Resource[Any], obj: RayObject) -> Iterator[PodStatus]:
         wanted = (labels.SUBMITTER, resource.kind, obj.metadata.name)
         for pod in self._seen.pods:
@@ -230,9 +185,7 @@ class _Branch:
             given = [found.get(key) for key in _ORIGIN]
             if (*given,) == wanted and pod.metadata.namespace == obj.metadata.namespace:
                 self.uids.add(pod.metadata.uid)
-                ended = pod.status.phase == "Succeeded"
-                state = self._pod(obj, pod, head_ready=True)
-                yield msgspec.structs.replace(state, state="ended", cause="") if ended else state
+                yield self._plain_pod(obj, pod)
 
     def _groups(
         self, cluster: RayObject, pods: Sequence[Pod]
@@ -258,6 +211,12 @@ class _Branch:
             well = sum(each.state == "ready" for each in own)
             groups.append(GroupStatus(name, desired, well, *_requests(raw, desired), tuple(own)))
         return tuple(groups), tuple(states.values())
+
+    def _plain_pod(self, owner: RayObject, pod: Pod) -> PodStatus:
+        """Return the state of a pod that is not part of a cluster."""
+        state = self._pod(owner, pod, head_ready=True)
+        ended = pod.status.phase == "Succeeded"
+        return msgspec.structs.replace(state, state="ended", cause="") if ended else state
 
     def _pod(self, owner: RayObject, pod: Pod, *, head_ready: bool) -> PodStatus:
         found = diagnose_pod(pod, self._now, head_ready=head_ready)
@@ -287,7 +246,7 @@ def _status(resource: Resource[Any], obj: RayObject) -> ObjectStatus:
     if resource is not RAYCLUSTERS:
         places = (status, status.get("activeServiceStatus"), status.get("pendingServiceStatus"))
         copies = [mapping(mapping(each).get("rayClusterStatus")) for each in places]
-    detail = ""
+    detail = model_detail(resource, status)
     if resource is RAYJOBS and status.get("jobStatus"):
         detail = f"job {status['jobStatus']}"
         if failed := status.get("failed"):
@@ -298,7 +257,7 @@ def _status(resource: Resource[Any], obj: RayObject) -> ObjectStatus:
         meta.name,
         _state(resource, obj, status, conditions),
         detail,
-        _stored_cause(obj, status, conditions),
+        _stored_cause(obj, status, conditions) or model_cause(status, conditions),
         meta.creation_timestamp or "",
         _sum(each.get("desiredCPU") for each in copies),
         _sum(each.get("desiredGPU") for each in copies),
@@ -325,6 +284,8 @@ def _state(  # noqa: PLR0911  one for each kind and state
         return str(status.get("jobDeploymentStatus") or "New")
     if resource is RAYCRONJOBS:
         return "suspended" if mapping(obj.spec).get("suspend") is True else "scheduled"
+    if resource in MODEL_KINDS:
+        return model_state(status, conditions)
     if ready is None:
         suspended = is_true(conditions, SUSPENDED)
         return "suspended" if suspended else str(status.get("state") or "new")
@@ -379,7 +340,7 @@ def _is_of_cluster(pod: Pod, cluster: RayObject) -> bool:
     return (pod.metadata.namespace, name) == (meta.namespace, meta.name)
 
 
-def _owner(obj: RayObject) -> str:
+def _owner(obj: KubeObject) -> str:
     owner = obj.metadata.controller
     return owner.uid if owner is not None else ""
 

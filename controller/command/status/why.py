@@ -19,10 +19,13 @@ from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned
-from controller.command.status.reading import EVENTS, KINDS, read
+from controller.command.status.models import model_cause, model_state
+from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, read
+from controller.command.status.text import condition_text, event_text
 from controller.command.targets import parse_target
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kube.errors import Forbidden, NotFound, PathNotFound
-from controller.kube.resources import JOBS, PODS, SERVICES
+from controller.kube.resources import JOBS, PODS, SERVICES, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +37,16 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-EXPLAINED: Final[tuple[Resource[Any], ...]] = (PODS, *KINDS, JOBS, SERVICES)
+EXPLAINED: Final[tuple[Resource[Any], ...]] = (
+    PODS,
+    *KINDS,
+    JOBS,
+    SERVICES,
+    STATEFUL_SETS,
+    NODE_CLAIMS,
+)
+_SPECIFICATION: Final = frozenset({"f:spec", "f:resource", "f:inference", "f:tuning"})
+"""The fields of specifications; a Workspace has three of them beside `metadata`."""
 _NEAR: Final = timedelta(seconds=30)
 """Time within which an event about several objects at once may be about this one."""
 _SEVERAL: Final = re.compile(r"\b\d+ (pods|RayClusters|RayJobs)\b")
@@ -216,20 +228,20 @@ class _Story:
             for each in self._all_events
             if moment is not None
             and each.regarding.uid in owners
-            and each.reason.startswith(verb)
+            and verb in each.reason
             and _SEVERAL.search(each.note)
             and min(abs(each.first - moment), abs(each.last - moment)) <= _NEAR
         ]
 
     def _told(self, verb: str, moment: datetime | None) -> str:
         """Return the event about its creation or deletion; empty if none is left."""
-        named = [each for each in self._decisions() if each.reason.startswith(verb)]
+        named = [each for each in self._decisions() if verb in each.reason]
         if named:
-            return _sentence(named[-1])
+            return f"{rfc3339(named[-1].first)}, {event_text(named[-1])}"
         several = self._of_several(verb, moment)
         if moment is None or not several:
             return ""
-        said = _sentence(several[-1], timed=False)
+        said = event_text(several[-1])
         return f"{rfc3339(moment)}, {said} (this one was probably among them)"
 
     def _made(self) -> str:
@@ -246,7 +258,8 @@ class _Story:
         return f"{rfc3339(created)}, by {writers[0].get('manager')}, the first of its writers"
 
     def _changed(self) -> str:
-        writers = [each for each in self._writers() if "f:spec" in mapping(each.get("fieldsV1"))]
+        every = self._writers()
+        writers = [e for e in every if _SPECIFICATION & mapping(e.get("fieldsV1")).keys()]
         if not writers:
             return "nothing tells who wrote its specification"
         return f"{writers[-1].get('time')}, {_written_by(writers[-1])}"
@@ -265,7 +278,7 @@ class _Story:
                 return f"{when}{each.get('reason')}: {each.get('message')}"
         lost = [each for each in self._own_events() if each.reason in _LOST]
         if lost:
-            return _sentence(lost[-1])
+            return f"{rfc3339(lost[-1].first)}, {event_text(lost[-1])}"
         owner = next(iter(self._owners), None)
         if owner is not None and (
             owner[2] is None or dig(owner[2], "metadata", "deletionTimestamp")
@@ -288,7 +301,7 @@ class _Story:
         )  # fmt: skip
         several = [e for verb, moment in moments for e in self._of_several(verb, time_of(moment))]
         for each in (*self._own_events(), *self._decisions(), *several):
-            yield Fact(rfc3339(each.last), "event", _sentence(each, timed=False))
+            yield Fact(rfc3339(each.last), "event", event_text(each))
 
     def _writers(self) -> list[Json]:
         """Return the entries of `managedFields`, in order of time."""
@@ -302,10 +315,7 @@ class _Story:
 
     def _conditions(self) -> Iterator[Fact]:
         for each in mappings(dig(self._found, "status", "conditions")):
-            text = f"{each.get('type')} {each.get('status')}"
-            said = ": ".join(str(each[key]) for key in ("reason", "message") if each.get(key))
-            time = str(each.get("lastTransitionTime", ""))
-            yield Fact(time, "condition", f"{text}: {said}" if said else text)
+            yield Fact(str(each.get("lastTransitionTime", "")), "condition", condition_text(each))
 
     def _records(self) -> Iterator[Fact]:
         """Yield what a RayJob has recorded of the attempt that ran on this cluster."""
@@ -346,20 +356,17 @@ def _controller(meta: Json) -> Json:
 
 def _state(obj: Json | None, before: str = "") -> str:
     """Return whether the object is ready, with the first cause that it has stored, if any."""
-    for each in mappings(dig(obj, "status", "conditions")):
+    status = mapping(mapping(obj).get("status"))
+    conditions = mappings(status.get("conditions"))
+    if mapping(obj).get("kind") in {each.kind for each in MODEL_KINDS}:
+        said = model_cause(status, conditions)
+        return f"{before}{model_state(status, conditions)}{said and f': {said}'}"
+    for each in conditions:
         if each.get("type") == "Ready":
             state = "ready" if each.get("status") == "True" else "not ready"
             said = each.get("message") or each.get("reason")
             return f"{before}{state}: {said}" if said else f"{before}{state}"
     return ""
-
-
-def _sentence(event: SeenEvent, *, timed: bool = True) -> str:
-    about = f"{event.regarding.kind.lower()}/{event.regarding.name}"
-    who = f" by {event.reporting_controller}" if event.reporting_controller else ""
-    times = f" (x{event.count})" if event.count > 1 else ""
-    when = f"{rfc3339(event.first)}, " if timed else ""
-    return f"{when}{event.reason}{times} of {about}{who}: {event.note}"
 
 
 def _written_by(entry: Json) -> str:
