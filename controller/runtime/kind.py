@@ -8,7 +8,7 @@ logs and metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
@@ -376,6 +376,10 @@ class Kind(Generic[Observation]):
             controller.runtime.errors.Terminal: a retry is pointless until something changes.
         """
         raise NotImplementedError
+
+    def outlook(self, observation: Observation, now: datetime, /) -> Iterable[str]:  # noqa: ARG002
+        """Return sentences for `manta plan` about what may happen to the object later. Pure."""
+        return ()
 
     def status_after(
         self,

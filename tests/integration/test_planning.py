@@ -23,7 +23,7 @@ from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from controller.kube.transport import JSON
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates, labels
 from controller.ray.dashboard import DashboardActors
-from controller.runtime.kind import Owned
+from controller.runtime.kind import Kind, Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
 from controller.testing.faults import ErrorResponse, FaultyTransport, Rule
 from tests.integration.fleets import fleet_manifest
@@ -335,7 +335,7 @@ async def test_every_problem_of_a_manifest_is_told_at_once(world: World):
     ]
 
 
-class AppKind:
+class AppKind(Kind[Any]):
     """A toy kind: creates a RayCluster and, when that is ready, a RayJob. Apps are ConfigMaps."""
 
     name = "app-controller"

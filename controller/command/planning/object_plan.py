@@ -128,6 +128,8 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             if none is.
         refusals: which of that the API server would refuse.
         notes: what a user would not expect, or what is not yet reached.
+        outlook: what evictions, drained nodes and disuse would do to its pods, where options of it
+            say something about that.
     """
 
     kind: str
@@ -141,6 +143,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     rolling: Rolling | None = None
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
+    outlook: tuple[str, ...] = ()
 
     def count(self, action: Action) -> int:
         """Return the number of objects that this action happens to."""

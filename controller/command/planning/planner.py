@@ -337,7 +337,19 @@ class Planner:
             rolling=rolling.rolling() if rolling is not None else None,
             refusals=(*verdict.refusals, *next_job),
             notes=(*notes, *verdict.notes),
+            outlook=() if problem else tuple(dict.fromkeys(self._outlook(kinds, wanted, dry_run))),
         )
+
+    def _outlook(self, kinds: Sequence[Kind[Any]], obj: Json, dry_run: DryRun) -> Iterator[str]:
+        """Yield what may happen later to the object, and to those of other kinds that it owns."""
+        uid, snapshot = obj["metadata"].get("uid"), dry_run.snapshot
+        contents = snapshot.contents()
+        for kind in kinds:
+            for key, each in contents.get(kind.primary, {}).items():
+                owners = each["metadata"].get("ownerReferences") or ()
+                if uid in {each["metadata"].get("uid"), *(owner["uid"] for owner in owners)}:
+                    seen = kind.observe(key, snapshot)
+                    yield from kind.outlook(seen, self._now) if seen is not None else ()
 
     async def _refusals_of_next_job(
         self, kind: Kind[Any], key: str, snapshot: Snapshot

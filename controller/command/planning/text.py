@@ -136,6 +136,8 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         yield "red", f"  ! {_refusal(refusal)}"
     for note in plan.notes:
         yield "cyan", f"  note: {note}"
+    for sentence in plan.outlook:
+        yield "", f"  later: {sentence}"
 
 
 def _rollout(rollout: RolloutPlan | None) -> Iterator[Line]:

@@ -190,6 +190,19 @@ def idle_events(
         yield Event("Warning", DELETION_ANNOUNCED, "Delete", note)
 
 
+def idle_outlook(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> str:
+    """Return what becomes of a cluster without use, and when, as far as its status tells."""
+    options = _options(seen, desired)
+    if options is None or is_suspended(seen, desired):
+        return ""
+    before = find_condition(seen.conditions, IDLE) or {}
+    since = time_of(before.get("lastTransitionTime")) if before.get("status") == "True" else None
+    if since is None:
+        return _rule(options)
+    due = max(since + timedelta(seconds=options.timeout_seconds), now)
+    return f"nobody has used it since {rfc3339(since)}; {_outlook(desired, options, due)}"
+
+
 def _options(seen: ClusterObservation, desired: DesiredCluster) -> IdleTerminationOptions | None:
     """Return the options; None for a cluster that another object owns, which ends it itself."""
     is_owned = seen.cluster.metadata.controller is not None

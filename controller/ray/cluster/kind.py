@@ -36,6 +36,7 @@ from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
+from controller.ray.cluster.outlook import cluster_outlook
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.status import cluster_status
@@ -46,6 +47,7 @@ from controller.ray.settings import CERT_MANAGER, ClusterSettings
 from controller.runtime.kind import Kind, Owned
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.api.batch_schedulers import BatchScheduler
@@ -153,6 +155,10 @@ class RayClusterKind(Kind["ClusterObservation"]):
     def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
         """Plan for the observation."""
         return plan_cluster(observation, self._settings, now)
+
+    def outlook(self, observation: ClusterObservation, now: datetime) -> Iterator[str]:
+        """Yield what evictions, drained nodes and disuse would do."""
+        return cluster_outlook(observation, now)
 
     def status_after(
         self,

@@ -140,8 +140,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         result_grace_passed=watch.waited(_result_time(seen), settings.transition_grace_period),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0) - disrupted_attempts(seen)),
-        disrupted=bool(seen.disruption)
-        and disrupted_attempts(seen) < spec.disruption_backoff_limit,
+        disrupted=bool(seen.disruption) and spared_attempts(seen) > 0,
         backoff_limit=max(0, spec.backoff_limit),
     )
 
@@ -149,6 +148,11 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
 def disrupted_attempts(seen: JobObservation) -> int:
     """Return the number of failed attempts that do not count."""
     return max(0, seen.status.get("disrupted", 0))
+
+
+def spared_attempts(seen: JobObservation) -> int:
+    """Return how many attempts that disruptions end will not count."""
+    return max(0, seen.spec.disruption_backoff_limit - disrupted_attempts(seen))
 
 
 def may_still_run(seen: JobObservation) -> bool:

@@ -14,6 +14,7 @@ from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.job.collect_facts import spared_attempts
 from controller.ray.job.facts import Deadlines
 from controller.ray.job.observation import definition_reader, is_left_as_it_is
 from controller.ray.job.observe import WATCHES, JobSources, observe_job
@@ -24,6 +25,7 @@ from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import remember
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.api.rayjob import JobSpec, RayJob
@@ -79,6 +81,19 @@ class RayJobKind(Kind["JobObservation"]):
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """Return the plan for the RayJob."""
         return remember(plan_job(observation, self._settings, now), observation.definition)
+
+    def outlook(self, observation: JobObservation, now: datetime) -> Iterator[str]:
+        """Yield whether an attempt counts whose head is taken away, where a field says so."""
+        del now
+        spec = observation.spec
+        if spec.disruption_backoff_limit > 0:
+            spared = spared_attempts(observation)
+            count = "does not count" if spared else "counts"
+            yield (
+                f"a head that is taken away ends the attempt, which {count} against backoffLimit "
+                f"{spec.backoff_limit}: {spared} of {spec.disruption_backoff_limit} that "
+                "spec.disruptionBackoffLimit allows are left"
+            )
 
     def status_after(
         self,
