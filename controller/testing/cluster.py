@@ -20,6 +20,7 @@ from controller.apimachinery.schemas.object_schema import (
     parse_schemas,
 )
 from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.nodes import run_nodes
 from controller.kube.client import Client
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
@@ -148,6 +149,13 @@ class Cluster:
     def client(self, user_agent: str, transport: Transport | None = None) -> Client:
         """Return a client of the API server; no fault befalls it unless its transport has one."""
         return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
+
+    @asynccontextmanager
+    async def nodes(self) -> AsyncGenerator[None]:
+        """Schedule and run pods, simulated, as long as the block runs; else they stay pending."""
+        client, rng = self.client("nodes"), random.Random(1)
+        async with run_nodes(client, clock=self.loop, wall=self.wall, rng=rng):
+            yield
 
     def run_operator(
         self,

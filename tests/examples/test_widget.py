@@ -12,7 +12,7 @@ import yaml
 
 from controller.kube.client import Client
 from controller.kube.objects import ConfigMap
-from controller.kube.resources import CONFIG_MAPS, CRDS
+from controller.kube.resources import CONFIG_MAPS, CRDS, PODS
 from controller.runtime.children import Seen
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Plan
 from controller.testing.cluster import EPOCH, Cluster
@@ -27,6 +27,20 @@ KIND = WidgetKind()
 
 def manifest(name: str) -> dict[str, Any]:
     return yaml.safe_load((FOLDER / name).read_text())
+
+
+async def test_pods_become_ready_while_there_are_nodes(cluster: Cluster):
+    body = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    await cluster.user.create(PODS, "default", body)
+
+    async def phase() -> str:
+        return (await cluster.user.get(PODS, "default", "a")).status.phase
+
+    await cluster.settle(60)
+    assert await phase() != "Running"
+    async with cluster.nodes():
+        await cluster.settle(60)
+        assert await phase() == "Running"
 
 
 async def running_operator(cluster: Cluster, **others: Any) -> Client:
