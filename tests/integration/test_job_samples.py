@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.conditions import find_condition
-from controller.command.kinds import KindSettings, kinds_of
+from controller.command.kinds import kinds_of
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import AlreadyExists
@@ -36,7 +36,12 @@ from tests.integration.harness import (
     real_world,
 )
 from tests.integration.rays import Rays
-from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection, install
+from tests.integration.test_samples import (
+    NEEDS_MORE_THAN_CORE,
+    all_features,
+    collection,
+    install,
+)
 from tests.ray.dashboard.simulated import Course
 from tests.samples import NAMED, SAMPLES, THEIR_CRDS
 
@@ -149,7 +154,7 @@ async def open_rays(world: World) -> Rays:
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
-    world.start_operator(kinds=kinds_of(KindSettings(), actors))
+    world.start_operator(kinds=kinds_of(await all_features(world), actors))
     return rays
 
 

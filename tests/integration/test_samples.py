@@ -5,23 +5,29 @@ They lie beside the project, in `../shared/samples` or in the folder that `MANTA
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from controller.command.kinds import KindSettings
 from controller.command.manifests import load
+from controller.command.planning.offline import open_definitions
 from controller.kube.errors import AlreadyExists, NotFound
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, POD_GROUPS, WORKLOADS
 from controller.ray.api import RAYCLUSTERS, FeatureGates, custom_resource_definitions
-from controller.ray.api.feature_gates import MTLS
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.api.feature_gates import GATES, WORKLOAD_SCHEDULING, WORKSPACE
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import CERT_MANAGER
+from tests.integration.harness import REAL_KUBECONFIG, install_crds
+from tests.lab.control_plane import plane_in
+from tests.lab.programs import manifests_of, why_missing
 from tests.samples import SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Iterator
 
     from tests.integration.harness import World
 
@@ -78,14 +84,37 @@ async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":
         await install(world, [load(file)[0] for file in their_files()])
     try:
-        gates = FeatureGates({MTLS: True})  # the others of its features are on
-        settings = ClusterSettings(feature_gates=gates, mtls_issuer="manta")
-        world.start_operator(kind=RayClusterKind(settings))
-        for batch in batches():
-            await live_through(world, batch)
+        async with issuer_of(world) as issuer:
+            settings = await all_features(world, mtls_issuer=issuer)
+            world.start_operator(kind=RayClusterKind(settings.cluster))
+            for batch in batches():
+                await live_through(world, batch)
     finally:
         if crds == "theirs":
             await install(world, list(custom_resource_definitions()))
+
+
+async def all_features(world: World, **more: Any) -> KindSettings:
+    """Return settings with all of Ray's gates on, and have the API of gangs served.
+
+    The real API servers that tests share are without that alpha API, so there its gate is off.
+    """
+    on = dict.fromkeys(GATES, True) | {WORKSPACE: False, WORKLOAD_SCHEDULING: not REAL_KUBECONFIG}
+    if not REAL_KUBECONFIG:
+        await install_crds(world, *open_definitions(WORKLOADS, POD_GROUPS))
+    return KindSettings.from_environment(FeatureGates(on), {}, **more)
+
+
+@asynccontextmanager
+async def issuer_of(world: World) -> AsyncGenerator[str]:
+    """Yield who issues certificates: a real cert-manager where it is, beside a real API server."""
+    if not REAL_KUBECONFIG or why_missing("cert-manager"):
+        yield "manta"
+        return
+    found = manifests_of("cert-manager", "crds")
+    await install_crds(world, *(yaml.safe_load(path.read_text()) for path in found))
+    with plane_in(Path(REAL_KUBECONFIG).parent).cert_manager():
+        yield CERT_MANAGER
 
 
 async def live_through(world: World, documents: list[Json]) -> None:

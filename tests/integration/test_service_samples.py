@@ -23,7 +23,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import World
 from tests.integration.rayservices import Services, condition, reason
 from tests.integration.test_job_samples import apply
-from tests.integration.test_samples import install
+from tests.integration.test_samples import all_features, install
 from tests.samples import SAMPLES, THEIR_CRDS
 
 PATIENCE = 240.0
@@ -82,8 +82,9 @@ async def test_every_sample_of_a_service_becomes_ready_unchanged(world: World, c
     if crds == "theirs":
         await install(world, [load(path)[0] for path in their_files()])
     try:
-        services = Services(world)
-        services.start_operator()
+        settings = await all_features(world)
+        services = Services(world, settings.service)
+        services.start_operator(clusters=settings.cluster)
         async with asyncio.TaskGroup() as group:
             for chain in samples().values():
                 group.create_task(live_through(services, chain))

@@ -23,13 +23,7 @@ from controller.kube.errors import AlreadyExists, KubeError, NotFound, WriteUnco
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
-from controller.ray.api.feature_gates import (
-    CLUSTER_FLEET,
-    HISTORY_SERVER,
-    MTLS,
-    WORKLOAD_SCHEDULING,
-    WORKSPACE,
-)
+from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKLOAD_SCHEDULING, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
@@ -404,7 +398,6 @@ class Neighbourhood:
         gates = FeatureGates(
             {
                 CLUSTER_FLEET: True,
-                HISTORY_SERVER: True,
                 MTLS: True,
                 WORKLOAD_SCHEDULING: True,
                 WORKSPACE: self.has_kaito,
