@@ -100,3 +100,17 @@ def api_group(api_version: str) -> str | None:
 def refers_to(reference: OwnerReference, resource: Resource[Any]) -> bool:
     """Return whether `reference` names an object of `resource`, whatever its version (CTL-21)."""
     return reference.kind == resource.kind and api_group(reference.api_version) == resource.group
+
+
+def owns_field(fields: Mapping[str, Any] | None, path: Sequence[str]) -> bool:
+    """Return whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
+
+    An empty set stands for everything below, where the server does not divide a map or list.
+    """
+    for name in path:
+        if fields is None:
+            return False
+        if not fields:
+            return True
+        fields = fields.get(f"f:{name}")
+    return fields is not None

@@ -26,6 +26,7 @@ from controller.kube.objects import (
     Role,
     RoleBinding,
     Route,
+    Secret,
     Service,
     StatefulSet,
     Workload,
@@ -107,8 +108,7 @@ CRDS = Resource(
     namespaced=False,
 )
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", KubeObject)
-SECRETS = Resource("", "v1", "secrets", "Secret", KubeObject)
-"""The view has no data, so that the process never holds secrets."""
+SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
 
 CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim

@@ -11,6 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.apiserver.object_writer import CreationOwners
 from controller.kube.errors import Invalid
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
@@ -162,6 +163,23 @@ async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: W
     await world.eventually(is_back)
     await follows(world)
     assert (await content(world, WORKER))["ca.crt"] == trusted
+
+
+@pytest.mark.embedded_only
+@pytest.mark.parametrize("damage", [{"tls.key": "ZGFtYWdlZA=="}, {"tls.crt": None}])
+async def test_a_damaged_certificate_is_issued_again_once(world: World, damage: Json):
+    assert world.server is not None
+    writer = world.server._handler.writer
+    writer._owners = CreationOwners(world.wall, tracks_all_writers=True)  # as real servers do
+    await running(world)
+    first = await secret(world, HEAD)
+    await world.client("somebody").merge_patch(SECRETS, world.namespace, HEAD, {"data": damage})
+    await world.settle(5)
+    second = await secret(world, HEAD)
+    assert second["data"]["tls.key"] not in {first["data"]["tls.key"], "ZGFtYWdlZA=="}
+    assert "localhost" in await issued_to(world, HEAD)
+    await world.settle(60)
+    assert await secret(world, HEAD) == second
 
 
 @pytest.mark.embedded_only

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube.objects.metadata import Condition, KubeObject, View
+from controller.kube.objects.metadata import Condition, KubeObject, ObjectMeta, View
 
 # Namespaces, nodes, roles and definitions, and the data that pods read and store.
 
@@ -35,6 +35,25 @@ class ConfigMap(KubeObject, frozen=True):
     """A ConfigMap."""
 
     data: dict[str, str] | None = None
+
+
+class FieldsWriter(View, frozen=True):
+    """`metadata.managedFields[]`: who wrote which fields last, by their names alone."""
+
+    manager: str = ""
+    fields: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class SecretMeta(ObjectMeta, frozen=True):
+    """`metadata` of a Secret."""
+
+    managed_fields: tuple[FieldsWriter, ...] = ()
+
+
+class Secret(KubeObject, frozen=True):
+    """A Secret without its data, so that the process never holds secrets."""
+
+    metadata: SecretMeta = SecretMeta()
 
 
 class NamespaceStatus(View, frozen=True):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import is_owned_by, owns_field
 from controller.kube.resources import SECRETS
 from controller.ray.api import labels
 from controller.ray.children.child import Child, DesiredFields, child_scope
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from controller.kube.objects import KubeObject, ObjectMeta
+    from controller.kube.objects import KubeObject, ObjectMeta, Secret, SecretMeta
     from controller.ray.children.child import Body, OwnedKeys
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.pods import PodsByRole
@@ -81,7 +81,7 @@ def own_certificates(
             continue
         ends |= _ends(present)
         end, issued_for = ends.get(child.scope), child.body["metadata"]["annotations"]
-        is_current = issued_for.items() <= _annotations(present).items()
+        is_current = issued_for.items() <= _annotations(present).items() and _is_as_issued(present)
         due = end - RENEWED_BEFORE if is_current and end is not None else None
         renewals.append(Renewal(child, present.uid, due))
     since = time_of(authority.creation_timestamp)
@@ -115,11 +115,24 @@ def is_own_certificate(meta: ObjectMeta) -> bool:
     return (meta.labels or {}).get(labels.COMPONENT) in _COMPONENTS
 
 
-def _present(identity: Identity, name: str, reads: CacheReader) -> ObjectMeta | None:
-    found: KubeObject | None = reads.get(SECRETS, f"{identity.namespace}/{name}")
+def _present(identity: Identity, name: str, reads: CacheReader) -> SecretMeta | None:
+    found: Secret | None = reads.get(SECRETS, f"{identity.namespace}/{name}")
     if found is None or found.metadata.terminating:
         return None
     return found.metadata if is_owned_by(found.metadata, identity.uid) else None
+
+
+def _is_as_issued(meta: SecretMeta) -> bool:
+    """Return whether who wrote when the certificate ends, the issuer, wrote it and its key last.
+
+    The server says so by names of fields, so that the key need not be read.
+    """
+    issuers = _writers(meta, "metadata", "annotations", labels.CERTIFICATE_END)
+    return not issuers or all(issuers & _writers(meta, "data", key) for key in _KEYS[1:])
+
+
+def _writers(meta: SecretMeta, *path: str) -> set[str]:
+    return {each.manager for each in meta.managed_fields if owns_field(each.fields, path)}
 
 
 def _ends(meta: ObjectMeta) -> dict[str, datetime]:

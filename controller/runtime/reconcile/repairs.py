@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from controller.apimachinery.conditions import CONTESTED, ConditionSet, without_times
+from controller.apimachinery.ownership import owns_field
 from controller.kube.resources import PODS
 from controller.runtime.plan import (
     DELETED_AGAIN,
@@ -322,21 +323,7 @@ def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
     ]
     others.sort(key=lambda each: str(each.get("time", "")), reverse=True)
     for each in others:
-        if _owns(each.get("fieldsV1"), path):
+        if owns_field(each.get("fieldsV1"), path):
             return f"{SOMEBODY} ({each['manager']})"
     names = dict.fromkeys(str(each.get("manager")) for each in others)
     return f"{SOMEBODY} (perhaps {' or '.join(names)})" if names else SOMEBODY
-
-
-def _owns(fields: Mapping[str, Any] | None, path: Path) -> bool:
-    """Return whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
-
-    An empty set stands for everything below, where the server does not divide a map or list.
-    """
-    for name in path:
-        if fields is None:
-            return False
-        if not fields:
-            return True
-        fields = fields.get(f"f:{name}")
-    return fields is not None

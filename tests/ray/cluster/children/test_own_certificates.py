@@ -12,7 +12,7 @@ from cryptography import x509
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.patches import apply_merge_patch
-from controller.kube.objects import KubeObject, Pod
+from controller.kube.objects import Pod, Secret
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClusterKind
@@ -53,7 +53,7 @@ def written(kept: FakeReads, *, seconds: float = 0) -> dict[str, Json]:
             source = [stored[write.reads.name]] if write.reads else []
             body = apply_merge_patch(body, write.secret(*source))
             stored[name] = apply_merge_patch(body, {"metadata": {"uid": f"uid-of-{name}"}})
-            kept.add(SECRETS, msgspec.convert(stored[name], KubeObject))
+            kept.add(SECRETS, msgspec.convert(stored[name], Secret))
     return stored
 
 
@@ -68,7 +68,7 @@ def test_first_the_authority_is_made_then_certificates_and_with_them_the_pods():
     assert [each.target.name for each in secret_writes(first)] == [AUTHORITY]
     assert created_pods(first) == 0
     assert ready_condition(first)["message"].startswith(f"Secret {AUTHORITY}: ")
-    kept.add(SECRETS, msgspec.convert(secret_writes(first)[0].body, KubeObject))
+    kept.add(SECRETS, msgspec.convert(secret_writes(first)[0].body, Secret))
     second = plan(kept, KIND)
     assert [each.target.name for each in secret_writes(second)] == [HEAD, WORKER]
     assert created_pods(second) == 3
@@ -114,7 +114,7 @@ def test_what_was_issued_by_an_earlier_authority_is_issued_anew():
     kept = secured()
     stored = written(kept)
     again = stored[AUTHORITY] | {"metadata": stored[AUTHORITY]["metadata"] | {"uid": "another"}}
-    kept.add(SECRETS, msgspec.convert(again, KubeObject))
+    kept.add(SECRETS, msgspec.convert(again, Secret))
     assert [each.target.name for each in secret_writes(plan(kept, KIND))] == [HEAD, WORKER]
 
 
@@ -131,7 +131,7 @@ def test_an_authority_that_cannot_issue_is_named_without_its_contents(change: Js
     kept = secured()
     first = plan(kept, KIND)
     body = secret_writes(first)[0].body
-    kept.add(SECRETS, msgspec.convert(body, KubeObject))
+    kept.add(SECRETS, msgspec.convert(body, Secret))
     write = secret_writes(plan(kept, KIND))[0]
     with pytest.raises(ValueError, match=f"Secret {AUTHORITY} .*{words}") as raised:
         write.secret({"metadata": {"uid": ""}} | change)
@@ -141,11 +141,9 @@ def test_an_authority_that_cannot_issue_is_named_without_its_contents(change: Js
 
 def test_a_secret_of_somebody_else_holds_up_the_pods_and_is_named():
     kept = secured()
-    kept.add(
-        SECRETS, msgspec.convert({"metadata": {"name": HEAD, "namespace": "default"}}, KubeObject)
-    )
+    kept.add(SECRETS, msgspec.convert({"metadata": {"name": HEAD, "namespace": "default"}}, Secret))
     first = plan(kept, KIND)
-    kept.add(SECRETS, msgspec.convert(secret_writes(first)[0].body, KubeObject))
+    kept.add(SECRETS, msgspec.convert(secret_writes(first)[0].body, Secret))
     made = plan(kept, KIND)
     assert created_pods(made) == 0
     assert f"Secret {HEAD} exists" in ready_condition(made)["message"]
@@ -155,7 +153,7 @@ def test_secrets_go_after_the_last_pod_that_mounts_one_and_no_others():
     kept = secured(of_mtls(workers(1)[0]))
     stored = written(kept)
     token = {"metadata": stored[HEAD]["metadata"] | {"name": "token", "labels": None}}
-    kept.add(SECRETS, msgspec.convert(token, KubeObject))
+    kept.add(SECRETS, msgspec.convert(token, Secret))
     off = secured(of_mtls(workers(1)[0]), enabled=False)
     bare = secured(enabled=False)
     for each in (off, bare):
@@ -186,5 +184,5 @@ def test_the_longest_names_of_clusters_fit_into_certificates():
         for write in secret_writes(KIND.plan(seen, NOW)):
             source = source or write.secret()
             assert write.reads is None or write.secret(source | {"metadata": {"uid": ""}})
-            kept.add(SECRETS, msgspec.convert(write.body, KubeObject))
+            kept.add(SECRETS, msgspec.convert(write.body, Secret))
     assert len(kept.by_index(SECRETS, OWNER_INDEX, UID)) == 3
