@@ -173,7 +173,7 @@ async def test_the_keyboard_is_enough():
             assert await browser.evaluate(outlined) == "solid", passed
             assert len(passed) < 40
         assert passed[0] == "Skip to the content"
-        assert {"RayJobs", "Find", "Keep updating"} <= set(passed)
+        assert {"RayClusters", "Find", "Keep updating"} <= set(passed)
         async with browser.navigation():
             await browser.press("Enter")
         assert "cluster-0010" in await browser.evaluate("document.title")

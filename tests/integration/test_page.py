@@ -99,6 +99,8 @@ async def test_a_cluster_that_is_not_ready_has_its_tree_its_first_cause_and_its_
         overview = await text(session, "/")
         assert cause in html.unescape(overview)
         assert 'href="/rayclusters/default/example"' in overview
+        assert 'href="/?kind=rayjobs"' in overview
+        assert 'href="/?kind=workspaces"' not in overview  # which are not served
         found = await text(session, "/rayclusters/default/example")
     for words in (
         cause,

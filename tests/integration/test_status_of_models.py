@@ -161,6 +161,7 @@ async def test_the_page_shows_the_tree_of_a_workspace_without_links_to_what_has_
         listed = await text(session, "/")
         assert f'href="/workspaces/{spaces.world.namespace}/phi"' in listed
         found = await text(session, f"/workspaces/{spaces.world.namespace}/phi")
+    assert 'href="/?kind=workspaces"' in found
     assert f"NodeClaim {claim.metadata.name}" in found
     assert "StatefulSet phi" in found
     assert "CreatedStatefulSet of workspace/phi" in found

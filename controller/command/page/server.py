@@ -167,7 +167,8 @@ class PageServer(HttpListener):
         found = None
         if seen.objects:
             found = await asyncio.to_thread(listing, seen, query, now)
-        return await self._page(request, "list.html", now, query=query, found=found)
+        kinds = [each.plural for each in seen.objects]
+        return await self._page(request, "list.html", now, query=query, found=found, kinds=kinds)
 
     async def _visible(self, viewer: Viewer, namespace: str) -> Seen:
         """Return what the user may list; without a right to list objects of Ray, nothing."""
@@ -222,6 +223,7 @@ class PageServer(HttpListener):
             shown=shown,
             log=log,
             plural=plural,
+            kinds=[each.plural for each in seen.objects],
             missing=seen.missing,
             sees_pods=any(each.plural == PODS.plural for each in seen.found),
         )
