@@ -92,6 +92,14 @@ def test_the_chart_has_the_version_of_the_package():
 
 
 @needs_helm
+def test_an_operator_can_have_the_name_by_which_kuberays_plugin_finds_its_own():
+    # `kubectl ray version` selects app.kubernetes.io/name in (kuberay-operator, kuberay)
+    made = rendered(CHART, "nameOverride=kuberay-operator")
+    [deployment] = [each for each in made if each["kind"] == "Deployment"]
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/name"] == "kuberay-operator"
+
+
+@needs_helm
 def test_the_chart_passes_helm_lint():
     helm("lint", "--strict", "--kube-version", "1.36", str(CHART))
 
