@@ -62,6 +62,7 @@ RUN_ELSEWHERE = {
     ),
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
+    "manta plan -f examples/rayjob-spot.yaml": "test_plan.py, without a cluster",
     "manta take-over -n ray-system --image registry.example/manta-operator:0.1.0": (
         "test_takeover.py without the chart, tests/integration/test_change_of_operators.py with it"
     ),

@@ -25,6 +25,14 @@ def test_offline_it_needs_no_cluster_and_prints_plain_text_to_a_pipe():
 
 
 @pytest.mark.slow
+def test_what_disruptions_would_do_stands_at_the_end():
+    done = manta_once("plan", "--offline", "-f", str(ROOT / "examples" / "rayjob-spot.yaml"))
+    attempt, evictions = done.stdout.splitlines()[-2:]
+    assert attempt.startswith("  later: a head that is taken away ends the attempt")
+    assert evictions.startswith("  later: evictions while something runs on the cluster: head")
+
+
+@pytest.mark.slow
 def test_as_json_it_is_data():
     done = manta_once("plan", "--offline", "-f", EXAMPLE, "-o", "json")
     (cluster,) = msgspec.json.decode(done.stdout)["clusters"]
