@@ -110,7 +110,9 @@ class Sample:
 
     @property
     def fate(self) -> Fate:
-        return FATES.get(self.file, Fate())
+        spec = self.main["spec"]
+        goes = spec.get("shutdownAfterJobFinishes") and spec.get("ttlSecondsAfterFinished", 0) < 60
+        return FATES.get(self.file, Fate(after=After.CLUSTER_GOES if goes else After.STAYS))
 
     @property
     def name(self) -> str:
@@ -120,7 +122,7 @@ class Sample:
 
 def samples() -> list[Sample]:
     found: list[Sample] = []
-    for path in sorted(SAMPLES.glob("*.yaml")):
+    for path in sorted(SAMPLES.rglob("*.yaml")):
         try:
             documents = [
                 each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each

@@ -48,7 +48,7 @@ Json = dict[str, Any]
 def manifests() -> dict[str, list[Json]]:
     """The documents of every file that has a RayCluster in it, by file name."""
     found: dict[str, list[Json]] = {}
-    for file in sorted(SAMPLES.glob("*.yaml")):
+    for file in sorted(SAMPLES.rglob("*.yaml")):
         try:
             documents = [
                 each for each in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if each

@@ -61,7 +61,7 @@ class Sample:
 def samples() -> dict[str, list[Sample]]:
     """The RayServices of all files; those of one name are tried one after the other."""
     found: defaultdict[str, list[Sample]] = defaultdict(list)
-    for path in sorted(SAMPLES.glob("*.yaml")):
+    for path in sorted(SAMPLES.rglob("*.yaml")):
         try:
             documents = [
                 each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each
@@ -69,6 +69,8 @@ def samples() -> dict[str, list[Sample]]:
         except yaml.YAMLError:
             continue  # a template of something else
         for document in documents:
+            if "$" in str(document.get("spec")):
+                continue  # to be filled in by its user
             if document.get("kind") == "RayService":
                 others = tuple(each for each in documents if each.get("kind") != "RayService")
                 sample = Sample(path.name, document, others)
