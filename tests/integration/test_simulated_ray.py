@@ -226,7 +226,7 @@ async def test_serve_answers_at_the_port_that_its_pods_name():
 
 
 BROKEN = {
-    "resources": ({"cpu": "900"}, "0/9 nodes are available: 9 Insufficient cpu."),
+    "resources": ({"cpu": "900"}, "0/9 nodes are available: 9 Insufficient cpu"),
     "env": (
         {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}},
         'secret "redis" not found',
