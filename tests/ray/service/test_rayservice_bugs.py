@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.children.child import in_place_operations
@@ -77,6 +78,21 @@ def test_at_every_capacity_the_active_cluster_gets_its_own_config(capacity: int)
     assert bodies[active.metadata.uid] == {**served, "target_capacity": capacity}
     deployment = bodies[pending.metadata.uid]["applications"][0]["deployments"][0]
     assert (deployment["num_replicas"], deployment["user_config"]) == (4, {"greeting": "new"})
+
+
+def test_after_an_upgrade_ray_is_left_without_a_capacity_so_that_deployments_scale_to_zero():
+    """Ray's issue 62682: after a rise to 100 it goes no lower than `initial_replicas`."""
+    wanted = edition(NEW, NEW_CONFIG, upgradeStrategy=STEPWISE)
+    scene = Scene(wanted)
+    active = scene.has(ACTIVE, wanted)
+    stored = active.metadata.annotations
+    stored[labels.SERVE_CONFIG_APPLIED] = stored[labels.SERVE_CONFIG_HASH]
+    scene.states[active.metadata.uid] = serving(active, FULL, FULL)  # as the last step left it
+    body = puts(scene)[active.metadata.uid]
+    assert "target_capacity" not in body
+    assert body["applications"]
+    scene.states[active.metadata.uid] = serving(active, FULL, None)
+    assert puts(scene) == {}
 
 
 @pytest.mark.parametrize("conditions", [ROLLBACK, ROLLBACK[:1]], ids=["rolling back", "before"])
