@@ -327,7 +327,7 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
     if scheduled is None or scheduled.status != "False":
         return None
     since = time_of(scheduled.last_transition_time)
-    said = scheduled.message.partition(" preemption: ")[0]  # that it would not help either
+    said = _without_preemption(scheduled.message)
     if scheduled.reason == "SchedulingGated":
         message = saying("waits until its scheduling gates are removed", said)
         return Finding(reasons.SCHEDULING_GATED, message, since)
@@ -339,6 +339,16 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
         message = f"{saying('waits for a volume', said)}; see `kubectl describe pvc`"
         return Finding(reasons.VOLUME_CLAIM_UNBOUND, message, since)
     return Finding(reasons.UNSCHEDULABLE, saying("cannot be scheduled", said), since)
+
+
+def _without_preemption(message: str) -> str:
+    """Drop the sentence about preemption, which would not help either.
+
+    It begins with what other plugins found, as in "no new claims to deallocate, preemption: 0/3
+    nodes are available: ..." of Kubernetes 1.36.
+    """
+    why, found, _ = message.partition("preemption: ")
+    return why.rpartition(". ")[0] or why if found else message
 
 
 def _waiting_for_head(diagnosis: PodDiagnosis) -> Finding | None:

@@ -79,6 +79,7 @@ NO_GPU = (
     "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: "
     "3 No preemption victims found for incoming pod."
 )
+NO_GPU_NOR_CLAIMS = NO_GPU.replace("preemption:", "no new claims to deallocate, preemption:")
 NO_CLAIM = '0/3 nodes are available: persistentvolumeclaim "gcs" not found. not found'
 UNBOUND = (
     "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 "
@@ -198,6 +199,14 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "no node fits": (
         unscheduled(NO_GPU),
+        "Unschedulable",
+        (
+            "pod p cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu, "
+            "since 2026-08-20T09:58:00Z"
+        ),
+    ),
+    "no node fits, and another plugin says so too": (
+        unscheduled(NO_GPU_NOR_CLAIMS),
         "Unschedulable",
         (
             "pod p cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu, "
