@@ -20,7 +20,7 @@ _FAULTS: Final = {
     "spaces where none belong": re.compile(r"^\s|(?<![,\n ])  (?!\n)"),
     "a value of a program": re.compile(r"<nil>|NoneType|object at 0x|%!|\bnan\b"),
     "text as Python writes it": re.compile(
-        r"\w+\(['\"]|\{'|\['|<class |datetime\.|Traceback \(most"
+        r"\w\(['\"]|\{'|\['|<class |datetime\.|Traceback \(most"
     ),
     "an escape code": re.compile(r"\x1b|\\x1b|\\u001b"),
     "a name that was not filled in": re.compile(r"\{\w*\}(?![\]}])"),
