@@ -459,7 +459,8 @@ async def test_a_foreign_job_of_the_same_name_is_named_and_not_touched(rays: Ray
     await rays.reaches("Complete", seconds=120)
 
 
-async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):
+async def wait_for_image_of_submitter(rays: Rays) -> None:
+    """Create a RayJob whose submitter never gets its image, until its condition says so."""
     rays.start_operator()
     manifest = rays.manifest(submissionMode="K8sJobMode")
     template = manifest["spec"]["submitterPodTemplate"]
@@ -470,6 +471,10 @@ async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):
         return "Image" in ready(await rays.status()).get("reason", "")
 
     await rays.world.eventually(told, seconds=60, pause=0.5)
+
+
+async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):
+    await wait_for_image_of_submitter(rays)
     message = ready(await rays.status())["message"]
     assert message.startswith("submitter: ")
     assert "correct the image of ray-job-submitter in spec.submitterPodTemplate" in message
@@ -495,23 +500,13 @@ async def test_a_head_that_is_lost_is_said_before_it_is_decided(rays: Rays):
     assert retried["reason"] == "HeadLost"
     assert "attempt 1 of 2" in retried["message"]
     await rays.world.eventually(lambda: len(rays.heads()) == 1, seconds=30)
-    assert PODS is not None
 
 
 @pytest.mark.parametrize("how", ["replaced", "restarted in place"])
 async def test_a_head_that_is_lost_before_the_submitter_starts_costs_no_attempt(
     rays: Rays, how: str
 ):
-    rays.start_operator()
-    manifest = rays.manifest(submissionMode="K8sJobMode")
-    template = manifest["spec"]["submitterPodTemplate"]
-    template["metadata"]["annotations"] = {"sim.manta.dev/outcome": "image-pull-error"}
-    await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
-
-    async def submitter_waits() -> bool:
-        return "Image" in ready(await rays.status()).get("reason", "")
-
-    await rays.world.eventually(submitter_waits, seconds=60, pause=0.5)
+    await wait_for_image_of_submitter(rays)
     (before,) = rays.heads()
     if how == "replaced":
         await rays.world.user.delete(PODS, rays.world.namespace, before.metadata.name)

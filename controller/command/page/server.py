@@ -175,7 +175,10 @@ class PageServer(HttpListener):
         seen = self._read(namespace)
         asked = {each.plural: each for each in seen.found}
         allowed = await asyncio.gather(
-            *(viewer.may("list", each, namespace * each.namespaced) for each in asked.values())
+            *(
+                viewer.may("list", each, namespace if each.namespaced else "")
+                for each in asked.values()
+            )
         )
         where = f"namespace {namespace}" if namespace else "all namespaces"
         refused = [each for each, may in zip(asked, allowed, strict=True) if not may]
