@@ -11,6 +11,7 @@ from controller.command.page.server import PageServer
 from controller.command.status.reading import EVENTS, KINDS, read
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from tests.fakes.monitoring import serving
@@ -100,7 +101,8 @@ async def _later(asked: Any) -> bool:
 async def test_the_page_shows_the_clusters_of_a_namespace_but_neither_jobs_nor_pods_nor_logs(
     world: World,
 ):
-    given = await token(world, "viewer", VIEWER)
+    claims = {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list"]}
+    given = await token(world, "viewer", VIEWER, claims)
     nobody = await token(world, "nobody")
     world.start_operator()
     await world.create_cluster()
@@ -108,6 +110,7 @@ async def test_the_page_shows_the_clusters_of_a_namespace_but_neither_jobs_nor_p
     client = world.client("page")
     seen = await read(client, [*KINDS, PODS], world.namespace)
     pod = seen.pods[0].metadata.name
+    seen.found[NODE_CLAIMS] = []
     server = PageServer(
         0,
         read=lambda _: seen,
@@ -131,6 +134,8 @@ async def test_the_page_shows_the_clusters_of_a_namespace_but_neither_jobs_nor_p
         assert "raycluster/example" in text
         assert f"rayjobs of namespace {world.namespace}: you lack the right to list them" in text
         assert "pods of namespace" in text
+        # A right in one namespace is none to list what has no namespace.
+        assert f"nodeclaims of namespace {world.namespace}: you lack the right" in text
         _, text = await page(f"/rayclusters/{world.namespace}/example?log={pod}", given)
         assert "events: you lack the right to list them" in text
         assert "group workers: 2 pods" in text

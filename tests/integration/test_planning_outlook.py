@@ -91,6 +91,8 @@ async def test_an_unused_cluster_ends_by_its_policy_after_its_timeout(
     options = {"timeoutSeconds": 3600, "policy": policy}
     plan = await planned(world, cluster(idleTerminationOptions=options))
     assert plan.outlook == (f"{end} when nobody has used it for 3600 s",)
+    suspended = await planned(world, cluster(idleTerminationOptions=options, suspend=True))
+    assert suspended.outlook == ()
 
 
 async def test_of_a_cluster_that_is_unused_now_the_time_is_named_also_with_another_timeout(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.command.status.models import model_cause
 from controller.command.status.reading import MODEL_CHILDREN
 from controller.command.status.run import StatusOptions, status_with
 from controller.command.status.why import WhyOptions, why_with
@@ -104,6 +105,12 @@ async def test_the_first_cause_of_a_workspace_is_that_of_its_claim_and_then_of_i
     assert told["cause"].startswith("pod phi-0: ")
     (server,) = [each for each in told["children"] if each["kind"] == "StatefulSet"]
     assert server["pods"][0]["state"] == "ImagePullBackOff"
+
+
+def test_a_tuning_that_runs_has_no_cause_although_it_has_not_succeeded_yet():
+    pending = {"type": "WorkspaceSucceeded", "status": "False", "message": "still tuning"}
+    assert model_cause({"state": "Running"}, [pending]) == ""
+    assert model_cause({"state": "NotReady"}, [pending]) == "still tuning"
 
 
 async def test_an_inference_set_has_its_workspaces_and_the_table_each_after_it(

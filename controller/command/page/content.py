@@ -207,7 +207,7 @@ def events_wanted(found: Tree, most: int) -> list[tuple[str, str]]:
     every = [*_objects(top)]
     groups = (each.pods for obj in every for each in obj.groups)
     pods = [each for some in (*groups, *(obj.pods for obj in every)) for each in some]
-    pods = [each for each in pods if each.state not in {"ready", "ended"}]
+    pods = [each for each in pods if each.state != "ready"]
     return [*own, *(("Pod", each.name) for each in pods)][:most]
 
 
