@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,14 +11,7 @@ import yaml
 from controller.devcluster.apiserver.authentication import ADMIN, user_named
 from controller.devcluster.apiserver.objects import encode
 from controller.devcluster.apiserver.options import flag
-from controller.devcluster.apiserver.protobuf import (
-    MEDIA_TYPE,
-    STREAM_MEDIA_TYPE,
-    decode_protobuf,
-    encode_event,
-    encode_protobuf,
-)
-from controller.devcluster.apiserver.protobuf_wire import ProtobufError
+from controller.devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from controller.devcluster.apiserver.status import ApiError, bad_request, method_not_allowed
 
 if TYPE_CHECKING:
@@ -107,37 +99,18 @@ class MediaType:
         return self.parameters.get("as", "")
 
 
-def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
+def accepted(header: str) -> list[MediaType]:
     """Return the servable entries of an Accept header, in the client's order.
-
-    Args:
-        header: value of the header.
-        protobuf: whether the resource has a protobuf encoding; tables have none.
 
     Raises:
         ApiError: 406, there is none.
     """
-    names = _UNDERSTOOD | {MEDIA_TYPE} if protobuf else _UNDERSTOOD
     entries = [_parse(text) for text in (header or JSON).split(",")]
-    served = [
-        entry
-        for entry in entries
-        if entry.name in names and (entry.name, entry.form) != (MEDIA_TYPE, "Table")
-    ]
+    served = [entry for entry in entries if entry.name in _UNDERSTOOD]
     if not served:
-        available = f"{JSON}, {MEDIA_TYPE}" if protobuf else JSON
-        raise ApiError(
-            406,
-            "NotAcceptable",
-            f"406: Not Acceptable\n\nAvailable representations: {available}",
-            {},
-        )
+        why = f"406: Not Acceptable\n\nAvailable representations: {JSON}"
+        raise ApiError(406, "NotAcceptable", why, {})
     return served
-
-
-def prefers_protobuf(header: str) -> bool:
-    """Return whether protobuf is the first servable encoding of an Accept header."""
-    return accepted(header, protobuf=True)[0].name == MEDIA_TYPE
 
 
 def _parse(text: str) -> MediaType:
@@ -298,26 +271,6 @@ def error_response(error: ApiError) -> ApiResponse:
     if error.details and "retryAfterSeconds" in error.details:
         answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
     return answer
-
-
-async def in_protobuf(answer: ApiResponse) -> ApiResponse:
-    """Return the same answer in protobuf; logs and other text stay unchanged."""
-    if answer.headers.get("content-type") != JSON:
-        return answer
-    if "content-length" not in answer.headers:
-        headers = answer.headers | {"content-type": STREAM_MEDIA_TYPE}
-        return ApiResponse(answer.status, _frames(answer.chunks), headers)
-    body = b"".join([chunk async for chunk in answer.chunks])
-    encoded = bytes_response(answer.status, encode_protobuf(msgspec.json.decode(body)), MEDIA_TYPE)
-    encoded.headers = answer.headers | encoded.headers
-    return encoded
-
-
-async def _frames(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a watch as frames; each chunk holds whole lines."""
-    async with aclosing(lines):
-        async for chunk in lines:
-            yield b"".join(encode_event(msgspec.json.decode(line)) for line in chunk.splitlines())
 
 
 def plain_not_found() -> ApiResponse:

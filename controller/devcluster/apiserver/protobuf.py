@@ -1,38 +1,205 @@
-"""The protobuf encoding of built-in kinds, which Go clients speak by default.
+"""Bodies of requests in protobuf, in which controller-runtime sends objects of built-in kinds.
 
-Only the encoding differs: requests are decoded into the JSON that the same Go type would give,
-and answers are encoded from it. Custom resources have no protobuf encoding, as upstream.
+They are decoded into the JSON that the same Go type would give. Answers are JSON, which every Go
+client accepts too. Custom resources have no protobuf encoding, as upstream.
 """
 
 from __future__ import annotations
 
+import base64
+import struct
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.protobuf_wire import (
-    INTEGERS,
-    READERS,
-    WRITERS,
-    ProtobufError,
-    bytes_field,
-    bytes_of,
-    read_fields,
-    read_varints,
-    signed,
-    text_of,
-    varint_field,
-)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from controller.devcluster.apiserver.builtin_types import Field
     from controller.devcluster.apiserver.objects import Json
 
 
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED_SIZES = {FIXED64: 8, FIXED32: 4}
+_LONGEST_VARINT = 10
+_UINT64 = (1 << 64) - 1
+
+
+class ProtobufError(ValueError):
+    """The body is malformed, or of a kind that has no protobuf encoding."""
+
+
+def read_fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field, in the order of the message.
+
+    Raises:
+        ProtobufError: the message is malformed.
+    """
+    position = 0
+    while position < len(body):
+        tag, position = _read_varint(body, position)
+        wire_type = tag & 7
+        if wire_type == VARINT:
+            value, position = _read_varint(body, position)
+            yield tag >> 3, value
+            continue
+        if wire_type == BYTES:
+            size, position = _read_varint(body, position)
+        elif wire_type in _FIXED_SIZES:
+            size = _FIXED_SIZES[wire_type]
+        else:
+            raise ProtobufError(f"wire type {wire_type} is not supported")
+        if position + size > len(body):
+            raise ProtobufError("unexpected end of message")
+        yield tag >> 3, body[position : position + size]
+        position += size
+
+
+def read_varints(body: bytes) -> list[int]:
+    """Return the numbers of a packed list.
+
+    Raises:
+        ProtobufError: the list is malformed.
+    """
+    numbers: list[int] = []
+    position = 0
+    while position < len(body):
+        number, position = _read_varint(body, position)
+        numbers.append(number)
+    return numbers
+
+
+def _read_varint(body: bytes, position: int) -> tuple[int, int]:
+    result = 0
+    for index in range(_LONGEST_VARINT):
+        if position >= len(body):
+            raise ProtobufError("unexpected end of message")
+        byte = body[position]
+        result |= (byte & 0x7F) << (7 * index)
+        position += 1
+        if byte < 0x80:
+            return result & _UINT64, position
+    raise ProtobufError("a number is too long")
+
+
+def signed(number: int) -> int:
+    """Return a number as a 64-bit integer with sign."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def read_double(value: bytes) -> float:
+    """Decode a floating-point number.
+
+    Raises:
+        ProtobufError: the field has another wire type.
+    """
+    if len(value) != _FIXED_SIZES[FIXED64]:
+        raise ProtobufError("a floating-point number has 8 bytes")
+    return struct.unpack("<d", value)[0]
+
+
+INTEGERS = frozenset({"int32", "int64"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AN_INTEGER, _A_STRING = 0, 1
+"""The type tags of an int-or-string."""
+
+
+def bytes_of(value: int | bytes) -> bytes:
+    """Return the value of a field that must have a length.
+
+    Raises:
+        ProtobufError: it is a number.
+    """
+    if isinstance(value, int):
+        raise ProtobufError("a number where a string or a message belongs")
+    return value
+
+
+def text_of(value: int | bytes) -> str:
+    """Return the value of a string field.
+
+    Raises:
+        ProtobufError: it is a number, or not UTF-8.
+    """
+    try:
+        return bytes_of(value).decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError(f"a string is not UTF-8: {error}") from None
+
+
+def _integer_of(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise ProtobufError("a string or a message where a number belongs")
+    return signed(value)
+
+
+def _read_moment(value: int | bytes) -> datetime | None:
+    """Return the moment in a Timestamp; None if it is zero."""
+    found = {number: _integer_of(item) for number, item in read_fields(bytes_of(value))}
+    seconds, nanoseconds = found.get(1, 0), found.get(2, 0)
+    if not seconds and not nanoseconds:
+        return None
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+    except OverflowError:
+        raise ProtobufError(f"the time {seconds} is out of range") from None
+
+
+def _read_time(value: int | bytes) -> str | None:
+    moment = _read_moment(value)
+    return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read_microtime(value: int | bytes) -> str | None:
+    moment = _read_moment(value)
+    return moment and moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _read_quantity(value: int | bytes) -> str:
+    return next(
+        (text_of(item) for number, item in read_fields(bytes_of(value)) if number == 1), "0"
+    )
+
+
+def _read_int_or_string(value: int | bytes) -> int | str:
+    found = dict(read_fields(bytes_of(value)))
+    if found.get(1, _AN_INTEGER) == _A_STRING:
+        return text_of(found.get(3, b""))
+    return _integer_of(found.get(2, 0))
+
+
+def _read_any(value: int | bytes) -> Any:
+    raw = next((item for number, item in read_fields(bytes_of(value)) if number == 1), b"")
+    try:
+        return msgspec.json.decode(bytes_of(raw)) if raw else None
+    except msgspec.DecodeError as error:
+        raise ProtobufError(f"JSON inside of protobuf is malformed: {error}") from None
+
+
+READERS: dict[str, Callable[[int | bytes], Any]] = {
+    "any": _read_any,
+    "bool": lambda value: bool(_integer_of(value)),
+    "bytes": lambda value: base64.b64encode(bytes_of(value)).decode(),
+    "double": lambda value: read_double(bytes_of(value)),
+    "int-or-string": _read_int_or_string,
+    "int32": _integer_of,
+    "int64": _integer_of,
+    "microtime": _read_microtime,
+    "quantity": _read_quantity,
+    "string": text_of,
+    "time": _read_time,
+}
+"""Functions by type that return the JSON value of a wire value; None is JSON's null."""
+
+
+_SCHEMA = "JSONSchemaProps"
 _KEY, _VALUE = 1, 2
 """Fields of a map's entry."""
-_SCHEMA = "JSONSchemaProps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,77 +290,10 @@ def _read_schema_or_other(type_: str, body: bytes) -> Any:
     return _read_value(_SCHEMA, found[1][-1])
 
 
-def write_message(type_: str, value: Json) -> bytes:
-    """Encode a message of a type of the table.
-
-    Raises:
-        ProtobufError: a value does not fit its field.
-        RecursionError: it is nested too deeply.
-    """
-    return _write_members(_members(type_), value)
-
-
-def _write_members(members: _Members, value: Json) -> bytes:
-    written = {
-        number: bytes_field(number, _write_members(inlined, value))
-        for number, inlined in members.inlined.items()
-    }
-    for number, known in members.fields.items():
-        if (item := value.get(known.name)) is not None:
-            written[number] = _write_field(known.type, number, item)
-    return b"".join(written[number] for number in sorted(written))
-
-
-def _write_field(type_: str, number: int, value: Any) -> bytes:
-    inner = type_[1:-1]
-    match type_[0]:
-        case "[":
-            return b"".join(_write_value(inner, number, item) for item in value)
-        case "{":
-            entries = cast("Json", value).items()
-            return b"".join(
-                bytes_field(
-                    number, bytes_field(_KEY, key.encode()) + _write_value(inner, _VALUE, item)
-                )
-                for key, item in entries
-            )
-        case _:
-            return _write_value(type_, number, value)
-
-
-def _write_value(type_: str, number: int, value: Any) -> bytes:
-    if value is None:  # in a map or a list: a zero time
-        return bytes_field(number, b"")
-    if type_ in table():
-        return bytes_field(number, write_message(type_, value))
-    if type_[0] == "[":
-        return bytes_field(number, _write_field(type_, 1, value))
-    if type_.startswith("schema-or-"):
-        return bytes_field(number, _write_schema_or_other(type_, value))
-    try:
-        return WRITERS[type_](number, value)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ProtobufError(f"{value!r} is no {type_}: {error}") from error
-
-
-def _write_schema_or_other(type_: str, value: Any) -> bytes:
-    if type_ == "schema-or-bool":
-        if isinstance(value, bool):
-            return varint_field(1, value)
-        return varint_field(1, value=True) + bytes_field(2, write_message(_SCHEMA, value))
-    if isinstance(value, list):
-        inner = _SCHEMA if type_ == "schema-or-schemas" else "string"
-        return _write_field(f"[{inner}]", 2, value)
-    return bytes_field(1, write_message(_SCHEMA, value))
-
-
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-STREAM_MEDIA_TYPE = f"{MEDIA_TYPE};stream=watch"
 _MAGIC = b"k8s\x00"
-_TYPE_META, _RAW, _CONTENT_ENCODING, _CONTENT_TYPE = 1, 2, 3, 4
+_TYPE_META, _RAW = 1, 2
 _API_VERSION, _KIND = 1, 2
-_LIST = "List"
-_LIST_METADATA, _ITEMS = 1, 2
 _TYPES = {("events.k8s.io/v1", "Event"): "EventsEvent"}
 """Types whose name in the table is not that of their kind."""
 
@@ -218,69 +318,10 @@ def decode_protobuf(body: bytes) -> Json:
     except UnicodeDecodeError as error:
         raise ProtobufError(f"apiVersion or kind is not UTF-8: {error}") from None
     try:
-        message = _read(api_version, kind, raw)
+        message = read_message(_type(api_version, kind), raw)
     except RecursionError:
         raise ProtobufError(f"{kind} is nested too deeply") from None
     return {"apiVersion": api_version, "kind": kind} | message
-
-
-def encode_protobuf(object_: Json) -> bytes:
-    """Encode an object or a list with its envelope.
-
-    Raises:
-        ProtobufError: the kind has no protobuf encoding.
-    """
-    kind, api_version = str(object_.get("kind", "")), str(object_.get("apiVersion", ""))
-    type_meta = bytes_field(_API_VERSION, api_version.encode()) + bytes_field(_KIND, kind.encode())
-    return b"".join(
-        (
-            _MAGIC,
-            bytes_field(_TYPE_META, type_meta),
-            bytes_field(_RAW, _write(api_version, kind, object_)),
-            bytes_field(_CONTENT_ENCODING, b""),
-            bytes_field(_CONTENT_TYPE, b""),
-        )
-    )
-
-
-def encode_event(event: Json) -> bytes:
-    """Encode an event of a watch with the length of its frame.
-
-    Raises:
-        ProtobufError: the object's kind has no protobuf encoding.
-    """
-    raw = bytes_field(1, encode_protobuf(event["object"]))
-    frame = bytes_field(1, event["type"].encode()) + bytes_field(2, raw)
-    return len(frame).to_bytes(4, "big") + frame
-
-
-def _read(api_version: str, kind: str, body: bytes) -> Json:
-    if not _is_list(kind):
-        return read_message(_type(api_version, kind), body)
-    item_type = _type(api_version, kind.removesuffix(_LIST))
-    metadata: Json = {}
-    items: list[Json] = []
-    for number, value in read_fields(body):
-        if number == _LIST_METADATA:
-            metadata = read_message("ListMeta", bytes_of(value))
-        elif number == _ITEMS:
-            items.append(read_message(item_type, bytes_of(value)))
-    return {"metadata": metadata, "items": items}
-
-
-def _write(api_version: str, kind: str, object_: Json) -> bytes:
-    if not _is_list(kind):
-        return write_message(_type(api_version, kind), object_)
-    item_type = _type(api_version, kind.removesuffix(_LIST))
-    metadata = write_message("ListMeta", object_.get("metadata") or {})
-    items = cast("list[Json]", object_.get("items") or [])
-    return bytes_field(_LIST_METADATA, metadata) + b"".join(
-        bytes_field(_ITEMS, write_message(item_type, item)) for item in items
-    )
-
-
-def _is_list(kind: str) -> bool:
-    return kind.endswith(_LIST) and kind not in table()
 
 
 def _type(api_version: str, kind: str) -> str:

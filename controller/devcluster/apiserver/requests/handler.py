@@ -11,9 +11,7 @@ from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.messages import (
     WRITES,
     error_response,
-    in_protobuf,
     plain_not_found,
-    prefers_protobuf,
     verb_of,
 )
 from controller.devcluster.apiserver.object_writer import ObjectWriter
@@ -22,7 +20,6 @@ from controller.devcluster.apiserver.requests.resource_call import ResourceCall
 from controller.devcluster.apiserver.requests.subresources import Subresources
 from controller.devcluster.apiserver.requests.writes import Writes
 from controller.devcluster.apiserver.status import (
-    ApiError,
     method_not_allowed,
     not_found,
     path_not_found,
@@ -89,24 +86,11 @@ class ResourceHandler:
     async def answer(
         self, request: ApiRequest, where: ResourcePath, resource: ApiResource
     ) -> ApiResponse:
-        """Answer one request, in protobuf if the client prefers it and the kind is built in.
+        """Answer one request.
 
         Raises:
             ApiError: the request fails.
         """
-        is_served = not where.subresource or where.subresource in resource.subresources
-        accept = request.headers.get("accept", "")
-        if resource.custom or not is_served or not prefers_protobuf(accept):
-            return await self._answer(request, where, resource)
-        try:
-            answer = await self._answer(request, where, resource)
-        except ApiError as error:
-            answer = error_response(error)
-        return await in_protobuf(answer)
-
-    async def _answer(
-        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
-    ) -> ApiResponse:
         call = ResourceCall(request, where, resource, self._wall)
         verb = verb_of(request, where, custom=resource.custom)
         self._authorise(request, where, verb)

@@ -221,7 +221,7 @@ class ResourceCall(NamedTuple):
             ApiError: 406.
         """
         header = self.request.headers.get("accept", "")
-        for entry in accepted(header, protobuf=not self.resource.custom):
+        for entry in accepted(header):
             if entry.form == "Table":
                 return TableRows(
                     self.resource, self.wall, self.request.query.get("includeObject", "")

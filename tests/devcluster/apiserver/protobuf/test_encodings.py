@@ -13,8 +13,8 @@ import hashlib
 from pathlib import Path
 
 from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.protobuf import read_message, write_message
-from controller.devcluster.apiserver.protobuf_wire import bytes_field, varint_field
+from controller.devcluster.apiserver.protobuf import read_message
+from tests.devcluster.apiserver.protobuf.encoder import bytes_field, varint_field, write_message
 from tests.devcluster.apiserver.protobuf.filled import filled, zeros
 
 ENCODINGS = Path(__file__).with_name("encodings.txt")

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.protobuf import decode_protobuf, encode_protobuf
+from controller.devcluster.apiserver.protobuf import decode_protobuf
+from tests.devcluster.apiserver.protobuf.encoder import encode_protobuf
 
 DATA = Path(os.environ.get("MANTA_KUBERNETES_API", "/nonexistent")) / "testdata" / "HEAD"
 ANOTHER = "resource.k8s.io.v1.ResourceClaim.json"
