@@ -24,7 +24,7 @@ EXAMPLES ?= 2000
 SEED     ?=
 SCENARIO ?=
 
-# make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing; see docs/testing.md
+# make mutate [PACKAGES="informers runtime/caches"] [ARGS=--again]: mutation testing; see docs/testing.md
 PACKAGES ?=
 
 # Environments of `make sbom`, `make audit` and `make site`: their tools, and what the image holds.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import NAMESPACES
 from tests.integration.harness import World, install_crds
 from tests.lab.control_plane import SERVERS, control_plane

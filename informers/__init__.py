@@ -46,8 +46,7 @@ from informers.objects import (
     object_key,
 )
 from informers.processor import Added, Deleted, Handler, Notification, Updated
-from informers.settings import BackoffSettings, ReflectorSettings
-from informers.statistics import Clock, InformerStatistics
+from informers.settings import BackoffSettings, Clock, InformerStatistics, ReflectorSettings
 from informers.store import Lister, Store
 
 __all__ = [

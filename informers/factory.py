@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from informers.listing import Source
     from informers.objects import IndexFunction, T
-    from informers.settings import ReflectorSettings
-    from informers.statistics import Clock
+    from informers.settings import Clock, ReflectorSettings
     from informers.store import Lister
 
 

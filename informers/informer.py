@@ -16,8 +16,7 @@ from informers.errors import (
 from informers.objects import IndexFunction, T, is_comparable
 from informers.processor import Handler, Handlers, Notification, Processor
 from informers.reflector import Reflector
-from informers.settings import ReflectorSettings
-from informers.statistics import InformerStatistics
+from informers.settings import InformerStatistics, ReflectorSettings
 from informers.store import Lister, Store
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from informers.codec import Codec
     from informers.listing import Source
     from informers.objects import Replaced, Undecodable, WatchEvent
-    from informers.statistics import Clock
+    from informers.settings import Clock
 
 
 # Refuses a second run of what runs once.

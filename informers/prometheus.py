@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from informers.statistics import Clock, InformerStatistics
+    from informers.settings import Clock, InformerStatistics
 
 _LABELS = ("name", "group", "version", "resource")
 _BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

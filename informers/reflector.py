@@ -27,7 +27,7 @@ from informers.objects import (
     later,
     revision_of,
 )
-from informers.settings import RetryBackoff
+from informers.settings import ReflectorStatistics, RetryBackoff
 from informers.states import (
     ActiveState,
     BackingOff,
@@ -47,7 +47,6 @@ from informers.states import (
     first_state,
     step,
 )
-from informers.statistics import ReflectorStatistics
 
 if TYPE_CHECKING:
     import random
@@ -55,8 +54,7 @@ if TYPE_CHECKING:
 
     from informers.codec import Codec
     from informers.listing import Source
-    from informers.settings import ReflectorSettings
-    from informers.statistics import Clock
+    from informers.settings import Clock, ReflectorSettings
 
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,7 @@ It is independent of Kubernetes. Start reading in `queue.py`. Import from this p
 """
 
 from workqueue.backoff import Backoff
-from workqueue.clock import Clock, TimerHandle
-from workqueue.heaps import DelayQueue, KeyHeap
+from workqueue.heaps import Clock, DelayQueue, KeyHeap, TimerHandle
 from workqueue.metrics import (
     FailingKey,
     QueueMetrics,

@@ -5,12 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workqueue.clock import Clock, TimerHandle
+
+class TimerHandle(Protocol):
+    """A scheduled call."""
+
+    def cancel(self) -> None:
+        """Cancel the call. Cancelling twice or too late has no effect."""
+        ...
+
+
+class Clock(Protocol):
+    """Monotonic time and timers, as an asyncio loop has them."""
+
+    def time(self) -> float:
+        """Return the seconds since a fixed moment."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> TimerHandle:
+        """Call `callback` once, when `time()` has reached `when`."""
+        ...
+
+
+# Heaps of keys: by due time for those that wait, by priority for those that are ready.
 
 
 # A heap of keys whose ranks may change.

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from workqueue.clock import Clock
+    from workqueue.heaps import Clock
 
 K = TypeVar("K", bound=Hashable)
 

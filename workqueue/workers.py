@@ -20,7 +20,7 @@ from workqueue.queue import Closed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from workqueue.clock import Clock
+    from workqueue.heaps import Clock
     from workqueue.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from controller.kube.objects import ObjectMeta
+
 
 _SPEC_PATH: Final = re.compile(r"(?<![\w.])spec(?=[.\[]|$)")
 """Matches the start of a path in the specification."""
@@ -75,3 +78,16 @@ def together(problems: Iterable[Problem]) -> Problem | None:
 
 def _is_part(field: str, path: str) -> bool:
     return field == path or field.startswith((f"{path}.", f"{path}["))
+
+
+# The kubectl command that a message advises for labels and annotations.
+
+
+def overwrite_command(
+    verb: Literal["annotate", "label"], kind: str, metadata: ObjectMeta, values: Mapping[str, str]
+) -> str:
+    """Return the command that gives an object these annotations or labels, whatever it has now."""
+    pairs = " ".join(f"{key}={value}" for key, value in values.items())
+    return (
+        f"kubectl {verb} {kind.lower()} -n {metadata.namespace} {metadata.name} --overwrite {pairs}"
+    )

@@ -19,7 +19,7 @@ from controller.kube.errors import (
     Unauthorized,
 )
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import INSTALL_CRDS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import yaml
 from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Definition
+    from controller.apimachinery.schema import Definition
 
 
 def crds(output: str, kind: str = "ray") -> int:

@@ -22,9 +22,8 @@ from controller.command.run.operator import connect
 from controller.command.run.run import log_as
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import limit_read_buffers
-from controller.kube.load import load_credentials
-from controller.runtime.leaderelection import ThreadedElection
-from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.kube.kubeconfig import load_credentials
+from controller.runtime.election import AlwaysLeader, ThreadedElection
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.schemas.core_schemas import conditions
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions
+from controller.apimachinery.schema import (
     anything,
     array,
     definition,
@@ -31,7 +31,7 @@ from controller.kube.objects import Condition, KubeObject, View
 from controller.kube.resources import NODES, Resource
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

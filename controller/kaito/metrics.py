@@ -15,7 +15,7 @@ from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
 from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.workspace import Workspace
-from controller.runtime.metrics.collectors import StateCollector
+from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -2,14 +2,12 @@
 
 The public modules, the only ones that other packages import (`make lint` checks it):
 
-- `client`: the verbs of the API, typed by resource; `content_types` for its raw requests.
+- `client`: the verbs of the API, typed by resource.
 - `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
 - `transport`: the seam to a server, which tests replace; `http` implements it.
-- `authentication.credentials`: the interface; `authentication.load` finds those of the process,
-  `authentication.incluster` those of a pod.
+- `credentials`: the interface, and those of a pod; `kubeconfig` finds those of the process.
 - `source`: lists and watches for informers; `discovery`: which optional APIs a server has.
 - `prometheus`: metrics of clients.
-- `clean_up`: a time limit for what is done while a task ends.
 
 They are modules rather than names of this package because their costs differ by two orders of
 magnitude. Most importers need types only; `http` loads aiohttp, and exec plugins of a kubeconfig

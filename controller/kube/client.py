@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 
     from controller.kube.errors import OutcomeUnknown
     from controller.kube.limits import FairLimiter
-    from controller.kube.metrics import ClientMetrics
     from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
-    from controller.kube.transport import Chunks, Transport
+    from controller.kube.transport import Chunks, ClientMetrics, Transport
     from informers import Clock
 
 T = TypeVar("T", bound=KubeObject)
 
 LIST_TIMEOUT = 60.0
 """Seconds: the API server itself gives up after a minute."""
+
+PAGE_SIZE = 500
+"""Objects a page of a list whose size nothing bounds."""
 
 CONCURRENCY = 80
 """Default limit of concurrent requests."""

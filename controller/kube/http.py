@@ -23,7 +23,7 @@ import aiohttp
 from yarl import URL
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.metrics import NO_METRICS
+from controller.kube.transport import NO_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
 
     from controller.kube.credentials import Credentials
-    from controller.kube.metrics import ClientMetrics
-    from controller.kube.transport import RawResponse, Request
+    from controller.kube.transport import ClientMetrics, RawResponse, Request
 
 
 # A time limit that holds in clean-up too.

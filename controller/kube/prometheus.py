@@ -9,7 +9,7 @@ from prometheus_client import Counter, Histogram
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from controller.kube.metrics import ClientMetrics
+    from controller.kube.transport import ClientMetrics
 
 DURATIONS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZES = (

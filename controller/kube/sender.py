@@ -23,17 +23,15 @@ from controller.kube.errors import (
     WriteUnconfirmed,
 )
 from controller.kube.limits import FairLimiter, lane_of
-from controller.kube.metrics import NO_METRICS
 from controller.kube.pauses import Futile, Pauses
 from controller.kube.responses import MAX_BODY, MAX_LIST, Response, parse_status, read_body
-from controller.kube.transport import Request
+from controller.kube.transport import NO_METRICS, Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from controller.kube.limits import Lane, RateLimiter, Slot
-    from controller.kube.metrics import ClientMetrics
-    from controller.kube.transport import Chunks, Transport
+    from controller.kube.transport import Chunks, ClientMetrics, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
 

@@ -5,14 +5,12 @@ The public modules, the only ones that other packages import (`make lint` checks
 
 - `kind`, `plan`: the base class of kinds, and the values that they return.
 - `children`: an object with its children, and the plan that makes these what is wanted.
-- `reasons`, `refusals`: why something is not as it should be, and what to do about it.
-- `external`: the interface of a system besides the API server.
-- `reconcile.finalizers`, `reconcile.status`: patches that are sent before their effects.
+- `reasons`: why something is not as it should be, and what to do about it.
+- `reconcile.status`: patches that are sent before their effects.
 - `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
-- `leaderelection.election`: the interfaces of an election and of the fence before each write.
-- `leaderelection`: a lease, and a candidate for it on a thread of its own.
-- `debug`: sections of the debug page, and its shape.
-- `metrics.collectors`: bases of Prometheus collectors that are computed from current state.
+- `election`, `elector`, `lease`: who may write, a candidate for that, and what it holds.
+- `debug`, `debug_sections`: the shape of the debug page, and its sections about the runtime.
+- `collectors`: bases of Prometheus collectors that are computed from current state.
 - `operator`, `settings`, `logs`: for the command that starts a process.
 
 They are modules rather than names of this package because their costs differ: a kind needs no

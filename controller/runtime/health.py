@@ -12,12 +12,13 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 from prometheus_client.exposition import choose_encoder
 
+from controller.runtime.collectors import write_metrics
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.metrics.collectors import write_metrics
 
 if TYPE_CHECKING:
     import ssl
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     Check: TypeAlias = Callable[[], str | None]
+    from collections.abc import Awaitable, Callable
+
+    from controller.runtime.debug import DebugPage
 
 
 # Serves an application at one address until it is stopped.
@@ -236,3 +240,63 @@ def _ask(name: str, check: Check) -> str | None:
 
 def _ping() -> str | None:
     return None
+
+
+# Serves `/debug` on the loopback interface, and nowhere else.
+#
+# A client that reaches the loopback interface of a pod may forward its ports or run commands in it,
+# so the page needs no password. A web page in a browser could reach a forwarded port too, by a name
+# of its own that resolves to 127.0.0.1 (DNS rebinding): all names but those of the interface are
+# refused.
+
+
+LOOPBACK: Final = "127.0.0.1"
+
+_HOSTS: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
+
+
+class DebugServer(HttpListener):
+    """A `manager.Runnable` that serves the page.
+
+    Args:
+        port: 0 for a free one.
+        page: what is served.
+    """
+
+    name = "debug server"
+
+    def __init__(self, port: int, page: DebugPage) -> None:
+        super().__init__(LOOPBACK, port, "--debug-port (of /manager: -debug-port)")
+        self._page = page
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until stopped.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        application = web.Application(middlewares=[_only_by_loopback_names])
+        application.router.add_get("/debug", self._answer, allow_head=False)
+        await self.serve(application, ready)
+
+    async def _answer(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=msgspec.json.encode(self._page.read()),
+            content_type="application/json",
+            headers={hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"},
+        )
+
+
+@web.middleware
+async def _only_by_loopback_names(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    hosts = request.headers.getall(hdrs.HOST, [])
+    if len(hosts) != 1 or _without_port(hosts[0]) not in _HOSTS:
+        raise web.HTTPForbidden(text="use localhost: any web page can make this name lead here\n")
+    return await handler(request)
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name.lower() if colon and port.isdecimal() else host.lower()

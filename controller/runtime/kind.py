@@ -18,12 +18,18 @@ from controller.runtime.children import Seen
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.apimachinery.problem import Problem
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.external import AnyExternalSource
-    from controller.runtime.plan import Failure, LiveList, LogTail, Plan, StatusPatch
+    from controller.runtime.plan import (
+        AnyExternalSource,
+        Failure,
+        LiveList,
+        LogTail,
+        Plan,
+        StatusPatch,
+    )
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
+from controller.runtime.election import AlwaysLeader
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
-from controller.runtime.leaderelection.election import AlwaysLeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from controller.runtime.caches.caches import Caches
-    from controller.runtime.events.recorder import Recorder
-    from controller.runtime.leaderelection.election import Election
+    from controller.runtime.election import Election
     from controller.runtime.reconcile.controller import Controller
+    from controller.runtime.recorder import Recorder
     from workqueue import Clock
 
 

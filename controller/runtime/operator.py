@@ -14,34 +14,33 @@ from prometheus_client import ProcessCollector
 import controller
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import PODS
+from controller.runtime import debug_sections as sections
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
-from controller.runtime.debug import sections
-from controller.runtime.debug.server import DebugServer
-from controller.runtime.debug.shape import DebugPage
+from controller.runtime.debug import DebugPage
+from controller.runtime.election import AlwaysLeader
 from controller.runtime.errors import RuntimeFailure, leaves
-from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
-from controller.runtime.health import Health, MonitoringServer
+from controller.runtime.health import DebugServer, Health, MonitoringServer
 from controller.runtime.kind import missing_members
-from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.logs import current_level
 from controller.runtime.manager import Group, Manager, Recording, Writers
-from controller.runtime.metrics.metrics import (
+from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,
     Monitor,
     RuntimeMetrics,
+    TimeOfDay,
 )
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import Writer
+from controller.runtime.recorder import Recorder
 from controller.runtime.settings import parse_address
-from controller.runtime.time_of_day import TimeOfDay
 from informers.prometheus import InformerCollector, InformerLabels
 from workqueue.prometheus import QueueCollector
 
@@ -55,10 +54,10 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.cache_barrier import CacheScope
+    from controller.runtime.caches.cache import CacheScope
+    from controller.runtime.election import Election
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.kind import Kind
-    from controller.runtime.leaderelection.election import Election
     from controller.runtime.manager import Runnable
     from controller.runtime.settings import Settings
     from informers import Clock, InformerMetrics, Undecodable

@@ -6,9 +6,26 @@ those of writes that the API server refuses, which all kinds share; a kind adds 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import IntEnum
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import time_of
+from controller.apimachinery.custom_object import mapping
+from controller.kube.resources import PODS
+from controller.runtime.kind import CreateError
+from controller.runtime.plan import DELETED_AGAIN, Create, FailedCreates, Failure, Target, verb_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import ObjectMeta
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import FailedCreate
 
 
 class Severity(IntEnum):
@@ -149,3 +166,240 @@ API_SERVER_UNAVAILABLE: Final = Reason(
 
 REFUSALS: Final = tuple(value for value in list(globals().values()) if isinstance(value, Reason))
 """All reasons for which the API server refuses a write, or does not say what became of it."""
+
+
+# Reasons for which the API server refuses a write, and the remedies of a user.
+#
+# Only `reason` and `message` of the response distinguish quota, admission, missing permissions and
+# invalid objects; the patterns match Kubernetes' own messages.
+
+
+_NO_ANSWER: Final = frozenset({
+    "NotSent",
+    "Paused",
+    "OutcomeUnknown",
+    "WriteUnconfirmed",
+    "UnexpectedResponse",
+    "TooManyRequests",
+    "ServerTimeout",
+    "Timeout",
+    "ServiceUnavailable",
+    "InternalError",
+    "ServerError",
+})  # fmt: skip
+"""Reasons of failures that do not depend on the request."""
+
+_BY_REASON: Final = {
+    "NamespaceTerminating": NAMESPACE_TERMINATING,
+    "Invalid": OBJECT_INVALID,
+    "RequestEntityTooLarge": OBJECT_TOO_LARGE,
+    "Forbidden": ADMISSION_DENIED,
+    DELETED_AGAIN: REPEATEDLY_DELETED,
+}
+
+_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
+    (re.compile(pattern), refusal)
+    for pattern, refusal in (
+        (r"exceeded quota: ", QUOTA_EXCEEDED),
+        (r"failed quota: .*must specify ", QUOTA_NEEDS_RESOURCES),
+        (r"failed calling webhook ", ADMISSION_UNAVAILABLE),
+        (r"admission webhook .* denied the request", ADMISSION_DENIED),
+        (
+            r"ValidatingAdmissionPolicy '.*' with binding '.*' denied request",
+            ADMISSION_DENIED,
+        ),
+        (r"violates PodSecurity ", POD_SECURITY_VIOLATED),
+        (r"error looking up service account ", SERVICE_ACCOUNT_MISSING),
+        (
+            r"(minimum|maximum) \S+ usage per (Container|Pod) |\S+ max limit to request ratio per ",
+            LIMIT_RANGE_VIOLATED,
+        ),
+        (r"is being terminated", NAMESPACE_TERMINATING),
+        (r"cannot set blockOwnerDeletion ", FORBIDDEN),
+        (r"User .* cannot \S+ resource ", FORBIDDEN),
+    )
+)
+
+
+_REQUEST: Final = re.compile(
+    r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
+)
+_SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
+_NO_WORDS: Final[Mapping[Reason, str]] = MappingProxyType({})
+
+
+def refused_create(
+    target: Target, error: CreateError, owner: Mapping[str, Any] | None = None
+) -> Failure:
+    """Return the failure of an earlier create, to be told in the same words as a new one.
+
+    Args:
+        target: the object.
+        error: the server's response.
+        owner: reference to the owner of the object; None if it does not matter.
+    """
+    body = {} if owner is None else {"metadata": {"ownerReferences": [owner]}}
+    return Failure(Create(target, body), error.reason, error.message)
+
+
+def refusal_of(failure: Failure) -> Reason:
+    """Return why a write failed."""
+    if failure.reason != "Paused":  # which quotes what the server said about another request
+        for pattern, refusal in _BY_MESSAGE:
+            if pattern.search(failure.message):
+                return refusal
+    if failure.overdue:
+        return WRITE_UNCONFIRMED
+    if failure.unknown or failure.reason in _NO_ANSWER:
+        return API_SERVER_UNAVAILABLE
+    return _BY_REASON.get(failure.reason, WRITE_REFUSED)
+
+
+def remedy_of(failure: Failure, words: Mapping[Reason, str] = _NO_WORDS) -> str:
+    """Return the user's next step, empty if the server's message has it.
+
+    Args:
+        failure: the write and the server's response.
+        words: what the kind says otherwise, because it knows the field.
+    """
+    refusal = refusal_of(failure)
+    if refusal is FORBIDDEN:
+        return _grant(failure)
+    if refusal is SERVICE_ACCOUNT_MISSING:
+        found = _SERVICE_ACCOUNT.search(failure.message)
+        name = found[1] if found else "that is named"
+        return f"create the service account {name}, or correct serviceAccountName"
+    if refusal is ADMISSION_DENIED and verb_of(failure.write) == "delete":
+        return "ask for another policy, or for one that exempts the operator"
+    return words.get(refusal) or refusal.next_step
+
+
+def with_remedy(words: str, remedy: str) -> str:
+    """Return a sentence about a refusal with the next step at its end."""
+    return f"{words}; {remedy}" if remedy else words
+
+
+def _grant(failure: Failure) -> str:
+    if "blockOwnerDeletion" in failure.message:
+        return "allow the operator the verb update on the finalizers of its kinds by a Role"
+    found = _REQUEST.search(failure.message)
+    if found is None:
+        return ""
+    user, verb, resource, group = found.groups()
+    qualified = f"{resource}.{group}" if group else resource
+    role = "Role" if failure.write.target.resource.namespaced else "ClusterRole"
+    return f"allow {user} the verb {verb} on {qualified} by a {role} and its binding"
+
+
+# Pods that an object of ours could not create, such as those of a Job that a LimitRange refuses.
+#
+# Jobs and StatefulSets tell of them in events only. Events are not watched: those of one object are
+# read when it has had no pod for some seconds, and again from time to time.
+
+_PATIENCE: Final = timedelta(seconds=5)
+"""The time that an object may take to create its first pod."""
+
+_INTERVAL: Final = timedelta(seconds=30)
+"""The time between two looks at the events of one object."""
+
+PODS_MISSING: Final = "PodsMissing"
+"""The reason for which an object is said to lack a pod if its events cannot be read."""
+
+_POD_REMEDIES: Final = {WRITE_REFUSED: "Kubernetes tries again"}
+
+_FAILED, _CREATED = "FailedCreate", "SuccessfulCreate"
+_REASONS: Final = ((" is invalid: ", "Invalid"), (" is forbidden: ", "Forbidden"))
+_WHO_FAILED: Final = re.compile(
+    r"^(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )"
+)
+_NAMED_POD: Final = re.compile(r'\bpods? "[^"]*"', re.IGNORECASE)
+
+
+def next_look(creator: ObjectMeta, known: FailedCreate | None) -> datetime | None:
+    """Return when the events of an object without pods are read next; None if that is unknown."""
+    if known is not None:
+        return known.asked_at + _INTERVAL
+    created = time_of(creator.creation_timestamp)
+    return created + _PATIENCE if created is not None else None
+
+
+def events_of(creator: ObjectMeta, now: datetime) -> FailedCreates:
+    """Return the lookup that reads the events of an object now."""
+    return FailedCreates(creator.namespace, creator.uid, now)
+
+
+def last_refusal(events: Iterable[Any]) -> str:
+    """Return why the last pod could not be created; empty if it could, or if no event tells.
+
+    The sentence has no name of a pod, since each attempt has another.
+    """
+    told = [mapping(event) for event in events]
+    told = [event for event in told if event.get("reason") in {_FAILED, _CREATED}]
+    none: dict[str, Any] = {}
+    last = max(told, key=_moment, default=none)
+    if last.get("reason") != _FAILED:
+        return ""
+    return _NAMED_POD.sub("the pod", _WHO_FAILED.sub("", str(last.get("note") or "")))
+
+
+def refused_pod(creator: ObjectMeta, message: str) -> Failure:
+    """Return the refusal that an event told of, as the failure of a create of our own."""
+    reason = next((why for sign, why in _REASONS if sign in message), "")
+    return refused_create(
+        Target(PODS, creator.namespace, creator.name), CreateError(reason, message)
+    )
+
+
+def cause_of_missing_pod(
+    resource: Resource[Any],
+    creator: ObjectMeta,
+    found: FailedCreate | None,
+    words: Mapping[Reason, str],
+) -> tuple[str, str] | None:
+    """Return reason and sentence about an object that lacks a pod; None if no cause is known.
+
+    Args:
+        resource: resource of the object.
+        creator: its metadata.
+        found: what its events say; None before they were read.
+        words: remedies that name the fields in which its pods are described.
+    """
+    title = f"{resource.kind} {creator.name}"
+    if found is None or not (found.message or found.unavailable):
+        return None
+    if found.unavailable:
+        return PODS_MISSING, (
+            f"{title} lacks a pod; `kubectl describe {resource.kind.lower()} {creator.name}` tells "
+            f"why. The operator cannot read its events: {found.unavailable}; allow it the verb "
+            "list on events.events.k8s.io"
+        )
+    failure = refused_pod(creator, found.message)
+    remedy = remedy_of(failure, _POD_REMEDIES | dict(words))
+    return refusal_of(failure).name, with_remedy(
+        f"{title} cannot create its pod: {found.message}", remedy
+    )
+
+
+def suspension_of(job: ObjectMeta, owners: str) -> str:
+    """Return a sentence about a Job of ours that another manager has suspended.
+
+    Args:
+        job: metadata of the Job.
+        owners: the kind of its owner.
+    """
+    return (
+        f"Job {job.name} is suspended and creates no pod: another manager, such as Kueue, has set "
+        f"its spec.suspend; let it admit the Job, or exempt Jobs of {owners}s from it"
+    )
+
+
+def _moment(event: dict[str, Any]) -> str:
+    """Return the time of its last occurrence, of which all have one form."""
+    times = (
+        mapping(event.get("series")).get("lastObservedTime"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+        mapping(event.get("metadata")).get("creationTimestamp"),
+    )
+    moments = filter(None, (time_of(str(each)) for each in times if each))
+    return max((each.isoformat(timespec="microseconds") for each in moments), default="")

@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery.schemas import object_schema
-from controller.apimachinery.schemas.object_schema import (
+from controller.apimachinery import object_schema
+from controller.apimachinery.object_schema import (
     GroupVersionKind,
     ObjectSchema,
     parse_schemas,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
     from controller.kube.transport import Transport
+    from controller.runtime.election import Election
     from controller.runtime.kind import Kind
-    from controller.runtime.leaderelection.election import Election
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

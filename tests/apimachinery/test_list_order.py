@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.list_order import in_canonical_order
+from controller.apimachinery.custom_object import in_canonical_order
 
 Json = dict[str, Any]
 

@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from controller.command.run.operator import report_gates
 from controller.kube.errors import WriteUnconfirmed
 from controller.ray.api import FeatureGates
-from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lock import LEASES
+from controller.runtime.elector import Elector
+from controller.runtime.lease import LEASES, ElectionMetrics, ElectionTiming, LeaseLock
 from controller.runtime.plan import Plan
 from controller.testing.faults import DelayedRequest, ErrorResponse, Lag, Refused, Rule
 from tests.chart.prometheus import needs_promtool

@@ -10,7 +10,7 @@ import controller
 from controller.command.kinds import KindSettings
 from controller.command.run.run import announce
 from controller.kube.credentials import StaticCredentials
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
 

@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, Recorder, clip, shorten
-from controller.runtime.events.series import BURST, REFILL, REFRESH, SILENCE, TRIES
+from controller.runtime.event_series import BURST, REFILL, REFRESH, SILENCE, TRIES
 from controller.runtime.plan import Event
+from controller.runtime.recorder import MOST_REMEMBERED, MOST_UNSENT, Recorder, clip, shorten
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

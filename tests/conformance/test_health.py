@@ -17,7 +17,7 @@ from controller.kube.client import Client
 from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics.metrics import RECONCILE_BUCKETS
+from controller.runtime.metrics import RECONCILE_BUCKETS
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from tests.fakes.monitoring import serving

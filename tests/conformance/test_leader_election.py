@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.leaderelection.elector import Elector
-from controller.runtime.leaderelection.lock import (
+from controller.runtime.elector import Elector
+from controller.runtime.lease import (
     LEASES,
     ElectionMetrics,
     ElectionTiming,

@@ -28,8 +28,8 @@ CALLED_FROM_OUTSIDE = {
     "controller.devcluster.processes.isolation.manta_ray_start.hook": "by Ray",
     "controller.kube.http._Body.asend": "by the protocol of asynchronous generators",
     "controller.kube.http._Body.athrow": "by the protocol of asynchronous generators",
-    "controller.runtime.metrics.collectors.ObjectCollector.describe": _BY_PROMETHEUS,
-    "controller.runtime.metrics.collectors.StateCollector.describe": _BY_PROMETHEUS,
+    "controller.runtime.collectors.ObjectCollector.describe": _BY_PROMETHEUS,
+    "controller.runtime.collectors.StateCollector.describe": _BY_PROMETHEUS,
     "informers.prometheus.InformerCollector.describe": _BY_PROMETHEUS,
     "workqueue.prometheus.QueueCollector.describe": _BY_PROMETHEUS,
 }

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from controller.runtime.debug.server import DebugServer
-from controller.runtime.health import MonitoringServer
+from controller.runtime.health import DebugServer, MonitoringServer
 
 LONGEST = 10.0
 """Seconds that a server may take to start or to stop."""

@@ -10,7 +10,7 @@ from prometheus_client.exposition import generate_latest
 
 from informers import ReflectorSettings
 from informers.prometheus import InformerCollector, InformerLabels
-from informers.statistics import InformerStatistics
+from informers.settings import InformerStatistics
 from tests.informers.doubles import (
     Hang,
     Recorder,

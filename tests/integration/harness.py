@@ -27,15 +27,15 @@ from controller.devcluster.apiserver.objects import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Transport
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
+from controller.runtime.election import Election
 from controller.runtime.kind import Kind
-from controller.runtime.leaderelection.election import Election
 from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
 from controller.testing.faults import FaultyTransport, Rule

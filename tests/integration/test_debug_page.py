@@ -15,8 +15,9 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
-from controller.runtime.debug import PageContent, leader_section
-from controller.runtime.leaderelection.election import ElectionSnapshot
+from controller.runtime.debug import PageContent
+from controller.runtime.debug_sections import leader as leader_section
+from controller.runtime.election import ElectionSnapshot
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest

@@ -12,7 +12,7 @@ import yaml
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import Forbidden
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, example_cluster

@@ -38,7 +38,7 @@ from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from controller.runtime.caches.watches import ASK
-from controller.runtime.leaderelection import FencedTransport
+from controller.runtime.election import FencedTransport
 from informers import Disconnected, SourceError
 from informers.decoding import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task

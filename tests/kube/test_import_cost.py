@@ -26,7 +26,7 @@ from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
 from controller.command.run.operator import operator_for
 from controller.command.run.run import log_as
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 
 async def start():
     options = parser().parse_args(["run", "--kubeconfig", sys.argv[1], "--log-format", "json"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Mutate, test, and print the score; 1 if it is too low."""
     parser = argparse.ArgumentParser(prog="make mutate")
-    parser.add_argument("package", nargs="*", default=list(TESTS), help="e.g. runtime/events")
+    parser.add_argument("package", nargs="*", default=list(TESTS), help="e.g. runtime/caches")
     parser.add_argument("--resume", action="store_true", help="go on with what was interrupted")
     parser.add_argument(
         "--again", action="store_true", help="only what survived or has changed since"

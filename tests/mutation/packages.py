@@ -57,7 +57,7 @@ TESTS = {
 
 
 def named(name: str) -> Package:
-    """Return the package of that name: `workqueue`, `runtime`, `runtime/events`, `runtime/health`.
+    """Return the package of that name: `workqueue`, `runtime`, `runtime/caches`, `runtime/health`.
 
     Raises:
         ValueError: it is none of the packages that are mutated, nor in one.

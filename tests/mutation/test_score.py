@@ -132,7 +132,7 @@ def test_a_line_is_looked_for_in_the_function_of_that_class(
 
 
 def test_a_part_of_a_package_is_killed_by_the_tests_of_the_whole():
-    assert named("runtime/events").tests == named("runtime").tests
+    assert named("runtime/caches").tests == named("runtime").tests
     assert named("runtime/health").pattern == "controller/runtime/health.py"
     assert named("workqueue").pattern == "workqueue/*"
     with pytest.raises(ValueError, match="elsewhere is not a part of"):

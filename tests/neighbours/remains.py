@@ -11,7 +11,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from controller.runtime.events.series import SILENCE
+from controller.runtime.event_series import SILENCE
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
 from tests.neighbours.cell import entered
 from tests.neighbours.held import Held

@@ -18,7 +18,7 @@ from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.snapshot import ExpectationStatistics
+from controller.runtime.expectations.reader import ExpectationStatistics
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor

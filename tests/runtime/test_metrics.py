@@ -12,10 +12,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.resources import PODS
-from controller.runtime.events.recorder import RecorderStatistics
-from controller.runtime.expectations.snapshot import ExpectationStatistics
-from controller.runtime.metrics.collectors import ObjectCollector
-from controller.runtime.metrics.metrics import (
+from controller.runtime.collectors import ObjectCollector
+from controller.runtime.expectations.reader import ExpectationStatistics
+from controller.runtime.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,
     RECONCILE_BUCKETS,
@@ -24,6 +23,7 @@ from controller.runtime.metrics.metrics import (
     ExpectationCollector,
     RuntimeMetrics,
 )
+from controller.runtime.recorder import RecorderStatistics
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 

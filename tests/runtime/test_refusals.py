@@ -8,7 +8,7 @@ from controller.kube.resources import CONFIG_MAPS, NODES
 from controller.runtime import reasons
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import DELETED_AGAIN, Create, Delete, Failure, Target
-from controller.runtime.refusals import (
+from controller.runtime.reasons import (
     refusal_of,
     refused_create,
     remedy_of,

@@ -10,7 +10,7 @@ import pytest
 from controller.kube.objects import ObjectMeta
 from controller.runtime import reasons
 from controller.runtime.kind import FailedCreate
-from controller.runtime.refusals import (
+from controller.runtime.reasons import (
     events_of,
     last_refusal,
     next_look,

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.metrics.metrics import Monitor, RuntimeMetrics
-from controller.runtime.time_of_day import CLOCK_JUMP, TimeOfDay
+from controller.runtime.metrics import CLOCK_JUMP, Monitor, RuntimeMetrics, TimeOfDay
 
 
 class _Wall:

@@ -29,14 +29,14 @@ from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from controller.kube.transport import Request, Transport
-from controller.runtime.external import ExternalSource
+from controller.runtime.election import Election
 from controller.runtime.kind import CacheReader, Owned
-from controller.runtime.leaderelection.election import Election
 from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
     Event,
+    ExternalSource,
     Failure,
     Plan,
     StatusPatch,

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import KubeError
-from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lock import LEASES, election_client, new_lease
+from controller.runtime.elector import Elector
+from controller.runtime.lease import (
+    LEASES,
+    ElectionMetrics,
+    ElectionTiming,
+    LeaseLock,
+    election_client,
+    new_lease,
+)
 from controller.testing.faults import FaultyTransport
 
 if TYPE_CHECKING:

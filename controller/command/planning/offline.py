@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
     from typing import Any
 
-    from controller.apimachinery.schemas.schema import Definition
+    from controller.apimachinery.schema import Definition
     from controller.command.kinds import KindSettings
     from controller.kube.resources import Resource
     from controller.ray.api.batch_schedulers import BatchScheduler

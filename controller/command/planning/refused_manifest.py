@@ -12,7 +12,7 @@ from controller.kube.resources import INSTALL_CRDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.client import Client
     from controller.kube.errors import StatusError
     from controller.kube.resources import Resource

@@ -17,16 +17,10 @@ from controller.command.process import wall
 from controller.kube.credentials import SERVICE_ACCOUNT
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
-from controller.runtime.leaderelection import (
-    ElectionMetrics,
-    ElectionTiming,
-    Elector,
-    LeaseLock,
-    ThreadedElection,
-    awake_or_not,
-    election_client,
-)
+from controller.kube.kubeconfig import load_credentials
+from controller.runtime.election import ThreadedElection, awake_or_not
+from controller.runtime.elector import Elector
+from controller.runtime.lease import ElectionMetrics, ElectionTiming, LeaseLock, election_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -37,9 +37,8 @@ from controller.ray.dashboard import (
 from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
-from controller.runtime.debug import leader_section
-from controller.runtime.leaderelection import FencedTransport, ThreadedElection
-from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.debug_sections import leader as leader_section
+from controller.runtime.election import AlwaysLeader, FencedTransport, ThreadedElection
 from controller.runtime.operator import Operator
 from controller.runtime.settings import HIGHEST_PORT
 

@@ -22,7 +22,7 @@ from controller.kube.client import Client
 from controller.kube.credentials import InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport, limit_read_buffers
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.runtime.logs import configure_logging
 

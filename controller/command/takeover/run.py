@@ -32,7 +32,7 @@ from controller.command.takeover.deployments import (
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.schemas.core_schemas import conditions
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions
+from controller.apimachinery.schema import (
     anything,
     array,
     int32,
@@ -24,7 +24,7 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 GROUP: Final = "gateway.networking.k8s.io"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.schemas.object_schema import UnknownField, unknown_fields
-from controller.apimachinery.schemas.schema import definition, served_version, string, struct
+from controller.apimachinery.object_schema import UnknownField, unknown_fields
+from controller.apimachinery.schema import definition, served_version, string, struct
 from controller.kaito.api.schemas import (
     inference_set_spec,
     inference_set_status,
@@ -20,8 +20,8 @@ from controller.runtime.reconcile.definitions import EVENT_INTERVAL, UnknownFiel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
-    from controller.apimachinery.schemas.schema import Column, Definition, Schema
+    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schema import Column, Definition, Schema
     from controller.kaito.api.inferenceset import InferenceSet
     from controller.kaito.api.workspace import Workspace
     from controller.kube.objects import KubeObject

@@ -16,7 +16,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.kind import Owned
 from controller.runtime.plan import Create, Delete, Event, Target
-from controller.runtime.refusals import refused_create
+from controller.runtime.reasons import refused_create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

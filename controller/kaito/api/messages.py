@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.runtime import reasons
 from controller.runtime.plan import verb_of
-from controller.runtime.refusals import refusal_of, remedy_of, with_remedy
+from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from controller.runtime.plan import Failure

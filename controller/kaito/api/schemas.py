@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.schemas.core_schemas import conditions, label_selector
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions, label_selector
+from controller.apimachinery.schema import (
     anything,
     array,
     boolean,
@@ -21,7 +21,7 @@ from controller.apimachinery.schemas.schema import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 # The schema of a Workspace: every field of Kaito's.

@@ -26,7 +26,7 @@ from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.inferenceset.upgrade import UpgradeDecision, next_upgrade, policy_of
 from controller.kaito.workloads import BASE_TAG
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
-from controller.runtime.reconcile.finalizers import remove_finalizer
+from controller.runtime.reconcile.status import remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

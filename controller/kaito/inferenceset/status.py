@@ -25,8 +25,8 @@ from controller.kaito.inferenceset import upgrade
 from controller.kaito.workloads import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, StatusPatch, Target
+from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
-from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

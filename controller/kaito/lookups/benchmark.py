@@ -16,7 +16,7 @@ import msgspec
 from controller.kaito.api.messages import cut
 from controller.kaito.lookups.background import LookupFailed
 from controller.kube.errors import KubeError
-from controller.runtime.external import Subscription
+from controller.runtime.plan import Subscription
 
 if TYPE_CHECKING:
     from controller.kube.client import Client

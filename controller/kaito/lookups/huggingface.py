@@ -20,7 +20,7 @@ from controller.kaito.lookups.benchmark import BenchmarkLog, read_benchmark
 from controller.kaito.presets import NotServable, WeightFile, is_repository, model_from_files
 from controller.kube.errors import KubeError
 from controller.kube.resources import SECRETS
-from controller.runtime.external import Subscription
+from controller.runtime.plan import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.kaito.lookups.http import Document, WebReader
     from controller.kaito.presets import Model
     from controller.kube.client import Client
-    from controller.runtime.external import ExternalCommand
+    from controller.runtime.plan import ExternalCommand
     from informers import Clock
 
 

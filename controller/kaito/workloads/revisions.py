@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.list_order import in_canonical_order
+from controller.apimachinery.custom_object import in_canonical_order
 from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api import labels
 from controller.kaito.api.revisions import MAX_REVISIONS, revision_data, revision_name

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import WorkspaceLookups
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.external import AnyExternalSource
     from controller.runtime.kind import CacheReader, Owned
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
 
 
 # The fields on which planning relies: without them claims would be deleted and servers restarted.

@@ -36,8 +36,8 @@ from controller.kaito.workspace.pools import (
 from controller.kaito.workspace.status import current_status, deleting_status
 from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
 from controller.runtime.plan import NOTHING, Event, Lookup, MergePatch, Plan, Target, stages_of
-from controller.runtime.reconcile.finalizers import remove_finalizer
-from controller.runtime.refusals import events_of
+from controller.runtime.reasons import events_of
+from controller.runtime.reconcile.status import remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -39,7 +39,7 @@ from controller.runtime.plan import (
     MergePatch,
     Target,
 )
-from controller.runtime.refusals import (
+from controller.runtime.reasons import (
     cause_of_missing_pod,
     next_look,
     suspension_of,

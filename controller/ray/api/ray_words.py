@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.schemas.object_schema import UnknownField
+from controller.apimachinery.object_schema import UnknownField
 from controller.apimachinery.user_yaml import InvalidYaml
 from controller.ray.api.ray_options import read_runtime_env, read_serve_yaml
 

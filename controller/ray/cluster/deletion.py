@@ -30,8 +30,8 @@ from controller.ray.head.endpoint import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
 from controller.runtime.plan import Create, Event, LiveList, Lookup, MergePatch, Plan, Target
-from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.refusals import cause_of_missing_pod, events_of, next_look
+from controller.runtime.reasons import cause_of_missing_pod, events_of, next_look
+from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
-from controller.apimachinery.kubectl import overwrite_command
+from controller.apimachinery.problem import overwrite_command
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED
 from controller.ray.api.pod_state import is_ready

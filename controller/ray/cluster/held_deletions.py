@@ -43,7 +43,7 @@ from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.rollout_memory import PodToDelete

@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.runtime.external import ExternalSource
     from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 def unsupported_fields(

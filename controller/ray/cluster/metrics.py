@@ -10,7 +10,7 @@ from controller.kube.objects import Certificate
 from controller.ray.api import labels
 from controller.ray.api.names import PROVISIONED, UPGRADING
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
-from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import time_of
-from controller.apimachinery.kubectl import overwrite_command
+from controller.apimachinery.problem import overwrite_command
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix

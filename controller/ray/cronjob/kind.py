@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime, tzinfo
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import CronJobObservation

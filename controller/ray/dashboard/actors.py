@@ -21,7 +21,7 @@ from controller.ray.dashboard.values import (
     RefusedByRay,
     Subscriber,
 )
-from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.election import AlwaysLeader
 
 if TYPE_CHECKING:
     import random
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from controller.ray.dashboard.values import Head
     from controller.runtime import debug
-    from controller.runtime.leaderelection.election import Fence
+    from controller.runtime.election import Fence
     from informers import Clock
 
 

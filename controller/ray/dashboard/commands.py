@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 from controller.ray.dashboard.probes import JobProbe, ServeProbe
 from controller.ray.dashboard.responses import NoSuchJob
 from controller.ray.dashboard.values import NotFinished, RefusedByRay
-from controller.runtime.external import ExternalCommand
+from controller.runtime.plan import ExternalCommand
 from workqueue import KeyHeap
 
 if TYPE_CHECKING:

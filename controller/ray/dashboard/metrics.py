@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
-from controller.runtime.metrics.collectors import StateCollector
+from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from controller.ray.dashboard.client import RayNodes
 from controller.ray.dashboard.closing import ConnectionsClosed, NodesDraining
 from controller.ray.dashboard.responses import JobDeleted, JobInfo, NoSuchJob, RayVersion, Submitted
 from controller.ray.dashboard.serve import ProxyHealth, ServeConfigAccepted, ServeState
-from controller.runtime.external import Subscription
+from controller.runtime.plan import Subscription
 
 if TYPE_CHECKING:
     from datetime import datetime

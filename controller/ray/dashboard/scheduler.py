@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.probe_state import ProbeState
     from controller.ray.dashboard.probes import Probe, ProbeValue
     from controller.ray.dashboard.values import DashboardSettings, Head, Subscriber
-    from controller.runtime.leaderelection.election import Fence
+    from controller.runtime.election import Fence
     from informers import Clock
 
 

@@ -16,7 +16,7 @@ from controller.ray.head.endpoint import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_s
 from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime import reasons
 from controller.runtime.plan import Create, verb_of
-from controller.runtime.refusals import refusal_of, remedy_of, with_remedy
+from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,10 +21,10 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.pods.hashes import is_outdated
-from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.plan import Event, StatusPatch, Target
+from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import REMEDY, set_fields_known, unknown_field_events
-from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ from controller.ray.job.collect_facts import may_still_run
 from controller.ray.job.dashboard import STOP_NOT_CONFIRMED, interests, stop, stop_remedy, stop_text
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.runtime.plan import NOTHING, Delete, Event, JsonPatch, Plan, Target, stages_of
-from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.job.observation import JobObservation
-    from controller.runtime.external import ExternalSource
     from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 class RayJobKind(Kind["JobObservation"]):

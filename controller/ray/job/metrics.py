@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import status_of
 from controller.ray.job.facts import State
-from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

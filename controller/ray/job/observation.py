@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.apimachinery.problem import Problem
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import Job, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode

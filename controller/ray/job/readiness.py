@@ -31,9 +31,9 @@ from controller.ray.job.facts import State, SubmitterFact
 from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.settings import submitter_name
 from controller.ray.job.submitter_state import submitting_container
-from controller.runtime import reasons, refusals
+from controller.runtime import reasons
 from controller.runtime.plan import Target
-from controller.runtime.refusals import (
+from controller.runtime.reasons import (
     events_of,
     next_look,
     refused_create,
@@ -69,7 +69,7 @@ def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
     if job.spec.suspend:
         return "SubmitterSuspended", suspension_of(job.metadata, RAYJOBS.kind)
     words = _words(seen, job)
-    cause = refusals.cause_of_missing_pod(JOBS, job.metadata, seen.failed_create, words)
+    cause = reasons.cause_of_missing_pod(JOBS, job.metadata, seen.failed_create, words)
     return cause and (cause[0], f"submitter: {cause[1]}")
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.list_order import in_canonical_order
+from controller.apimachinery.custom_object import in_canonical_order, mapping
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.apimachinery.template import plain_path
 from controller.ray.api.labels import MANAGED_BY_US

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.list_order import in_canonical_order
+from controller.apimachinery.custom_object import in_canonical_order, mapping
 from controller.ray.api import labels
 from controller.ray.pods.hashes import SCALING_FIELDS, canonical, without_scheduling
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayservice import RayService
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.service.observation import ServiceGoal, ServiceObservation
-    from controller.runtime.external import ExternalSource
     from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 class RayServiceKind(Kind["ServiceObservation"]):

@@ -16,7 +16,7 @@ from controller.ray.service.settings import (
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
-from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

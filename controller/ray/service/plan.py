@@ -63,7 +63,7 @@ from controller.ray.service.serve import (
 from controller.ray.service.status import current_status, status_without_identity, transition_patch
 from controller.runtime.plan import NOTHING, Plan, Target, stages_of
 from controller.runtime.reconcile.definitions import leave_as_it_is
-from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ from controller.ray.service.rollout_facts import RolloutWait
 from controller.ray.service.serve import refusal, reported_config
 from controller.ray.service.traffic import routing_problem, state_text
 from controller.runtime.plan import Target
-from controller.runtime.refusals import refused_create
+from controller.runtime.reasons import refused_create
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,14 @@ import structlog
 from controller.kube.discovery import is_served
 from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
-from controller.runtime.caches.cache import Cache, confirm, explain, unready
+from controller.runtime.caches.cache import (
+    Cache,
+    CacheBarrier,
+    CacheScope,
+    confirm,
+    explain,
+    unready,
+)
 from controller.runtime.caches.watches import (
     ASK,
     EnqueueHandler,
@@ -27,7 +34,6 @@ from controller.runtime.caches.watches import (
     warn_not_served,
 )
 from controller.runtime.errors import ServerUnusable, SyncTimeout, leaves
-from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import ObjectUnreadable
 from informers import (
     Added,

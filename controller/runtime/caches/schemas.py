@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from controller.apimachinery.schemas.object_schema import by_document, read_schemas
+from controller.apimachinery.object_schema import by_document, read_schemas
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
 from controller.runtime.kind import InstalledSchema
@@ -30,7 +30,7 @@ from controller.runtime.kind import InstalledSchema
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 

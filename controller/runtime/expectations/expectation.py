@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.plan import Failure, Write
 
+
 T = TypeVar("T", bound=KubeObject)
 
 

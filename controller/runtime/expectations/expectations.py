@@ -25,8 +25,13 @@ from controller.kube.objects import KubeObject
 from controller.runtime.expectations.expectation import ObjectReference, is_newer
 from controller.runtime.expectations.overlay import OverlayIndex
 from controller.runtime.expectations.owners import OwnerIndex, is_repetition, questions
-from controller.runtime.expectations.reader import CreateErrors, OverlayReader
-from controller.runtime.expectations.snapshot import LIVE_READ, collect, oldest
+from controller.runtime.expectations.reader import (
+    LIVE_READ,
+    CreateErrors,
+    OverlayReader,
+    collect,
+    oldest,
+)
 from controller.runtime.expectations.tracker import ExpectationTracker
 from controller.runtime.plan import Create, Delete
 
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner, Questions
-    from controller.runtime.expectations.snapshot import ExpectationSnapshot, ExpectationStatistics
+    from controller.runtime.expectations.reader import ExpectationSnapshot, ExpectationStatistics
     from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.events.recorder import Recorder
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.external import ExternalCommand
     from controller.runtime.kind import Kind
-    from controller.runtime.metrics.metrics import ControllerMetrics, ResultLabel
+    from controller.runtime.metrics import ControllerMetrics, ResultLabel
+    from controller.runtime.plan import ExternalCommand
     from controller.runtime.reconcile.executor import Executor
+    from controller.runtime.recorder import Recorder
     from workqueue import Clock, QueueMetrics, QueueSnapshot
 
 MIN_INTERVAL = 0.05

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
+    from controller.apimachinery.object_schema import ObjectSchema, UnknownField
     from controller.apimachinery.problem import Problem
-    from controller.apimachinery.schemas.object_schema import ObjectSchema, UnknownField
     from controller.kube.objects import KubeObject, ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader

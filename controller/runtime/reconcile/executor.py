@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.patches import holds_list
 from controller.apimachinery.redaction import fold
-from controller.runtime.events.series import aggregate_events
+from controller.runtime.event_series import aggregate_events
 from controller.runtime.plan import (
     Create,
     Event,
@@ -37,7 +37,7 @@ from controller.runtime.reconcile.failed_groups import (
     WriteResult,
     group_of,
 )
-from controller.runtime.reconcile.lookups import LookupReader, subject_of
+from controller.runtime.reconcile.lookups import LookupReader, UnknownWrites, subject_of
 from controller.runtime.reconcile.repairs import (
     CONTESTED_FIELDS,
     CONTESTED_REASON,
@@ -53,7 +53,6 @@ from controller.runtime.reconcile.status import (
     stored_status,
     with_held_children,
 )
-from controller.runtime.reconcile.unknown import UnknownWrites
 
 if TYPE_CHECKING:
     import random

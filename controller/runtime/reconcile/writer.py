@@ -24,8 +24,8 @@ from controller.kube.errors import (
     may_have_happened,
 )
 from controller.kube.resources import INSTALL_CRDS
+from controller.runtime.election import AlwaysLeader, while_leading
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -37,7 +37,6 @@ from controller.runtime.plan import (
     subresource_of,
 )
 from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult, quote
-from controller.runtime.reconcile.lookups import read_live
 from informers import is_older
 
 if TYPE_CHECKING:
@@ -45,10 +44,22 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
+    from controller.runtime.election import Fence
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.leaderelection.election import Fence
     from controller.runtime.plan import Write
+
+
+async def read_live(client: Client, target: Target) -> KubeObject | None:
+    """Return the object as a quorum read returns it, None if it does not exist.
+
+    Raises:
+        KubeError: the read failed.
+    """
+    try:
+        return await client.get(target.resource, target.namespace, target.name)
+    except NotFound:
+        return None
 
 
 class Writer:

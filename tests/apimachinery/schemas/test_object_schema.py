@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.schemas.object_schema import (
+from controller.apimachinery.object_schema import (
     GroupVersionKind,
     ObjectSchema,
     parse_schemas,

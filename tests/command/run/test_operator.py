@@ -19,7 +19,7 @@ from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent
 from controller.kube.resources import CONFIG_MAPS
 from controller.ray.dashboard import DashboardActors
-from controller.runtime.leaderelection import ThreadedElection
+from controller.runtime.election import ThreadedElection
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.apimachinery.schemas.object_schema import (
+from controller.apimachinery.object_schema import (
     GroupVersionKind,
     parse_schemas,
     unknown_fields,

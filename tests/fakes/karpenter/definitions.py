@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.apimachinery.schemas.core_schemas import conditions
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions
+from controller.apimachinery.schema import (
     Schema,
     anything,
     array,

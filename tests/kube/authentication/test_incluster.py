@@ -12,7 +12,7 @@ import trustme
 
 from controller.kube.credentials import InClusterCredentials
 from controller.kube.errors import ConfigurationError
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import load_credentials
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -16,8 +16,7 @@ import trustme
 import yaml
 
 from controller.kube.errors import ConfigurationError
-from controller.kube.kubeconfig import KubeconfigCredentials
-from controller.kube.load import load_credentials
+from controller.kube.kubeconfig import KubeconfigCredentials, load_credentials
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 CA = trustme.CA()

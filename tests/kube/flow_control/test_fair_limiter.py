@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube.limits import MAX_SHARE, NAMESPACE_SHARE, SLOW_SHARE, FairLimiter, Lane
 from controller.kube.resources import PODS
-from controller.runtime.metrics.metrics import ClientCollector
+from controller.runtime.metrics import ClientCollector
 from tests.kube.fakes import POD, FakeTransport, answer, client
 
 SLOTS = 80

@@ -13,7 +13,7 @@ from controller.kube.pauses import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
 from controller.kube.resources import PODS
 from controller.kube.responses import MAX_RETRY_AFTER, Response, retry_after
 from controller.kube.transport import Request
-from controller.runtime.metrics.metrics import ClientCollector
+from controller.runtime.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 
 CREATE = Lane("create", "pods", "sick")

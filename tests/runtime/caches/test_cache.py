@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import PODS
-from controller.runtime.caches.cache import Cache
-from controller.runtime.expectations.cache_barrier import CacheScope
+from controller.runtime.caches.cache import Cache, CacheScope
 from informers import ConnectionRefused, Undecodable
 
 

@@ -14,10 +14,10 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
+from controller.runtime.caches.cache import CacheBarrier, CacheScope
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.watches import ASK, is_available
 from controller.runtime.errors import ServerUnusable, SyncTimeout
-from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.kind import Owned, References
 from controller.runtime.plan import Create, Delete, Target
 from controller.testing.faults import DelayedRequest, ErrorResponse, Rule, watch_lag

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from controller.runtime import debug_sections as sections
 from controller.runtime.debug import (
     LIMIT,
     BackingOffKey,
@@ -19,12 +20,11 @@ from controller.runtime.debug import (
     InformerEntry,
     Leader,
     RunEntry,
-    sections,
 )
+from controller.runtime.election import ElectionSnapshot
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.snapshot import ExpectationSnapshot
-from controller.runtime.leaderelection.election import ElectionSnapshot
-from controller.runtime.metrics.metrics import LoopLag
+from controller.runtime.expectations.reader import ExpectationSnapshot
+from controller.runtime.metrics import LoopLag
 from workqueue.metrics import FailingKey, RunningKey
 
 HUGE = "x" * 1_000_000

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from controller.runtime.debug import LIMIT, EventLoop, PageContent
-from controller.runtime.debug.server import LOOPBACK, DebugServer
-from controller.runtime.debug.shape import DebugPage
+from controller.runtime.debug import LIMIT, DebugPage, EventLoop, PageContent
 from controller.runtime.errors import ManagerMisuse
+from controller.runtime.health import LOOPBACK, DebugServer
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets

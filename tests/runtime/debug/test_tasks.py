@@ -8,7 +8,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any
 
-from controller.runtime.debug.sections import tasks
+from controller.runtime.debug_sections import tasks
 from tests.workqueue.fakes import taken
 from workqueue import WorkQueue
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import EVENTS
-from controller.runtime.events.recorder import Recorder
 from controller.runtime.plan import Event
+from controller.runtime.recorder import Recorder
 from tests.runtime.kit import status_error
 
 META = ObjectMeta(name="p", namespace="ns", uid="uid-p", resource_version="7")

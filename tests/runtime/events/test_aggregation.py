@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.runtime.events.series import MAX_JOINED, aggregate_events
+from controller.runtime.event_series import MAX_JOINED, aggregate_events
 from controller.runtime.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.reconcile.test_executor import Bench

@@ -17,8 +17,9 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime.events import recorder as module
-from controller.runtime.events.recorder import (
+from controller.runtime import recorder as module
+from controller.runtime.event_series import BURST, REFRESH, RESERVED, SILENCE, TRIES, SeriesKey
+from controller.runtime.recorder import (
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
     PATIENCE,
@@ -26,7 +27,6 @@ from controller.runtime.events.recorder import (
     Recorder,
     shorten,
 )
-from controller.runtime.events.series import BURST, REFRESH, RESERVED, SILENCE, TRIES, SeriesKey
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.events.series import REFRESH, SILENCE, EventSeries
+from controller.runtime.event_series import REFRESH, SILENCE, EventSeries
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.runtime.events import series
-from controller.runtime.events.series import BURST, REFILL, RESERVED, SpamFilter
+from controller.runtime import event_series as series
+from controller.runtime.event_series import BURST, REFILL, RESERVED, SpamFilter
 
 
 def passed(spam: SpamFilter, count: int, now: float, regarding: str = "a") -> int:

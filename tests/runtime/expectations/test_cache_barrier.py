@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
+from controller.runtime.caches.cache import CacheBarrier, CacheScope
 from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from informers import Store, Undecodable
 from tests.runtime.fences import FirstCandidate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ConfigMap
     from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.leaderelection.election import Election
+    from controller.runtime.election import Election
     from tests.runtime.widgets import WidgetWorld
 
 

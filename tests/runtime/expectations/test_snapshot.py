@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.snapshot import ExpectationSnapshot
+from controller.runtime.expectations.reader import ExpectationSnapshot
 from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.runtime.expectations.snapshot import ExpectationStatistics
+from controller.runtime.expectations.reader import ExpectationStatistics
 from tests.runtime.kit import OWNER, Book, child, create, delete
 
 NONE = ExpectationStatistics(

@@ -12,13 +12,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import AlreadyExists, Conflict, Status
-from controller.runtime.leaderelection import (
-    ElectionMetrics,
-    ElectionTiming,
-    Elector,
-    awake_or_not,
-)
-from controller.runtime.leaderelection.lock import Lease, LeaseLock
+from controller.runtime.election import awake_or_not
+from controller.runtime.elector import Elector
+from controller.runtime.lease import ElectionMetrics, ElectionTiming, Lease, LeaseLock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
-from controller.runtime.leaderelection import Elector
+from controller.runtime.elector import Elector
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
 

@@ -13,12 +13,11 @@ from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.kube.transport import Request
-from controller.runtime.events.recorder import Recorder
-from controller.runtime.leaderelection import FencedTransport
-from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
+from controller.runtime.election import AlwaysLeader, FencedTransport, while_leading
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.writer import Writer
+from controller.runtime.recorder import Recorder
 from controller.testing.cluster import embedded_server
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create

@@ -9,13 +9,14 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.kube.errors import KubeError
-from controller.runtime.leaderelection import (
+from controller.runtime.lease import (
     ElectionMetrics,
     ElectionTiming,
+    Lease,
     LeaseLock,
     election_client,
+    new_lease,
 )
-from controller.runtime.leaderelection.lock import Lease, new_lease
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import DelayedRequest, FaultyTransport, Rule
 

@@ -6,8 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-from controller.runtime.leaderelection import ThreadedElection
-from controller.runtime.leaderelection.election import AlwaysLeader, ElectionSnapshot
+from controller.runtime.election import AlwaysLeader, ElectionSnapshot, ThreadedElection
 
 
 def test_without_a_lease_the_process_leads_for_ever():

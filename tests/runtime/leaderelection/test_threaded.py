@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.leaderelection import (
-    ElectionTiming,
-    Elector,
-    ThreadedElection,
-    awake_or_not,
-    election,
-)
-from controller.runtime.leaderelection.lock import Lease
+from controller.runtime import election
+from controller.runtime.election import ThreadedElection, awake_or_not
+from controller.runtime.elector import Elector
+from controller.runtime.lease import ElectionTiming, Lease
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 pytestmark = pytest.mark.real_time

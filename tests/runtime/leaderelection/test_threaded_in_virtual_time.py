@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.leaderelection import ThreadedElection
+from controller.runtime.election import ThreadedElection
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lock import LEASES, new_lease
+from controller.runtime.elector import Elector
+from controller.runtime.lease import LEASES, ElectionMetrics, ElectionTiming, LeaseLock, new_lease
 from controller.runtime.settings import Settings
 from controller.testing.cluster import RunningOperator
 from controller.testing.faults import DelayedResponse, FaultyTransport, Rule

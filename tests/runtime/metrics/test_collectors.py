@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.objects import ObjectMeta
-from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 
 def test_a_gauge_of_objects_tells_them_apart_by_name_namespace_and_uid():

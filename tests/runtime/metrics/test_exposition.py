@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from controller.runtime.metrics.collectors import ObjectCollector, write_metrics
+from controller.runtime.collectors import ObjectCollector, write_metrics
 
 NUMBER = 3_000
 

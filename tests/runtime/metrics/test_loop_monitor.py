@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from controller.runtime.metrics.metrics import LoopLag, Monitor
+from controller.runtime.metrics import LoopLag, Monitor
 
 
 @dataclass

@@ -19,11 +19,18 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.external import ExternalCommand, Subscription
 from controller.runtime.kind import Owned
 from controller.runtime.logs import ReconcileLog
-from controller.runtime.metrics.metrics import RuntimeMetrics
-from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
+from controller.runtime.metrics import RuntimeMetrics
+from controller.runtime.plan import (
+    Event,
+    ExternalCommand,
+    Failure,
+    PhaseDuration,
+    Plan,
+    StatusPatch,
+    Subscription,
+)
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.schemas.object_schema import UnknownField, unknown_fields
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.object_schema import UnknownField, unknown_fields
+from controller.apimachinery.schema import (
     definition,
     printed,
     served_version,
@@ -38,8 +38,8 @@ from controller.runtime.reconcile.definitions import UnknownFieldFinder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from controller.apimachinery.schemas.object_schema import ObjectSchema
-    from controller.apimachinery.schemas.schema import Column, Definition, Schema
+    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schema import Column, Definition, Schema
     from controller.ray.api.names import RayObject
     from controller.ray.api.validation.context import NameRule
 

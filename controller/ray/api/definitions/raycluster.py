@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.schemas.core_schemas import (
+from controller.apimachinery.core_schemas import (
     conditions,
     environment,
     environment_from,
@@ -17,7 +17,7 @@ from controller.apimachinery.schemas.core_schemas import (
     variable_source,
     volume_mounts,
 )
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.schema import (
     array,
     boolean,
     int32,
@@ -36,7 +36,7 @@ from controller.ray.api.definitions import rules
 from controller.ray.api.raycluster import LARGEST_INT32
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 def cluster_spec() -> Schema:

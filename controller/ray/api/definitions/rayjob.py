@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.schemas.core_schemas import conditions, pod_template
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions, pod_template
+from controller.apimachinery.schema import (
     array,
     boolean,
     int32,
@@ -21,7 +21,7 @@ from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 # The schema of a RayJob: every field of KubeRay's, and Manta's additions to the status.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.schemas.core_schemas import conditions, service
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.core_schemas import conditions, service
+from controller.apimachinery.schema import (
     array,
     boolean,
     int32,
@@ -22,7 +22,7 @@ from controller.ray.api.definitions.raycluster import cluster_spec, cluster_stat
 from controller.ray.api.rayclusterfleet import MAX_REPLICAS
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 
 # The schema of a RayService: every field of KubeRay's.

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.schedule import LONGEST_SCHEDULE, schedule_pattern
-from controller.apimachinery.schemas.schema import rule, rules, string
+from controller.apimachinery.schema import rule, rules, string
 from controller.apimachinery.template import NO_CONTAINER
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.api.validation.context import NEEDS_ENTRYPOINT, NO_TIME_ZONE, NOT_NEGATIVE
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
     from controller.ray.api.validation.context import NameRule
 
 

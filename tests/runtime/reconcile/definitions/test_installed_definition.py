@@ -12,7 +12,7 @@ import pytest
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.custom_object import CustomObject
-from controller.apimachinery.schemas.object_schema import ObjectSchema, SchemaNode
+from controller.apimachinery.object_schema import ObjectSchema, SchemaNode
 from controller.kube.resources import Resource
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event

@@ -10,7 +10,7 @@ import pytest
 
 from controller.apimachinery.conditions import LONGEST_MESSAGE, ConditionSet
 from controller.apimachinery.custom_object import CustomObject
-from controller.apimachinery.schemas.object_schema import ObjectSchema, SchemaNode, UnknownField
+from controller.apimachinery.object_schema import ObjectSchema, SchemaNode, UnknownField
 from controller.kube.resources import PODS
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event

@@ -27,7 +27,7 @@ from controller.devcluster.karpenter import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response
-from controller.runtime.metrics.metrics import RuntimeMetrics
+from controller.runtime.metrics import RuntimeMetrics
 
 
 def claim(uid: str) -> ProvisionedClaim:

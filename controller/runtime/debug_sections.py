@@ -8,19 +8,19 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.runtime.debug import shape
-from controller.runtime.debug.shape import LIMIT, TaskGroup, cause, listing
+from controller.runtime import debug as shape
+from controller.runtime.debug import LIMIT, TaskGroup, cause, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import FrameType
 
     from controller.runtime.caches.cache import Cache
-    from controller.runtime.debug.shape import BoundedList
+    from controller.runtime.debug import BoundedList
+    from controller.runtime.election import ElectionSnapshot
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.snapshot import ExpectationSnapshot
-    from controller.runtime.leaderelection.election import ElectionSnapshot
-    from controller.runtime.metrics.metrics import LoopLag
+    from controller.runtime.expectations.reader import ExpectationSnapshot
+    from controller.runtime.metrics import LoopLag
     from controller.runtime.reconcile.controller import Controller
 
 

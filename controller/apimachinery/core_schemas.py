@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.schemas.schema import (
+from controller.apimachinery.schema import (
     anything,
     array,
     boolean,
@@ -22,7 +22,7 @@ from controller.apimachinery.schemas.schema import (
 )
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schemas.schema import Schema
+    from controller.apimachinery.schema import Schema
 
 _QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"

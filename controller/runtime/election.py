@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.leaderelection.elector import Elector
+    from controller.runtime.elector import Elector
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ from controller.kube.errors import (
     TooManyRequests,
 )
 from controller.kube.resources import EVENTS
-from controller.runtime.events.series import (
+from controller.runtime.election import AlwaysLeader, while_leading
+from controller.runtime.event_series import (
     LONGEST_FIELD,
     LONGEST_NOTE,
     EventSeries,
@@ -39,7 +40,6 @@ from controller.runtime.events.series import (
     SpamFilter,
     event_body,
 )
-from controller.runtime.leaderelection.election import AlwaysLeader, while_leading
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.leaderelection.election import Fence
+    from controller.runtime.election import Fence
     from controller.runtime.plan import Event
     from workqueue import Clock
 

@@ -15,7 +15,7 @@ import structlog
 
 from controller.kube.errors import Conflict, KubeError
 from controller.kube.http import ends_within
-from controller.runtime.leaderelection.lock import new_lease
+from controller.runtime.lease import new_lease
 
 if TYPE_CHECKING:
     import random
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from controller.runtime.leaderelection.lock import (
+    from controller.runtime.lease import (
         ElectionMetrics,
         ElectionTiming,
         Lease,

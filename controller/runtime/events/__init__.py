@@ -1,1 +1,0 @@
-"""Kubernetes Events: recorded in the background, aggregated when many are alike."""

@@ -1,1 +1,0 @@
-"""Metrics: their definitions, the monitor of the event loop, and the page that Prometheus reads."""
