@@ -22,15 +22,12 @@ from informers.errors import (
     InternalError,
     InvalidResourceVersion,
     Malformed,
-    NotWatched,
     ResourceVersionTooLarge,
-    ShapeConflict,
     SourceError,
     Throttled,
     Unsupported,
     error_from_status,
 )
-from informers.factory import InformerFactory, WatchSelection
 from informers.informer import InformerMetrics, SharedInformer
 from informers.listing import Source
 from informers.objects import (
@@ -66,7 +63,6 @@ __all__ = [
     "IndexFunction",
     "IndexFunctionError",
     "InformerError",
-    "InformerFactory",
     "InformerMetrics",
     "InformerStatistics",
     "InformerStopped",
@@ -76,11 +72,9 @@ __all__ = [
     "Lister",
     "Malformed",
     "Metadata",
-    "NotWatched",
     "Notification",
     "ReflectorSettings",
     "ResourceVersionTooLarge",
-    "ShapeConflict",
     "SharedInformer",
     "Source",
     "SourceError",
@@ -91,7 +85,6 @@ __all__ = [
     "Undecodable",
     "Unsupported",
     "Updated",
-    "WatchSelection",
     "error_from_status",
     "is_comparable",
     "is_older",

@@ -16,8 +16,6 @@ InformerError                misuse, or a wait that cannot succeed
 +-- IndexFunctionError         an index function raised, or an index was named twice
 +-- AlreadyStarted             `run` a second time
 +-- InformerStopped            the informer has ended
-+-- NotWatched                 no informer exists for the selection
-+-- ShapeConflict              one selection requested as two types (INF-61)
 """
 
 from __future__ import annotations
@@ -111,14 +109,6 @@ class AlreadyStarted(InformerError):  # noqa: N818
 
 class InformerStopped(InformerError):  # noqa: N818
     """The informer has ended. If it never synced, the message gives the reason."""
-
-
-class NotWatched(InformerError, LookupError):  # noqa: N818
-    """No informer exists for the selection: an error, not "object not found"."""
-
-
-class ShapeConflict(InformerError):  # noqa: N818
-    """One selection was requested as two different types (INF-61)."""
 
 
 _TOO_LARGE = "Too large resource version"

@@ -29,26 +29,6 @@ if TYPE_CHECKING:
     from informers.settings import Clock
 
 
-# Refuses a second run of what runs once.
-
-
-class SingleRun:
-    """Remembers whether the only run has begun."""
-
-    def __init__(self) -> None:
-        self._begun = False
-
-    def begin(self, refusal: str) -> None:
-        """Begin the run.
-
-        Raises:
-            AlreadyStarted: it has begun before; `refusal` is the message.
-        """
-        if self._begun:
-            raise AlreadyStarted(refusal)
-        self._begun = True
-
-
 class InformerMetrics(Protocol):
     """The metrics interface of one informer."""
 
@@ -129,7 +109,7 @@ class SharedInformer(Generic[T]):
         self._on_change: list[Callable[[list[Notification[T]]], None]] = []
         self._on_advance: list[Callable[[str], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
-        self._run = SingleRun()
+        self._begun = False
         self._stopped = False
         self._synced_or_stopped = asyncio.Event()
         self._replaced_or_stopped = asyncio.Event()
@@ -204,7 +184,9 @@ class SharedInformer(Generic[T]):
             HistoryChanged: the server went back in time.
             InvalidResourceVersion: the server's revisions cannot be compared.
         """
-        self._run.begin(f"{self.name} was run before")
+        if self._begun:
+            raise AlreadyStarted(f"{self.name} was run before")
+        self._begun = True
         try:
             await self._reflector.run()
         finally:

@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from dataclasses import dataclass, replace
 
-import msgspec
 import pytest
 
 from informers import (
@@ -16,20 +15,15 @@ from informers import (
     Disconnected,
     Failed,
     IndexFunctionError,
-    InformerFactory,
     InformerStopped,
-    NotWatched,
     ReflectorSettings,
-    ShapeConflict,
     Throttled,
     Tombstone,
-    WatchSelection,
     key_of,
 )
 from tests.informers.doubles import (
     FakeServer,
     Hang,
-    Meta,
     Recorder,
     ScriptedSource,
     Thing,
@@ -657,74 +651,6 @@ class TestHistories:
             assert history.known == {key_of(obj): obj for obj in informer.lister.list()}
             reached_end = set(names(informer)) == {"b", "c"}
         assert reached_end
-
-
-class TestFactory:
-    def factory(self, servers, **keywords):
-        return InformerFactory(
-            lambda selection: servers[selection],
-            clock=asyncio.get_running_loop(),
-            rng=random.Random(1),
-            **keywords,
-        )
-
-    async def test_one_selection_has_one_informer_and_one_shape(self):
-        class Other(msgspec.Struct, frozen=True):
-            metadata: Meta = Meta()
-
-        selection = WatchSelection("things", label_selector="a=b")
-        factory = self.factory({selection: FakeServer()})
-        first = factory.informer(selection, Thing, indexes={"one": lambda obj: []})
-        again = factory.informer(
-            WatchSelection("things", label_selector="a=b"), Thing, indexes={"two": lambda obj: []}
-        )
-        assert first is again
-        assert first.name == "things (a=b)"
-        with pytest.raises(ShapeConflict):
-            factory.informer(selection, Other)
-        with pytest.raises(IndexFunctionError):
-            factory.informer(selection, Thing, indexes={"one": lambda obj: []})
-
-    async def test_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
-        selection = WatchSelection("things", "ns")
-        factory = self.factory({selection: ScriptedSource(lists=[EMPTY])}, settings=PAGED)
-        with pytest.raises(NotWatched, match="there is no informer for things/ns"):
-            factory.lister(selection)
-        factory.informer(selection, Thing)
-        with pytest.raises(NotWatched, match="has not synced"):
-            factory.lister(selection)
-        run = asyncio.create_task(factory.run())
-        await factory.wait_for_sync()
-        assert factory.lister(selection).list() == []
-        with pytest.raises(NotWatched):
-            factory.lister(WatchSelection("things"))
-        run.cancel()
-        await asyncio.wait([run])
-        with pytest.raises(AlreadyStarted):
-            await factory.run()
-
-    async def test_informers_can_be_stopped_and_started_again_while_others_run(self):
-        servers = {WatchSelection("things"): FakeServer(), WatchSelection("others"): FakeServer()}
-        factory = self.factory(servers)
-        first = factory.informer(WatchSelection("things"), Thing)
-        run = asyncio.create_task(factory.run())
-        await factory.wait_for_sync()
-        other = factory.informer(WatchSelection("others"), Thing)
-        await factory.wait_for_sync()
-        await factory.remove(WatchSelection("things"))
-        assert first.stopped
-        assert servers[WatchSelection("things")].open_streams == 0
-        assert not other.stopped
-        servers[WatchSelection("things")].put("a")
-        second = factory.informer(WatchSelection("things"), Thing)
-        await second.wait_for_sync()
-        assert names(second) == ["a"]
-        with pytest.raises(NotWatched):
-            await factory.remove(WatchSelection("nothing"))
-        run.cancel()
-        await asyncio.wait([run])
-        assert second.stopped
-        assert other.stopped
 
 
 async def test_the_settings_of_one_informer_do_not_touch_another():

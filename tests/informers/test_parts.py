@@ -12,11 +12,8 @@ from informers import (
     Disconnected,
     Failed,
     IndexFunctionError,
-    InformerFactory,
     ReflectorSettings,
-    SharedInformer,
     Unsupported,
-    WatchSelection,
     error_from_status,
 )
 from informers.decoding import split_json
@@ -255,64 +252,19 @@ async def test_statistics_tell_when_what_came_last():
     assert (seen.last_error, seen.last_error_at) == ("", None)
 
 
-async def test_informers_of_a_factory_may_be_removed_before_and_added_after_its_run():
-    factory = InformerFactory(
-        lambda _: ScriptedSource(),
-        clock=asyncio.get_running_loop(),
-        rng=random.Random(1),
-    )
-    factory.informer(WatchSelection("things"), Thing)
-    await factory.remove(WatchSelection("things"))
-    assert factory.informers == {}
-    run = asyncio.create_task(factory.run())
-    await settle()
-    run.cancel()
-    await asyncio.wait([run])
-    late = factory.informer(WatchSelection("things"), Thing)
-    assert late.statistics().state == "Stopped"
-
-
-async def test_a_factory_hands_on_what_it_was_given():
-    recorders: list[Recorded] = []
-
-    def recorder(selection: WatchSelection) -> Recorded:
-        recorders.append(Recorded(selection))
-        return recorders[-1]
-
+async def test_an_informer_reports_to_its_metrics():
     await asyncio.sleep(7)
     source = ScriptedSource(lists=[page([{"metadata": {"name": "a"}}], 5)])
-    factory = InformerFactory(
-        lambda _: source,
-        clock=asyncio.get_running_loop(),
-        rng=random.Random(1),
-        settings=PAGED,
-        metrics=recorder,
-    )
-    selection = WatchSelection("things")
-    informer: SharedInformer[Thing] = factory.informer(
-        selection,
-        Thing,
-        indexes={"colour": lambda obj: [obj.colour]},
-    )
-    run = asyncio.create_task(factory.run())
-    await settle()
-    assert [obj.colour for obj in informer.lister.by_index("colour", "")] == [""]
-    factory.informer(selection, Thing, indexes={"name": lambda obj: [obj.metadata.name]})
-    assert [obj.metadata.name for obj in informer.lister.by_index("name", "a")] == ["a"]
-    run.cancel()
-    await asyncio.wait([run])
-    [found] = recorders
-    assert (found.selection, found.events) == (
-        selection,
-        ["started", "processed in 0 s", "stopped"],
-    )
+    recorded = Recorded()
+    async with running(informer_of(source, settings=PAGED, metrics=recorded)):
+        await settle()
+    assert recorded.events == ["started", "processed in 0 s", "stopped"]
 
 
 class Recorded:
     """The metrics of one informer."""
 
-    def __init__(self, selection: WatchSelection) -> None:
-        self.selection = selection
+    def __init__(self) -> None:
         self.events: list[str] = []
 
     def started(self, statistics: object, /) -> None:

@@ -49,8 +49,12 @@ class CacheScope:
 
     @property
     def name(self) -> str:
-        """Name of the informer: `pods`, or `pods/default` for one namespace."""
+        """Name for metrics: `pods`, or `pods/default` for one namespace."""
         return f"{self.resource}/{self.namespace}" if self.namespace else str(self.resource)
+
+    def __str__(self) -> str:
+        """Return `pods/default (ray.io/cluster)`."""
+        return f"{self.name} ({self.label_selector})" if self.label_selector else self.name
 
 
 class CacheBarrier:
@@ -156,6 +160,7 @@ class Cache:
         last_error: the error of the request that failed last, also if later ones succeeded; None
             until one fails, and again when a confirmation begins.
         reported: keys of objects that cannot be decoded, with the reasons already reported.
+        run: the informer's task, None before it runs.
     """
 
     scope: CacheScope
@@ -163,6 +168,7 @@ class Cache:
     barrier: CacheBarrier
     last_error: SourceError | None = None
     reported: dict[str, str] = field(default_factory=dict[str, str])
+    run: asyncio.Task[None] | None = None
 
     def note_error(self, error: SourceError) -> None:
         """Record that a request failed; keep the error without its traceback."""

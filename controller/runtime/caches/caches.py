@@ -37,14 +37,14 @@ from controller.runtime.errors import ServerUnusable, SyncTimeout, leaves
 from controller.runtime.kind import ObjectUnreadable
 from informers import (
     Added,
+    Codec,
     Deleted,
     HistoryChanged,
-    InformerFactory,
     InvalidResourceVersion,
+    SharedInformer,
     Updated,
     last_state,
 )
-from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
     import random
@@ -106,7 +106,7 @@ class Caches:
         clock: Clock,
         rng: random.Random,
         sync_timeout: float,
-        metrics: Callable[[CacheScope], InformerMetrics] | None = None,
+        metrics: Callable[[CacheScope], InformerMetrics | None] = lambda _scope: None,
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
         on_watch: Callable[[Resource[Any], str], None] = lambda _resource, _namespace: None,
@@ -115,20 +115,17 @@ class Caches:
         self._client = client
         self._expectations = expectations
         self._clock = clock
+        self._rng = rng
+        self._metrics = metrics
         self._sync_timeout = sync_timeout
         self._on_synced = on_synced
         self._on_quarantine = on_quarantine
         self._on_watch = on_watch
         self._on_available = on_available
-        self._factory = InformerFactory(
-            self._open,
-            clock=clock,
-            rng=rng,
-            metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
-        )
         expectations.on_rewound = self._relist
         self._stopped = asyncio.Event()
-        self._resources: dict[str, Resource[Any]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._added: list[Cache] = []  # those too from which nothing is read yet
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
         self._optional: dict[Resource[Any], ResourceWatch] = {}  # that the server lacks
@@ -167,14 +164,14 @@ class Caches:
             ServerUnusable: the server went back in time, or its revisions cannot be compared.
         """
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._factory.run()),
-                    group.create_task(self._sync(ready)),
-                ]
+            async with asyncio.TaskGroup() as self._tasks:
+                for cache in self._added:
+                    self._start(cache, self._tasks)
+                syncing = self._tasks.create_task(self._sync(ready))
                 await self._stopped.wait()
-                for task in tasks:
-                    task.cancel()
+                for task in (syncing, *(cache.run for cache in self._added)):
+                    if task is not None:
+                        task.cancel()
         except* HistoryChanged as errors:
             raise ServerUnusable(f"{leaves(errors)[0]}. {_RESTORED}") from None
         except* InvalidResourceVersion as errors:
@@ -225,8 +222,8 @@ class Caches:
         """Wait for all informers, within the time limit."""
         try:
             async with asyncio.timeout(self._sync_timeout):
-                await asyncio.gather(self._factory.wait_for_sync(), self._watch_optional())
-                await self._factory.wait_for_sync()
+                await asyncio.gather(self._wait_for_sync(), self._watch_optional())
+                await self._wait_for_sync()
         except TimeoutError:
             missing = [cache for cache in self.caches if not cache.informer.has_synced]
             raise SyncTimeout(explain(missing, self._sync_timeout)) from None
@@ -234,6 +231,10 @@ class Caches:
             self._on_synced()
         ready()
         await self._watch_installed()
+
+    async def _wait_for_sync(self) -> None:
+        for cache in tuple(self._added):
+            await cache.informer.wait_for_sync()
 
     async def _watch_optional(self) -> None:
         """Watch those of the optional resources that the server has; all are asked for at once."""
@@ -295,7 +296,7 @@ class Caches:
             self._expectations.remove_caches(resource)
             for cache in caches:
                 self.caches.remove(cache)
-                await self._factory.remove(_selection(cache.scope))
+                await self._remove(cache)
             self._optional[resource] = self._dispensable.pop(resource)
         _log.warning("resource.removed", resource=str(resource))
         self._on_available(resource)
@@ -331,18 +332,49 @@ class Caches:
             for namespace in self._scopes(resource)
         ]
 
-    def _add(self, selection: CacheScope, watch: ResourceWatch) -> Cache:
-        resource, namespace = selection.resource, selection.namespace
-        self._resources[str(resource)] = resource
-        informer = self._factory.informer(
-            _selection(selection), resource.view, indexes=watch.indexes
+    def _add(self, scope: CacheScope, watch: ResourceWatch) -> Cache:
+        resource, namespace = scope.resource, scope.namespace
+        begins = partial(self._on_watch, resource, namespace)
+        informer = SharedInformer(
+            str(scope),
+            ResourceSource(
+                self._client,
+                resource,
+                namespace,
+                scope.label_selector,
+                on_watch=begins if resource in self._primaries else None,
+            ),
+            Codec(
+                resource.view,
+                kind=resource.kind,
+                namespace=namespace,
+                namespaced=resource.namespaced,
+            ),
+            clock=self._clock,
+            rng=self._rng,
+            indexes=watch.indexes,
+            metrics=self._metrics(scope),
         )
-        cache = Cache(selection, informer, CacheBarrier(self._client, selection, informer))
+        cache = Cache(scope, informer, CacheBarrier(self._client, scope, informer))
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_error(cache.note_error)
+        self._added.append(cache)
+        if self._tasks is not None:
+            self._start(cache, self._tasks)
         return cache
+
+    def _start(self, cache: Cache, tasks: asyncio.TaskGroup) -> None:
+        informer = cache.informer
+        cache.run = tasks.create_task(informer.run(), name=f"informer {informer.name}")
+
+    async def _remove(self, cache: Cache) -> None:
+        """Stop an informer and forget its cache."""
+        self._added.remove(cache)
+        if cache.run is not None:
+            cache.run.cancel()
+            await asyncio.wait([cache.run])
 
     def _publish(self, cache: Cache, watch: ResourceWatch) -> None:
         """Let the kinds read from a cache."""
@@ -355,21 +387,6 @@ class Caches:
             quarantined=cache.informer.quarantined,
         )
         self.caches.append(cache)
-
-    def _wanted_by(self, watched: Watched) -> CacheScope:
-        resource = self._resources[watched.resource]
-        return CacheScope(resource, watched.namespace, watched.label_selector)
-
-    def _open(self, watched: Watched) -> ResourceSource:
-        resource, namespace = self._resources[watched.resource], watched.namespace
-        begins = partial(self._on_watch, resource, namespace)
-        return ResourceSource(
-            self._client,
-            resource,
-            namespace,
-            watched.label_selector,
-            on_watch=begins if resource in self._primaries else None,
-        )
 
     def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
         for change in changes:
@@ -425,14 +442,3 @@ class Caches:
         """Return the objects that refer to a key; none if the API server lacks their resource."""
         reads, resource = self._expectations.reader, by.through or primary
         return reads.by_index(resource, by.index, key) if reads.serves(resource) else ()
-
-
-def _selection(scope: CacheScope) -> Watched:
-    resource = scope.resource
-    return Watched(
-        str(resource),
-        scope.namespace,
-        scope.label_selector,
-        kind=resource.kind,
-        namespaced=resource.namespaced,
-    )

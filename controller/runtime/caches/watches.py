@@ -1,7 +1,7 @@
 """Merges what the kinds watch into one watch for each resource.
 
-The process has one informer for a resource and namespace, whichever kinds need it. They must agree
-on the label selector; each may add indexes of its own.
+The process has one informer for a resource and namespace, whichever kinds need it (INF-61). They
+must agree on the label selector; each may add indexes of its own.
 """
 
 from __future__ import annotations
