@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement
 from controller.kube.resources import DISRUPTION_BUDGETS
-from controller.ray.api import disruption_budgets, labels
+from controller.ray.api import labels, lifetime_options
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.child import (
@@ -284,13 +284,13 @@ def _two_budgets(child: Child, other: str) -> Note:
         _NOT_CREATED,
         f"{child} is not created, because PodDisruptionBudget {other} selects the same pods, and "
         f"pods with two budgets cannot be evicted at all; delete that one, or remove "
-        f"{disruption_budgets.FIELD}",
+        f"{lifetime_options.BUDGETS}",
     )
 
 
 _UNSERVED: Final = Note(
     _NOT_CREATED,
-    f"{disruption_budgets.FIELD} has no effect: the API server does not serve {DISRUPTION_BUDGETS} "
+    f"{lifetime_options.BUDGETS} has no effect: the API server does not serve {DISRUPTION_BUDGETS} "
     "in policy/v1, or the operator may not list them; grant it the verbs get, list, watch, create, "
     "patch and delete on them",
 )

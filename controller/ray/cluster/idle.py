@@ -17,7 +17,7 @@ import msgspec
 
 from controller.apimachinery.conditions import find_condition, is_true, rfc3339, time_of
 from controller.ray.api import labels
-from controller.ray.api.idle_termination import (
+from controller.ray.api.lifetime_options import (
     DELETE,
     SCALE_DOWN,
     SUSPEND,
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.conditions import ConditionStatus
     from controller.kube.objects import Pod
-    from controller.ray.api.idle_termination import IdleTerminationOptions
-    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.raycluster import IdleTerminationOptions, RayCluster
     from controller.ray.cluster.conditions import ClusterConditions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.dashboard import ProbeObservation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.graceful_termination import grace_of
+from controller.ray.api.lifetime_options import grace_of
 from controller.ray.cluster.idle import idle_outlook
 
 if TYPE_CHECKING:

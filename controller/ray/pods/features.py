@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
-from controller.ray.api.graceful_termination import grace_of
+from controller.ray.api.lifetime_options import grace_of
 from controller.ray.api.names import AGENT_PORT, AUTOSCALER, DASHBOARD_PORT
 from controller.ray.api.ray_options import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.api.raycluster import TOKEN_KEY, token_secret_name

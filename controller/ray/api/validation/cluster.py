@@ -22,12 +22,7 @@ from controller.apimachinery.template import (
     read_template,
     service_problem,
 )
-from controller.ray.api import (
-    disruption_budgets,
-    graceful_termination,
-    idle_termination,
-    labels,
-)
+from controller.ray.api import labels, lifetime_options
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
 from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
@@ -73,16 +68,16 @@ def validate_cluster(
         strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
         if not isinstance(strategy, Problem):
             spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
-        idle = idle_termination.idle_options(cluster, spec)
+        idle = lifetime_options.idle_options(cluster, spec)
         if not isinstance(idle, Problem):
             spec = msgspec.structs.replace(spec, idle_termination_options=idle)
-        budgets = disruption_budgets.budget_options(cluster, spec)
+        budgets = lifetime_options.budget_options(cluster, spec)
         if not isinstance(budgets, Problem):
             spec = msgspec.structs.replace(spec, disruption_budgets=budgets)
-        graceful = graceful_termination.graceful_options(cluster, spec)
+        graceful = lifetime_options.graceful_options(cluster, spec)
         if not isinstance(graceful, Problem):
             spec = msgspec.structs.replace(spec, graceful_termination_options=graceful)
-        if idle_termination.is_idle_suspended(cluster, spec):
+        if lifetime_options.is_idle_suspended(cluster, spec):
             spec = msgspec.structs.replace(spec, suspend=True)
     problems = partial(_problems, cluster=cluster, gates=gates)
     return valid_or_problem(cluster, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
@@ -117,7 +112,7 @@ def idle_warnings(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
     if owner is None or spec.idle_termination_options is None:
         return ()
     effect = f"has no effect on a cluster of a {owner.kind}, which decides itself when it ends"
-    return (f"{idle_termination.FIELD}: {effect}",)
+    return (f"{lifetime_options.IDLE}: {effect}",)
 
 
 def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> Iterator[Problem]:
@@ -266,20 +261,20 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _idle(context: ValidationContext) -> Iterator[Problem]:
-    budgets = disruption_budgets.budget_options(context.cluster, context.spec)
+    budgets = lifetime_options.budget_options(context.cluster, context.spec)
     if isinstance(budgets, Problem):
         yield budgets
-    options = idle_termination.idle_options(context.cluster, context.spec)
+    options = lifetime_options.idle_options(context.cluster, context.spec)
     if isinstance(options, Problem):
         yield options
     elif (
         options is not None
-        and options.policy == idle_termination.SCALE_DOWN
+        and options.policy == lifetime_options.SCALE_DOWN
         and context.spec.autoscaling
     ):
         yield Problem(
-            f"{idle_termination.FIELD}.policy",
-            f"cannot be {idle_termination.SCALE_DOWN} while {_AUTOSCALING} is true, because the "
+            f"{lifetime_options.IDLE}.policy",
+            f"cannot be {lifetime_options.SCALE_DOWN} while {_AUTOSCALING} is true, because the "
             "autoscaler decides on replicas; set spec.autoscalerOptions.idleTimeoutSeconds instead",
             against=(_AUTOSCALING,),
         )
@@ -287,7 +282,7 @@ def _idle(context: ValidationContext) -> Iterator[Problem]:
 
 def _graceful(context: ValidationContext) -> Iterator[Problem]:
     spec = context.spec
-    options = graceful_termination.graceful_options(context.cluster, spec)
+    options = lifetime_options.graceful_options(context.cluster, spec)
     if isinstance(options, Problem):
         yield options
         return
@@ -297,7 +292,7 @@ def _graceful(context: ValidationContext) -> Iterator[Problem]:
         for position, group in enumerate(spec.worker_group_specs)
     }
     pods = {path: mapping(template.get("spec")) for path, template in templates.items()}
-    yield from graceful_termination.late_deadlines(options, pods)
+    yield from lifetime_options.late_deadlines(options, pods)
 
 
 def _restart_policies(context: ValidationContext) -> Iterator[Problem]:
