@@ -26,15 +26,6 @@ MODES = [WorkspaceSettings(KaitoOptions(provisioner=each)) for each in Provision
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
 
 
-@pytest.mark.parametrize("name", ["a" * 55, "7b", "0"])
-def test_names_whose_services_can_never_be_created_are_refused(name: str):
-    problem = validate_workspace(workspace(name=name), KaitoOptions())
-    assert isinstance(problem, Problem)
-    assert problem.field == "metadata.name"
-    for given in (workspace(name="a" * 54), workspace(name=name, tuning=tuning())):
-        assert not isinstance(validate_workspace(given, KaitoOptions()), Problem)
-
-
 SECRETS_OF_IMAGES = {"image": "example.com/a:1", "imagePullSecrets": ["pull"]}
 
 
@@ -106,10 +97,6 @@ def test_no_write_depends_on_a_webhook_of_the_operator():
     own = 'expression: request.userInfo.username != "system:serviceaccount:'
     assert validating.read_text().count(own) == text.count("admissionReviewVersions") == 1
     assert not {each for each in PERMISSIONS if "webhook" in each}
-
-
-def test_owners_of_what_blocks_their_deletion_may_be_updated():
-    assert PERMISSIONS["workspaces/finalizers.kaito.sh"] == {"update"}
 
 
 def test_no_secret_is_watched_and_of_config_maps_and_nodes_little_is_kept():

@@ -11,7 +11,6 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec, validate_inference_set
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.inferenceset.observation import Replica, replica
 from controller.kaito.inferenceset.plan import label_changes, workspace_body
@@ -73,12 +72,6 @@ def test_a_replica_is_the_workspace_that_kaito_creates():
     }
 
 
-def test_a_replica_of_a_valid_set_is_a_valid_workspace():
-    body = made(inference_set(template=TEMPLATE))
-    found = validate_workspace(msgspec.convert(body, Workspace), OPTIONS)
-    assert not isinstance(found, Problem)
-
-
 def test_a_replica_on_own_nodes_has_its_part_of_a_gpu_and_no_instance_type():
     partition = {"mode": "mig", "profile": "2g.20gb"}
     template = {"resource": {"partition": partition}, "inference": inference()}
@@ -102,15 +95,6 @@ def test_labels_of_roles_and_the_end_of_measuring_come_from_the_set():
         "inferenceset.kaito.sh/created-by": "models",
     }
     assert metadata["annotations"] == {"kaito.sh/disable-benchmark": "true"}
-
-
-def test_a_body_shares_nothing_with_the_set():
-    found = inference_set(template=TEMPLATE)
-    body = made(found)
-    body["inference"]["preset"]["name"] = "changed"
-    body["resource"]["labelSelector"]["matchLabels"]["apps"] = "changed"
-    assert made(found)["inference"] == TEMPLATE["inference"]
-    assert made(found)["resource"]["labelSelector"] == {"matchLabels": {"apps": "phi"}}
 
 
 def test_labels_that_come_later_are_added_and_none_is_removed():
@@ -199,20 +183,3 @@ def test_a_set_that_is_not_measured_reports_no_measurement():
     status = report(disabled, spec_of(disabled), measured(5, 5), OPTIONS)
     assert [each.type for each in status.conditions] == ["InferenceSetReady"]
     assert status.metrics == {}
-
-
-def test_a_set_is_ready_when_all_replicas_are():
-    found = inference_set()
-    spec = spec_of(found)
-    waiting = report(found, spec, measured(1), OPTIONS)
-    assert (waiting.replicas, waiting.ready_replicas) == (2, 1)
-    assert waiting.selector == "inferenceset.kaito.sh/created-by=models"
-    condition = waiting.conditions[0]
-    assert (condition.status, condition.reason) == ("False", "inferencesetNotReady")
-    assert condition.message == "inferenceset is not ready, 1/2 replicas are ready"
-    done = report(found, spec, measured(1, 1), OPTIONS).conditions[0]
-    assert (done.status, done.reason, done.message) == (
-        "True",
-        "inferencesetReady",
-        "inferenceset is ready",
-    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import pytest
 
@@ -90,25 +88,10 @@ def test_missing_replicas_are_created_under_the_names_of_their_indexes():
     assert decide(3, [Replica(name) for name in NAMES[:3]]) == SetDecision()
 
 
-def test_replicas_that_kaito_has_named_count():
-    present = [Replica("models-abcde"), Replica("models-fghij")]
-    assert decide(3, present).create == (NAMES[0],)
-    assert decide(2, present) == SetDecision()
-
-
 def test_a_replica_that_is_being_deleted_is_replaced_when_it_is_gone():
     present = [Replica(NAMES[0], terminating=True), Replica(NAMES[1])]
     assert decide(2, present) == SetDecision()
     assert decide(2, present[1:]).create == (NAMES[0],)
-
-
-def test_a_name_of_another_owner_is_waited_for():
-    assert next_changes(2, [], [NAMES[1]], 64).create == (NAMES[1],)
-
-
-def test_no_decision_creates_or_deletes_thousands():
-    assert decide(8, [], batch=3).create == NAMES[:3]
-    assert len(decide(0, [Replica(name) for name in NAMES], batch=3).delete) == 3
 
 
 def test_in_batches_the_same_replicas_are_deleted():
@@ -130,38 +113,3 @@ def test_names_are_those_of_the_set_and_never_the_same_twice():
     assert all(name.startswith("models-") and len(name) == len("models-") + 5 for name in names)
     other = ObjectMeta(name="models", namespace="default", uid="s-2")
     assert not set(islice(replica_names(other), 100)) & set(names[:100])
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_late_views_and_repeated_creates_never_make_one_too_many(seed: int):
-    """However late the view is, and whichever answers are lost, the replicas are N at most."""
-    draw = random.Random(seed)
-    desired = draw.randrange(1, 6)
-    foreign = draw.randrange(desired + 1)
-    world = frozenset(f"models-kaito{number}" for number in range(foreign))
-    seen: list[frozenset[str]] = [world]
-    for _ in range(120):
-        view = draw.choice(seen[-draw.randrange(1, 12) :])
-        decision = decide(desired, [Replica(name) for name in sorted(view)])
-        assert not decision.delete
-        for name in decision.create:
-            if draw.random() < 0.8:
-                world |= {name}
-                seen.append(world)
-        if world and draw.random() < 0.3:
-            world -= {draw.choice(sorted(world))}
-            seen.append(world)
-        assert len(world) <= desired
-    for _ in range(3):
-        decision = decide(desired, [Replica(name) for name in sorted(world)])
-        world |= set(decision.create)
-    assert len(world) == desired
-
-
-def test_the_order_in_which_replicas_are_seen_plays_no_part():
-    given = replicas("old ready", "new", "new ready", "old", "new terminating")
-    expected: Any = {each.name for each in decide(2, given).delete}
-    draw = random.Random(1)
-    for _ in range(20):
-        draw.shuffle(given)
-        assert {each.name for each in decide(2, given).delete} == expected

@@ -117,14 +117,6 @@ def test_a_name_that_only_a_failed_create_has_met_is_named_too():
     assert "that belongs to another owner" in given.condition()[2]
 
 
-def test_a_cause_is_reported_by_one_event_only():
-    given = of(1)
-    given.with_replicas(workspace(name=given.names[0]))
-    told = msgspec.structs.replace(given.set, status=given.status)
-    given.reads.add(INFERENCE_SETS, told)
-    assert given.plan().status.events == ()  # type: ignore[union-attr]
-
-
 def test_while_the_outcome_of_a_write_is_unknown_nothing_is_created_or_deleted():
     given = of(1)
     given.with_replicas(*(replica_of(name) for name in given.names[:3]))
@@ -309,10 +301,6 @@ def test_a_set_that_waits_for_its_end_says_so_and_creates_nothing():
         "inferencesetDeleted",
         "inferenceset is being deleted",
     )
-
-
-def test_no_finalizer_is_added():
-    assert of(1).plan().commit is None
 
 
 def measured(name: str, value: str) -> Any:

@@ -83,13 +83,6 @@ async def test_a_question_is_asked_once_for_all_who_want_the_answer(it: Asked):
     assert len(it.asked) == 1
 
 
-async def test_to_ask_takes_no_time_of_the_caller(it: Asked):
-    it.of = lambda _question: 1e6
-    it.lookups.sync("a", ["q"])
-    assert it.now == 0
-    assert it.asked == []
-
-
 async def test_a_failure_is_asked_again_with_growing_pauses_and_wakes_only_once(it: Asked):
     it.of = lambda _question: DOWN
     it.lookups.sync("a", ["q"])

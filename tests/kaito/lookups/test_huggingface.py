@@ -15,7 +15,7 @@ from controller.kaito.lookups.huggingface import HuggingFace
 from controller.kube.client import Client
 from controller.kube.errors import NotSent
 from controller.kube.resources import Resource
-from tests.kaito.lookups.hub import CONFIG, TREE, FakeHub, document
+from tests.kaito.lookups.hub import TREE, FakeHub, document
 
 PUBLIC = ModelMetadata("some/model")
 GATED = ModelMetadata("a/b", "default", "token")
@@ -189,18 +189,4 @@ async def test_the_token_is_read_again_for_each_attempt():
     await asyncio.sleep(20)
     assert isinstance(lookups.model(mine), Answered)
     assert secrets.read == ["mine/token"] * 2
-    await lookups.aclose()
-
-
-async def test_one_request_answers_all_workspaces():
-    hub = FakeHub()
-    lookups = WorkspaceLookups(Secrets(), asyncio.get_running_loop(), hub)  # type: ignore[arg-type]
-    woken: list[str] = []
-    lookups.start(woken.append)
-    for number in range(100):
-        lookups.sync(f"default/w{number}", (PUBLIC,))
-    await asyncio.sleep(10)
-    assert len(hub.asked) == 2
-    assert len(woken) == 100
-    assert CONFIG["hidden_size"] == lookups.model(PUBLIC).answer.hidden_size  # type: ignore[union-attr]
     await lookups.aclose()

@@ -22,7 +22,6 @@ from controller.kaito.presets import (
     vllm_flags,
     with_optional_flags,
 )
-from controller.kaito.presets.runtimes import needs_cuda_toolkit, needs_deep_gemm
 
 HOST_CACHE = "kaito-kv-cache-cpu-memory-utilization"
 
@@ -174,18 +173,6 @@ def test_each_setting_has_its_flag(settings: VllmSettings, name: str, value: str
 def test_each_model_has_the_flags_that_it_needs(name: str, expected: dict[str, str | None]):
     flags = vllm_flags(model(name), ONE)
     assert {flag: flags.get(flag) for flag in expected} == expected
-
-
-def test_models_that_compile_kernels_need_the_cuda_toolkit():
-    needing = {each.short_name for each in catalogue().values() if needs_cuda_toolkit(each)}
-    assert needing == {
-        "deepseek-v3.2",
-        "deepseek-v4-flash-0731",
-        "deepseek-v4-pro",
-        "glm-5.2-fp8",
-        "mistral-small-4-119b-2603",
-    }
-    assert not needs_deep_gemm(model("mistralai/Mistral-Small-4-119B-2603"))
 
 
 def test_the_whole_command_of_transformers():

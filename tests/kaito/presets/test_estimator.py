@@ -7,7 +7,6 @@ import pytest
 from controller.kaito.presets import (
     Cloud,
     DoesNotFit,
-    Model,
     NodeGPUs,
     estimate_nodes,
     find_instance_type,
@@ -22,24 +21,6 @@ def gpus(name: str) -> NodeGPUs:
     machine = find_instance_type(Cloud.AZURE, f"Standard_{name}")
     assert machine is not None
     return machine.gpus
-
-
-@pytest.mark.parametrize(
-    ("weights", "machine", "nodes"),
-    [
-        ("8Gi", "NV36ads_A10_v5", 1),
-        ("8Gi", "NC96ads_A100_v4", 1),
-        ("13.44Gi", "NV36ads_A10_v5", 1),
-        ("13.44Gi", "NC24ads_A100_v4", 1),
-        ("62.5Gi", "NC24ads_A100_v4", 2),
-    ],
-)
-def test_the_fixtures_of_kaitos_own_tests(weights: str, machine: str, nodes: int):
-    per_token = Model(name="a/b", weights=weights, layers=40, heads=16, hidden_size=16384)
-    small = Model(name="a/b", weights=weights)
-    model = per_token if weights == "62.5Gi" else small
-    assert per_token.cache_bytes_per_token == 2 * 16 * 1024 * 40 * 2
-    assert estimate_nodes(model, gpus(machine)) == nodes
 
 
 def test_a_longer_context_may_need_more_nodes():

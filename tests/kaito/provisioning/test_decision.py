@@ -12,7 +12,6 @@ import pytest
 from controller.kaito.api.messages import cut
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
-    ClaimSettings,
     ClaimState,
     ObservedClaim,
 )
@@ -53,24 +52,6 @@ def whole(target: int = 2, **more) -> World:
 
 def states(found: World) -> dict[str, str]:
     return {name: claim.state.value for name, claim in found.claims.items()}
-
-
-def test_the_target_and_the_names_are_committed_with_the_first_claims():
-    first = decide_claims(ClaimFacts(UID, 2, "a", process="p0"), START)
-    assert first.create == tuple(NAMES[:2])
-    assert first.commitment == Commitment(
-        target=2,
-        template="a",
-        slots=tuple(Slot(place=place, name=NAMES[place], begun_by="p0") for place in range(2)),
-    )
-
-
-def test_the_annotation_is_short():
-    first = decide_claims(ClaimFacts(UID, 1, "a", process="p0"), START)
-    text = write_commitment(first.commitment)
-    slot = f'{{"place":0,"name":"{NAMES[0]}","begunBy":"p0"}}'
-    assert text == f'{{"target":1,"template":"a","slots":[{slot}]}}'
-    assert read_commitment(text) == first.commitment
 
 
 @pytest.mark.parametrize(
@@ -258,16 +239,6 @@ def test_the_failure_of_a_claim_is_stored_before_it_is_deleted_however_often_it_
         found.now = found.settle().wake_at or found.now
 
 
-def test_a_process_marks_a_claim_once_however_often_it_tries_to_create_it():
-    facts = ClaimFacts(UID, 1, "a", process="p0")
-    marked = decide_claims(facts, START)
-    again = decide_claims(replace(facts, commitment=marked.commitment), START)
-    assert again.create == marked.create
-    assert again.commitment == marked.commitment
-    other = replace(facts, commitment=marked.commitment, process="p1")
-    assert decide_claims(other, START).commitment != marked.commitment
-
-
 def test_a_terminating_claim_counts_until_it_is_gone():
     found = whole()
     found.set_state(NAMES[0], ClaimState.TERMINATING)
@@ -320,24 +291,8 @@ def test_nodes_that_are_there_need_no_claims_and_are_replaced_only_when_they_no_
     assert decide_claims(gone, START).create == (NAMES[0], NAMES[1])
 
 
-def test_further_nodes_change_nothing():
-    found = whole()
-    facts = replace(found.facts(), ready_nodes=frozenset("xyz"), existing_nodes=frozenset("xyz"))
-    decision = decide_claims(facts, START)
-    assert decision.commitment == facts.commitment
-    assert decision.delete == ()
-
-
 def adopted(name: str, state: ClaimState = ClaimState.READY, age: int = 0) -> ObservedClaim:
     return ObservedClaim(name, f"uid-{name}", state, START - timedelta(hours=age))
-
-
-def test_claims_that_kaito_created_are_taken_over():
-    claims = {name: adopted(name) for name in ("wsb", "wsa")}
-    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
-    assert [slot.name for slot in decision.commitment.slots] == ["wsa", "wsb"]
-    assert (decision.create, decision.delete) == ((), ())
-    assert decision.commitment.complete
 
 
 def test_surplus_claims_that_kaito_created_are_kept():
@@ -435,14 +390,6 @@ def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_
     assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
 
 
-def test_a_set_that_holds_nothing_has_no_deadline():
-    found = world(3)
-    found.settle()
-    found.pass_time(1_000_000)
-    assert found.settle().wake_at is None
-    assert found.deleted == []
-
-
 def test_a_set_that_was_complete_is_never_given_back():
     found = whole()
     found.remove(NAMES[0])
@@ -473,12 +420,6 @@ def test_an_operator_that_has_read_an_old_set_creates_nothing():
     found.reconcile()
     assert len(found.claims) == 1
     assert len(found.created) == 2
-
-
-def test_settings_bound_the_back_off():
-    settings = ClaimSettings()
-    waits = [settings.retry_after(failures).total_seconds() for failures in (0, 1, 2, 1000)]
-    assert waits == [0, 30, 60, 600]
 
 
 def test_whatever_may_exist_leaves_no_room_for_another_claim():

@@ -13,13 +13,6 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def test_new_nodes_are_labelled_at_once_and_those_that_are_lost_together_are_one_round():
-    history = NodeHistory().after({"a", "b"}, at(0))
-    assert history.wait("a", at(0)) == 0
-    history = history.after((), at(5)).after({"c", "d"}, at(9))
-    assert history.wait("c", at(9)) == 10
-
-
 def test_the_label_waits_for_longer_the_more_often_new_nodes_are_lost():
     history, waits = NodeHistory(), []
     for round_ in range(6):
@@ -28,13 +21,6 @@ def test_the_label_waits_for_longer_the_more_often_new_nodes_are_lost():
         waits.append(history.wait(name, at(10 * round_)))
         history = history.after((), at(10 * round_ + 5))
     assert waits == [0, 10, 20, 30, 30, 30]
-
-
-def test_a_node_that_lasts_is_labelled_at_that_age():
-    history = NodeHistory({"a": at(0)}, 2, at(0))
-    assert history.wait("a", at(12)) == 8
-    assert history.wait("a", at(20)) == 0
-    assert history.wait("unknown", at(20)) == 20
 
 
 def test_the_loss_of_an_old_node_and_an_old_loss_count_for_nothing():

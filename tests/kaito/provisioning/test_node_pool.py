@@ -77,10 +77,6 @@ def test_a_pool_is_the_one_that_kaito_writes(case: str, found: dict[str, Any]):
     assert without_own_marks(found) == GOLDEN[case]
 
 
-def test_the_nodes_of_a_pool_never_expire():
-    assert body()["spec"]["template"]["spec"]["expireAfter"] == "Never"
-
-
 def test_labels_of_the_user_do_not_hide_whose_the_nodes_are():
     request = node_request(MACHINE, {OWNER_UID: "x"}, "1Gi", {}, KaitoOptions())
     found = node_pool_body(workspace().metadata, request, 1, AZURE)

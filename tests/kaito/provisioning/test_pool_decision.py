@@ -46,46 +46,11 @@ def steps(decision: PoolDecision) -> list[str]:
     ]
 
 
-def test_the_pool_is_created_with_as_many_nodes_as_are_committed():
-    decision = decide()
-    assert decision.commitment == STORED
-    assert (steps(decision), decision.is_due) == (["create"], True)
-    assert decision.wait is not None
-
-
-def test_a_pool_that_exists_is_not_created():
-    decision = decide(commitment=STORED, pool=POOL)
-    assert (steps(decision), decision.commitment) == ([], STORED)
-
-
-def test_all_is_done_once_as_many_claims_are_ready_as_are_committed():
-    stored = {"commitment": STORED, "pool": POOL}
-    assert decide(**stored, claims=claims(READY)).wait is not None
-    assert decide(**stored, claims=claims(READY, READY)).wait is None
-
-
-def test_nodes_and_claims_that_are_there_cover_a_part_and_none_are_asked_for_if_all():
-    earlier = claims(READY, ClaimState.TERMINATING)
-    decision = decide(
-        target=3, ready_nodes=frozenset({"n1"}), existing_nodes=frozenset({"n1", "n2"}),
-        earlier_claims=earlier,
-    )  # fmt: skip
-    assert (decision.commitment, steps(decision)) == (COVERED, ["create"])
-    covered = decide(ready_nodes=frozenset({"n1", "n2", "n3"}))
-    assert (covered.commitment.replicas, covered.commitment.nodes) == (0, ("n1", "n2"))
-    assert (steps(covered), covered.wait) == ([], None)
-
-
 def test_a_pool_that_is_there_counts_before_nodes_that_are():
     decision = decide(pool=POOL, ready_nodes=frozenset({"n1"}))
     assert decision.commitment == STORED
     smaller = decide(pool=replace(POOL, replicas=1), ready_nodes=frozenset({"n1"}))
     assert (smaller.commitment.replicas, smaller.commitment.nodes) == (1, ("n1",))
-
-
-def test_a_pool_only_grows():
-    assert steps(decide(commitment=STORED, pool=replace(POOL, replicas=1))) == ["grow"]
-    assert steps(decide(commitment=STORED, pool=replace(POOL, replicas=5))) == []
 
 
 COVERED = PoolCommitment(target=3, template=TEMPLATE, replicas=1, nodes=("n1",), claims=("c0",))
@@ -146,22 +111,6 @@ OTHER = replace(POOL, owner=PoolOwner.OTHER, owner_text="Workspace a/b-c", templ
 EARLIER = replace(POOL, owner=PoolOwner.EARLIER, owner_text="an earlier Workspace of this name")
 
 
-def test_the_pool_of_another_workspace_is_never_taken_changed_or_deleted():
-    decision = decide(pool=replace(OTHER, replicas=0))
-    assert steps(decision) == []
-    assert decision.wait == PoolWait(
-        NAME_TAKEN,
-        f"NodePool {NAME} belongs to Workspace a/b-c: create this Workspace under another name, or "
-        "delete or rename the other one",
-    )
-    assert not decision.is_due
-
-
-def test_a_name_that_only_a_refused_create_has_shown_is_said_too():
-    decision = decide(commitment=STORED, is_taken=True)
-    assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
-
-
 def test_the_pool_of_an_earlier_workspace_is_waited_for():
     decision = decide(pool=EARLIER)
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
@@ -197,11 +146,6 @@ def test_a_pool_without_our_mark_is_never_deleted_but_the_difference_is_said():
     assert decide(commitment=STORED, pool=same, claims=claims(READY, READY)).wait is None
 
 
-def test_a_definition_that_drops_the_number_of_nodes_is_said_and_not_written_against():
-    decision = decide(commitment=STORED, pool=replace(POOL, replicas=None))
-    assert (steps(decision), decision.wait and decision.wait.reason) == ([], "NodePoolNotStatic")
-
-
 def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gone():
     going = claims(ClaimState.TERMINATING, READY)
     assert steps(decide(commitment=STORED, claims=going)) == []
@@ -209,14 +153,6 @@ def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gon
 
 
 # what is waited for
-
-
-def test_a_node_class_is_waited_for_and_created_if_it_is_missing():
-    problem = PoolWait("NodeClassMissing", "there is none")
-    decision = decide(node_class=ObservedNodeClass("c", problem, is_missing=True))
-    assert (steps(decision), decision.wait) == (["create_class"], problem)
-    assert not decision.is_due
-    assert steps(decide(node_class=ObservedNodeClass("c", problem))) == []
 
 
 def test_a_pool_that_exists_needs_its_node_class_no_more():

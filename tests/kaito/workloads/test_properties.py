@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from controller.apimachinery.problem import Problem
-from controller.kaito.api.options import KaitoOptions
-from controller.kaito.api.validation.workspace import validate_workspace
 from tests.kaito.workloads.given import Given, golden_names, read_golden
 
 
@@ -35,24 +31,6 @@ def test_the_order_of_maps_plays_no_part(name: str):
         fields = ("resource", "inference", "tuning", "labels", "annotations", "node")
         other = replace(given, **{each: shuffled(getattr(given, each), draw) for each in fields})
         assert other.bodies() == made
-
-
-@pytest.mark.parametrize("name", list(golden_names()))
-def test_a_workspace_is_the_controller_of_all_that_it_creates(name: str):
-    given, _ = read_golden(name)
-    for kind, body in given.bodies().items():
-        owner = body["metadata"]["ownerReferences"][0]
-        assert (owner["uid"], owner["controller"]) == ("u-1", True)
-        assert ("labels" in body["metadata"]) is (kind == "job")
-
-
-def test_a_body_shares_nothing_with_the_specification():
-    given, _ = read_golden("template-everything")
-    before = copy.deepcopy(given.inference)
-    body = given.stateful_set()
-    body["spec"]["template"]["spec"]["containers"][0]["image"] = "changed"
-    body["spec"]["template"]["spec"]["tolerations"].append({})
-    assert given.inference == before
 
 
 @pytest.mark.parametrize(
@@ -132,8 +110,3 @@ def test_an_odd_tuning_has_a_body(tuning: dict[str, Any]):
     job = Given("odd", RESOURCE, tuning=whole).job()
     volumes = [each["name"] for each in job["spec"]["template"]["spec"]["volumes"]]
     assert {"results-volume", "data-volume"} <= set(volumes)
-
-
-def test_what_is_not_valid_never_reaches_a_body():
-    both = Given("both", RESOURCE, inference={"preset": PHI, "template": {}})
-    assert isinstance(validate_workspace(both.workspace, KaitoOptions()), Problem)

@@ -29,13 +29,3 @@ def test_events_of_the_cache_are_for_the_cluster_only(
     request, _ = services(meta, KaitoOptions())
     assert request["spec"]["type"] == kind
     assert [port["name"] for port in request["spec"]["ports"]] == ports
-
-
-def test_requests_go_to_the_first_pod_and_names_are_for_all():
-    request, headless = services(workspace().metadata, KaitoOptions())
-    assert request["spec"]["selector"] == {
-        "kaito.sh/workspace": "phi",
-        "statefulset.kubernetes.io/pod-name": "phi-0",
-    }
-    assert headless["spec"]["selector"] == {"kaito.sh/workspace": "phi"}
-    assert headless["metadata"]["name"] == "phi-headless"

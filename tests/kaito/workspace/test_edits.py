@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
-from controller.apimachinery.custom_object import dig
-from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
-from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.pools import SCOPE as POOL_SCOPE
@@ -28,8 +23,6 @@ from tests.kaito.workspace.given import NOW, Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from controller.runtime.plan import Plan
 
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
@@ -541,88 +534,4 @@ def test_an_edit_between_kaito_and_manta_is_judged_by_kaitos_revision():
 
 # any edit of one field
 
-MUST_NOT_CHANGE = {
-    "resource.count": "resource.count",
-    "resource.instanceType": "resource.instanceType",
-    "resource.labelSelector": "resource.labelSelector",
-    "resource.partition": "resource.partition",
-    "inference.preset": "inference.preset",
-    "inference.preset.name": "inference.preset",
-    "inference.preset.accessMode": "inference.preset",
-    "inference.preset.presetOptions": "inference.preset",
-    "tuning.preset.name": "tuning.Preset",
-    "tuning.preset.presetOptions": "tuning.Preset",
-    "tuning.method": "tuning.Method",
-    "tuning.input.name": "tuning.Input.Name",
-}
 """Fields that stay as they are, and as what an error names them."""
-
-MAY_CHANGE = (
-    *("resource.preferredNodes", "inference.adapters", "inference.config", "inference.template"),
-    *("tuning.config", "tuning.input.urls", "tuning.input.image", "tuning.output"),
-)
-VALUES: dict[str, Sequence[Any]] = {
-    "resource.count": (1, 2, 5),
-    "resource.instanceType": ("Standard_NC24ads_A100_v4", OTHER_MACHINE, "Standard_NV1"),
-    "resource.labelSelector": ({"matchLabels": {"apps": "phi"}}, {"matchLabels": {"b": "c"}}, {}),
-    "resource.partition": ({"mode": "accelerator", "count": 1}, {"mode": "mig"}),
-    "resource.preferredNodes": (["n1"], ["n1", "n2"]),
-    "inference.preset": ({"name": "phi-4-mini-instruct"}, {"name": "phi-4"}),
-    "inference.preset.name": ("phi-4-mini-instruct", "phi-4", "someone/model"),
-    "inference.preset.accessMode": ("public", "private"),
-    "inference.preset.presetOptions": ({"image": "a/b"}, {"modelAccessSecret": "s"}),
-    "inference.template": (TEMPLATE, OTHER_TEMPLATE),
-    "inference.adapters": ([ADAPTER], []),
-    "inference.config": ("a", "b"),
-    "tuning.preset.name": ("phi-3-mini-4k-instruct", "phi-3-mini-128k-instruct"),
-    "tuning.preset.presetOptions": ({"image": "a/b"},),
-    "tuning.method": ("lora", "qlora", "QLORA"),
-    "tuning.input.name": ("a", "b"),
-    "tuning.input.urls": (["https://example.com/a"],),
-    "tuning.input.image": ("a/b",),
-    "tuning.output": ({"image": "a/b", "imagePushSecret": "s"},),
-    "tuning.config": ("a", "b"),
-}
-SERVED: tuple[Callable[[], Served], ...] = (
-    Served,
-    lambda: Served(resource={"count": None, "labelSelector": None}),
-    lambda: Served(inference={"template": TEMPLATE}),
-    lambda: Served(inference=inference(adapters=[ADAPTER], config="a")),
-    lambda: Served(tuning=tuning()),
-    lambda: Served(tuning=tuning(input={"name": "a", "image": "c/d"})),
-    lambda: Served(OWN_NODES),
-    lambda: Served(OWN_NODES, resource={"partition": {"mode": "accelerator", "count": 1}}),
-)
-
-
-@given(
-    st.sampled_from(SERVED),
-    st.sampled_from([*MUST_NOT_CHANGE, *MAY_CHANGE]).flatmap(
-        lambda path: st.tuples(st.just(path), st.sampled_from([*VALUES[path], NOTHING]))
-    ),
-)
-def test_any_edit_of_one_field_is_allowed_or_refused_with_its_name_and_without_consequences(
-    begin: Callable[[], Served], edit: tuple[str, Any]
-):
-    served, (path, value) = begin(), edit
-    purpose = path.partition(".")[0]
-    assume(served.raw.get(purpose) is not None)
-    found = served.edited(path, value)
-    assume(not isinstance(validate_workspace(found.workspace, served.settings.options), Problem))
-    message, plan = refusal(found), found.plan()
-    if message:
-        assert MUST_NOT_CHANGE[path] in message
-        assert consequences(plan) == consequences(served.unedited().plan())
-    else:
-        assert path in MAY_CHANGE or is_the_same(served, path, value)
-        assert isinstance(plan.status and plan.status.wanted["state"], str)
-
-
-def is_the_same(served: Served, path: str, value: Any) -> bool:
-    """Return whether an edit changes nothing that counts."""
-    before = dig(served.raw, *path.split("."))
-    if path == "resource.count":
-        return None in {before, value} or before == value
-    if path == "tuning.method":
-        return before.lower() == value.lower()
-    return (before or None) == (value or None)

@@ -77,11 +77,6 @@ def test_finalizer_and_claims_are_committed_under_the_revision_that_was_read():
     assert plan.commit.resource_version == given.workspace.metadata.resource_version  # type: ignore[union-attr]
 
 
-def test_the_claim_never_expires():
-    (create,) = Given.creates(Given().plan(), "NodeClaim")
-    assert create.body["spec"]["expireAfter"] == "Never"
-
-
 def test_an_invalid_workspace_gets_a_condition_and_nothing_else():
     given = Given(workspace(resource={"instanceType": "x1"}))
     plan = given.plan()
@@ -113,13 +108,6 @@ def test_the_workspace_is_marked_with_its_revision_once_that_is_stored():
     given.with_revision(4)
     found = committed(given)["annotations"]
     assert (found[labels.REVISION], len(found[labels.HASH])) == ("4", 64)
-
-
-def test_an_unknown_model_is_waited_for_without_a_timer():
-    given = Given(workspace(inference=inference("somebody/some-model")))
-    assert kinds(given.plan()) == [["create ControllerRevision"]]
-    assert given.plan().requeue_after is None
-    assert given.condition("ResourceReady")[:2] == ("False", "ModelMetadataPending")
 
 
 def test_without_a_number_of_nodes_nothing_is_ready():

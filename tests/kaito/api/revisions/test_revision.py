@@ -14,7 +14,6 @@ from controller.kaito.api.revisions import (
     old_kaito_writer,
     revision_data,
     revision_hash,
-    revision_name,
 )
 from tests.kaito.support import tuning, workspace
 
@@ -97,11 +96,6 @@ def test_adapters_stand_in_gos_order():
         '{"preset":{"name":"phi-4","presetOptions":{}},"adapters":[{"source":{"name":"one",'
         '"image":"a/b"},"strength":"0.5"}]}'
     )
-
-
-def test_a_template_is_written_with_the_fields_of_kubernetes_in_their_order():
-    written = kaito_writer().write("PodTemplateSpec", TEMPLATE)
-    assert go_json(written, sort_keys=False) == WRITTEN
 
 
 def test_a_template_without_metadata_has_an_empty_one():
@@ -190,9 +184,3 @@ def test_zero_values_are_written_or_left_out_as_go_does(type_name: str, value: A
 )
 def test_quantities_are_written_as_go_has_them(given: Any, written: str):
     assert kaito_writer().write("quantity", given) == written
-
-
-def test_a_revision_is_named_after_the_beginning_of_its_hash_and_holds_the_three_parts():
-    assert revision_name("phi", FALCON) == "phi-c692b"
-    assert list(revision_data(FALCON_OBJECT)) == ["inference", "resource", "tuning"]
-    assert revision_data(FALCON_OBJECT)["tuning"] is None

@@ -11,7 +11,6 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import validate_inference_set
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.validation.fields import FieldError, message_of, via
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets import Cloud
@@ -27,7 +26,6 @@ NODE_POOLS = KaitoOptions(
         classes=(ConfiguredNodeClass("image-family-ubuntu"), ConfiguredNodeClass("other"))
     ),
 )
-GIB = 1024**3
 
 
 def ten_adapters(count: int) -> list[dict[str, Any]]:
@@ -391,15 +389,6 @@ def test_a_specification_of_any_shape_is_a_problem_and_not_an_exception(
     problem = validate_workspace(msgspec.convert(raw, Workspace), DEFAULT)
     assert isinstance(problem, Problem)
     assert problem.field == field
-
-
-def test_errors_are_merged_and_sorted_as_knative_does():
-    errors = [
-        FieldError("b", ("y",)),
-        FieldError("a", ("x",), "why"),
-        *via("under", [FieldError("b", ("x", "")), FieldError("c")]),
-    ]
-    assert message_of(errors) == "a: x\nwhy\nb: under, under.x, y\nc"
 
 
 @pytest.mark.parametrize(
