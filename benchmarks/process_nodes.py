@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.planes import real_plane
 from controller.command.development.process_node import images_for
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.processes.isolation.selection import select_isolation
+from controller.devcluster.processes.isolation import select_isolation
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
-from controller.devcluster.processes.network.services import ServiceNetwork
+from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
 from controller.kube.resources import NODES
 from tests.lab.control_plane import control_plane

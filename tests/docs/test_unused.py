@@ -25,7 +25,6 @@ CALLED_FROM_OUTSIDE = {
     "controller.command.development.modelserver.stand_in.StandInHandler.do_GET": _BY_SERVER,
     "controller.command.development.modelserver.stand_in.StandInHandler.do_POST": _BY_SERVER,
     "controller.command.development.modelserver.stand_in.StandInHandler.log_request": _BY_SERVER,
-    "controller.devcluster.processes.isolation.manta_ray_start.hook": "by Ray",
     "controller.kube.http._Body.asend": "by the protocol of asynchronous generators",
     "controller.kube.http._Body.athrow": "by the protocol of asynchronous generators",
     "controller.runtime.collectors.ObjectCollector.describe": _BY_PROMETHEUS,

@@ -141,7 +141,7 @@ def add_machine(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--isolation",
-        choices=["auto", "namespaces", "shim", "shared"],
+        choices=["auto", "namespaces", "shim"],
         default="auto",
         help="how to isolate pods that run as processes (default: the strongest that works here)",
     )

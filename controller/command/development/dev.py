@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from controller.command.development.runs import Run
     from controller.command.status.reading import Watch
     from controller.devcluster.nodes.settings import NodeShape
-    from controller.devcluster.processes.isolation.selection import IsolationOption
+    from controller.devcluster.processes.isolation import IsolationOption
     from controller.kube.objects import Pod
     from controller.runtime.settings import LogLevel
 

@@ -16,7 +16,7 @@ from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
 from controller.devcluster.processes.environment import ApiAccess
 from controller.devcluster.processes.images import Image, Images, UnknownImage
-from controller.devcluster.processes.isolation.selection import (
+from controller.devcluster.processes.isolation import (
     IsolationOption,
     IsolationUnavailable,
     SelectedIsolation,
@@ -24,9 +24,9 @@ from controller.devcluster.processes.isolation.selection import (
 )
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
-from controller.devcluster.processes.network.proxies import Proxies
-from controller.devcluster.processes.network.services import ServiceNetwork
+from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
+from controller.devcluster.processes.proxies import Proxies
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

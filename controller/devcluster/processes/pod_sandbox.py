@@ -7,18 +7,34 @@ machine permits that. The isolation mode is selected at start; no other code dep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+import asyncio
+import itertools
+import json
+import os
+import shutil
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from controller.devcluster.processes.cluster_dir import (
+    TAG_VARIABLE,
+    kill_tagged,
+    supervisor_command,
+)
+from controller.devcluster.processes.network import hosts_file
+from controller.devcluster.processes.supervisor.container_dir import KILL
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from pathlib import Path
+
+    from controller.devcluster.processes.cluster_dir import ClusterDir
 
 
-Mode = Literal["namespaces", "shim", "shared"]
-"""Network namespaces as root; a preloaded library; or the machine's network for all pods."""
+Mode = Literal["namespaces", "shim"]
+"""Network namespaces as root, or a preloaded library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +90,55 @@ class Launch:
     kill_signal: signal.Signals | int
 
 
-class ContainerDir(Protocol):
-    """One run of one container, with a new directory and an empty /tmp."""
+_LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """The shared configuration of a pod's containers.
+
+    Attributes:
+        root: folder of the pod.
+        lifeline: see `Host.lifeline`.
+        pod: process that holds the pod's namespaces; 0 if there are none.
+        host_network: whether the pod has no network of its own.
+        namespaced: whether containers have namespaces.
+        hostname: host name for namespaced containers of a pod without namespaces.
+        env: variables added to every container's environment.
+    """
+
+    root: Path
+    lifeline: Path
+    pod: int = 0
+    host_network: bool = False
+    namespaced: bool = True
+    hostname: str = ""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def root(self) -> Path:
-        """Private folder of this run; removed by `close`."""
-        ...
+    def network(self) -> Path:
+        """Folder with the pod's hosts file and `resolv.conf`."""
+        return self.root / "network"
+
+
+class ContainerDir:
+    """One run of one container, with a new directory and an empty /tmp.
+
+    Its commands run in a supervisor process.
+
+    Attributes:
+        root: private folder of this run; removed by `close`.
+        translate: maps words of commands to this machine where containers share its files.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Use `create_container_dir`."""
+        self.root = root
+        self.translate: Callable[[str], str] = str
 
     def command(self, argv: Sequence[str]) -> Launch:
         """Return the launch of the container's main command. To be started once."""
-        ...
+        return self._launch("run", argv)
 
     def exec(self, argv: Sequence[str]) -> Launch:
         """Return the launch of another command beside the main one, for exec probes and hooks.
@@ -92,60 +146,188 @@ class ContainerDir(Protocol):
         It has the same environment, working directory and files. Once the main command has ended
         it exits with 126.
         """
-        ...
+        return self._launch("exec", argv)
+
+    def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
+        words = [self.translate(word) for word in argv]
+        command = supervisor_command(verb, str(self.root), *words)
+        return Launch(command, {TAG_VARIABLE: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
         """Return why the command could not be started; empty if it could."""
-        ...
+        try:
+            return (self.root / "error").read_text()
+        except FileNotFoundError:
+            return ""
 
     async def close(self) -> None:
         """Kill its processes and remove its directory."""
-        ...
+        await asyncio.to_thread(kill_tagged, f"{self.root}/")
+        await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
 
 
-class PodSandbox(Protocol):
-    """The sandbox in which one pod runs."""
+def create_container_dir(
+    setting: SandboxConfig, number: int, config: ContainerConfig
+) -> ContainerDir:
+    """Create the directory of a container, with the supervisor's configuration.
 
-    @property
-    def ip(self) -> str:
-        """The pod's address, reachable from this machine and from other pods."""
-        ...
+    Raises:
+        OSError: it cannot be made.
+    """
+    root = setting.root / str(number)
+    root.mkdir(mode=0o700)
+    order: dict[str, Any] = {
+        "root": str(root),
+        "lifeline": str(setting.lifeline),
+        "pod": setting.pod,
+        "host_network": setting.host_network,
+        "network": str(setting.network),
+        "cwd": config.cwd,
+        "namespaced": setting.namespaced,
+        "hostname": setting.hostname,
+        "env": {**config.env, **_joined(setting.env, config.env), TAG_VARIABLE: f"{root}/"},
+        "mounts": [
+            {
+                "source": str(mount.source.resolve(strict=True)),
+                "target": os.path.normpath(mount.target),
+                "read_only": mount.read_only,
+            }
+            for mount in config.mounts
+        ],
+    }
+    file = os.open(root / "container.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w") as stream:
+        json.dump(order, stream)
+    return ContainerDir(root)
+
+
+def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the mode, whose path lists come before the container's."""
+    return {
+        name: f"{value}:{env[name]}" if name in _LISTS and env.get(name) else value
+        for name, value in given.items()
+    }
+
+
+_PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
+RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+"""Resolver configuration without a name server, so that unknown names fail at once."""
+
+
+def path_mounts(env: Mapping[str, str]) -> list[Mount]:
+    """Return mounts of environments on PATH below directories private to containers."""
+    found: list[Mount] = []
+    for entry in env.get("PATH", "").split(":"):
+        folder = Path(entry)
+        private = any(folder.is_relative_to(private) for private in _PRIVATE)
+        if private and folder.name == "bin" and folder.is_dir():
+            found.append(Mount(folder.parent, str(folder.parent)))
+    return found
+
+
+@dataclass(slots=True)
+class PodSandbox:
+    """The sandbox in which one pod runs.
+
+    Attributes:
+        uid: `metadata.uid` of the pod.
+        namespace: `metadata.namespace`.
+        hostname: the pod's host name.
+        ip: the pod's address, reachable from this machine and from other pods.
+        setting: shared configuration of the pod's containers.
+    """
+
+    uid: str
+    namespace: str
+    hostname: str
+    ip: str
+    setting: SandboxConfig
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
     def root(self) -> Path:
         """Private folder with a short path, for volumes; removed by `Isolation.close_pod`."""
-        ...
+        return self.setting.root
+
+    def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts file atomically: readers see the old file or the new one."""
+        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
+        new = self.setting.network / "hosts.new"
+        new.write_text(text)
+        new.replace(self.setting.network / "hosts")
 
     async def create_container_dir(self, container: str, config: ContainerConfig) -> ContainerDir:
         """Return a new directory for the next run of `container`.
 
-        Args:
-            container: name of the container.
-            config: its files and limits.
-
         Raises:
             OSError: it cannot be made; the text says why.
         """
-        ...
+        del container  # its processes share nothing but the pod's network with other runs
+        if self.setting.namespaced:
+            visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
+            return create_container_dir(self.setting, next(self._numbers), visible)
+        return _beside(self.setting, next(self._numbers), config)
 
 
-class Isolation(Protocol):
+def _beside(setting: SandboxConfig, number: int, config: ContainerConfig) -> ContainerDir:
+    """Create the directory of a container that shares this machine's files.
+
+    Paths of volumes are replaced in its commands and variables.
+    """
+    paths = {mount.target.rstrip("/"): str(mount.source) for mount in config.mounts}
+    longest_first = sorted(filter(None, paths), key=len, reverse=True)
+
+    def here(text: str) -> str:
+        for target in longest_first:
+            text = text.replace(target, paths[target])
+        return text
+
+    temporary = setting.root / str(number) / "t"
+    variables = {name: here(value) for name, value in config.env.items()}
+    cwd = here(config.cwd)
+    container_dir = create_container_dir(
+        setting,
+        number,
+        ContainerConfig(
+            cwd if cwd and Path(cwd).is_dir() else str(temporary),
+            {**variables, "TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary)},
+        ),
+    )
+    temporary.mkdir()
+    container_dir.translate = here
+    return container_dir
+
+
+class Isolation(ABC):
     """A way to give pods addresses and to run their containers."""
 
-    @property
-    def mode(self) -> Mode:
-        """The isolation mode."""
-        ...
+    mode: Mode
+
+    def __init__(self, cluster_dir: ClusterDir) -> None:
+        self._cluster_dir = cluster_dir
+        self._sandboxes: dict[str, PodSandbox] = {}
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._labels = itertools.count()
 
     @property
+    @abstractmethod
     def description(self) -> str:
         """Description for users: the chosen mode, the reason, and what it lacks."""
-        ...
 
     @property
+    @abstractmethod
     def host_ip(self) -> str:
         """An address of this machine that pods reach: the `hostIP` of every pod."""
-        ...
+
+    @abstractmethod
+    async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
+        """Make this machine have exactly these addresses of services.
+
+        Returns the address to listen on, and to publish, for each.
+
+        Raises:
+            OSError: the machine refuses.
+        """
 
     async def open_pod(
         self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
@@ -162,25 +344,45 @@ class Isolation(Protocol):
         Raises:
             OSError: it cannot be made; the text says why.
         """
-        ...
+        if uid in self._sandboxes:
+            return self._sandboxes[uid]
+        root = self._cluster_dir.root / f"p{next(self._labels)}"
+        network = root / "network"
+        network.mkdir(parents=True)
+        (network / "resolv.conf").write_text(RESOLV)
+        try:
+            ip, setting = await self._connect(uid, root, name, hostname, host_network=host_network)
+        except OSError:
+            shutil.rmtree(root, ignore_errors=True)
+            raise
+        sandbox = PodSandbox(uid, namespace, hostname, ip, setting)
+        sandbox.write_hosts_file(self._names)
+        self._sandboxes[uid] = sandbox
+        return sandbox
+
+    @abstractmethod
+    async def _connect(
+        self, uid: str, root: Path, name: str, hostname: str, *, host_network: bool
+    ) -> tuple[str, SandboxConfig]:
+        """Return a new pod's address and the configuration of its containers."""
 
     async def close_pod(self, sandbox: PodSandbox) -> None:
         """Kill its processes and remove its network and directory."""
-        ...
+        if self._sandboxes.get(sandbox.uid) is sandbox:
+            del self._sandboxes[sandbox.uid]
+            await asyncio.to_thread(kill_tagged, f"{sandbox.root}/")
+            await self._disconnect(sandbox)
+            await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
+
+    async def _disconnect(self, sandbox: PodSandbox) -> None:  # noqa: B027 - not all have one
+        """Remove the network of a pod whose processes are killed."""
 
     def is_pod(self, address: str) -> bool:
         """Return whether a pod with a network of its own has that address."""
-        ...
-
-    async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
-        """Make this machine have exactly these addresses of services.
-
-        Returns the address to listen on, and to publish, for each.
-
-        Raises:
-            OSError: the machine refuses.
-        """
-        ...
+        return any(
+            sandbox.ip == address and sandbox.setting.pod and not sandbox.setting.host_network
+            for sandbox in self._sandboxes.values()
+        )
 
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Make services known to present and future pods by these names.
@@ -188,8 +390,12 @@ class Isolation(Protocol):
         Args:
             names: addresses by namespace and service.
         """
-        ...
+        self._names = dict(names)
+        for sandbox in self._sandboxes.values():
+            sandbox.write_hosts_file(self._names)
 
     async def aclose(self) -> None:
         """Close all pods and remove their files."""
-        ...
+        for sandbox in list(self._sandboxes.values()):
+            await self.close_pod(sandbox)
+        await asyncio.to_thread(self._cluster_dir.close)

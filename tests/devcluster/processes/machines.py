@@ -15,18 +15,14 @@ from pathlib import Path
 import pytest
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
-from controller.devcluster.processes.isolation.selection import OPENERS
-from controller.devcluster.processes.isolation.shim import (
-    SharedIsolation,
-    ShimIsolation,
-    build_library,
-)
+from controller.devcluster.processes.isolation import OPENERS
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     ContainerDir,
     Isolation,
     Launch,
 )
+from controller.devcluster.processes.shim import ShimIsolation, build_library
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())
@@ -35,18 +31,16 @@ PYTHON = str(Path(sys.executable).resolve())
 NOBODY = 65534
 """Another user of this machine."""
 
+
+async def _beside(host: ClusterDir) -> Isolation:
+    return ShimIsolation(host, await build_library(), namespaces=False)
+
+
 WAYS = {
     **OPENERS,
-    "shim beside": lambda host: _beside(host, preloaded=True),
-    "shared beside": lambda host: _beside(host, preloaded=False),
+    "shim beside": _beside,
 }
-"""Modes, and those without files apart as where users may make no namespaces."""
-
-
-async def _beside(host: ClusterDir, *, preloaded: bool) -> Isolation:
-    if preloaded:
-        return ShimIsolation(host, await build_library(), namespaces=False)
-    return SharedIsolation(host, namespaces=False)
+"""Modes, and the shim without files apart as where users may make no namespaces."""
 
 
 needs_compiler = pytest.mark.skipif(

@@ -67,7 +67,7 @@ class PlainSandbox:
 @dataclass
 class PlainIsolation:
     root: Path
-    mode: Mode = "shared"
+    mode: Mode = "shim"
     description: str = "for tests"
     host_ip: str = "127.0.0.1"
     sandboxes: dict[str, PlainSandbox] = field(default_factory=dict)

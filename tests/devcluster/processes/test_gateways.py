@@ -21,7 +21,7 @@ from controller.devcluster.gateway.definitions import (
 from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
-from controller.devcluster.processes.network.services import ServiceNetwork
+from controller.devcluster.processes.network import ServiceNetwork
 from controller.kube.resources import CRDS, SERVICES
 from tests.devcluster.processes.machines import needs_namespaces, opened
 from tests.devcluster.processes.test_services import Town

@@ -101,7 +101,7 @@ class Cluster:
 
 def test_a_cluster_of_real_ray_under_kubectl(tmp_path: Path):
     with manta_dev(tmp_path, "--ray") as (dev, kubectl):
-        assert re.search(r"isolation '(namespaces|shim|shared)': ", dev.text())
+        assert re.search(r"isolation '(namespaces|shim)': ", dev.text())
         traces = traces_of(dev.popen.pid)
         cluster = Cluster(dev, kubectl)
         kubectl("apply", "-f", EXAMPLE)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.selection import IsolationOption
+    from controller.devcluster.processes.isolation import IsolationOption
 
 
 # Runs a demo whose pods are processes of this machine.

@@ -7,7 +7,7 @@ import venv
 
 import pytest
 
-from controller.devcluster.processes.isolation.selection import self_test
+from controller.devcluster.processes.isolation import self_test
 from tests.devcluster.processes.machines import needs_compiler, needs_namespaces, opened
 
 pytestmark = pytest.mark.real_time
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.real_time
     [
         pytest.param("namespaces", marks=needs_namespaces),
         pytest.param("shim", marks=needs_compiler),
-        "shared",
     ],
 )
 async def test_an_interpreter_may_lie_in_a_folder_that_containers_have_for_themselves(mode: str):

@@ -1,17 +1,15 @@
-"""Pods with addresses by a preloaded library, and pods that share this machine's network."""
+"""Pods with addresses by a preloaded library."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from controller.devcluster.processes.isolation.manta_ray_start import hook
-from controller.devcluster.processes.isolation.shim import build_library
 from controller.devcluster.processes.pod_sandbox import Mount
+from controller.devcluster.processes.shim import build_library
 from tests.devcluster.processes.machines import (
     PYTHON,
     container_dir,
@@ -139,7 +137,7 @@ async def test_a_service_address_leads_to_where_it_is_held(isolation):
     server.close()
 
 
-@each([*SHIMS, "shared", "shared beside"])
+@each(SHIMS)
 async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
     sandbox = await pod(isolation)
     assert (await run(sandbox, ["sh", "-c", "exit 7"]))[0] == 7
@@ -148,7 +146,7 @@ async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
     assert missing.start_error() == "cannot run 'no-such-program': No such file or directory"
 
 
-@each([*SHIMS, "shared", "shared beside"])
+@each(SHIMS)
 @pytest.mark.parametrize("way", ["kill signal", "ended", "pod closed"])
 async def test_nothing_of_a_container_survives_it(isolation, way):
     sandbox = await pod(isolation)
@@ -168,7 +166,7 @@ async def test_nothing_of_a_container_survives_it(isolation, way):
     await ended(stubborn)
 
 
-@each([*SHIMS, "shared", "shared beside"])
+@each(SHIMS)
 async def test_another_command_runs_beside_the_main_one_while_that_runs(isolation):
     sandbox = await pod(isolation)
     main = await container_dir(sandbox, env={"COLOUR": "red"})
@@ -181,7 +179,7 @@ async def test_another_command_runs_beside_the_main_one_while_that_runs(isolatio
     assert (await outcome(main.exec(["true"])))[0] == 126
 
 
-@each([*SHIMS, "shared", "shared beside"])
+@each(SHIMS)
 async def test_volumes_are_found_where_the_machine_has_no_folder(isolation):
     sandbox = await pod(isolation)
     volume = sandbox.root / "volume"
@@ -195,39 +193,6 @@ async def test_volumes_are_found_where_the_machine_has_no_folder(isolation):
     )
     assert (status, text) == (0, "from the machine\n")
     assert not exists("/home/nobody-has-this")
-
-
-@each(["shared beside"])
-async def test_names_of_services_are_replaced_where_nothing_else_knows_them(isolation):
-    sandbox = await pod(isolation)
-    env = {"ADDRESS": "head.default.svc.cluster.local:6379"}
-    with pytest.raises(OSError, match=r"no pod is ready behind .*head\.default\.svc"):
-        await container_dir(sandbox, env=env)
-    isolation.publish({("default", "head"): ("127.64.1.1",)})
-    main = await container_dir(sandbox, env=env)
-    say = ["sh", "-c", "echo $ADDRESS http://head.default.svc.cluster.local"]
-    assert await outcome(main.command(say)) == (0, "127.64.1.1:6379 http://127.64.1.1\n")
-
-
-@each(["shared"])
-async def test_rays_nodes_get_addresses_and_workers_ports_of_their_own(isolation, monkeypatch):
-    one, two = await pod(isolation, "one"), await pod(isolation, "two")
-    say = "import os, manta_ray_start; print(os.environ['MANTA_POD_NUMBER'], end='')"
-    numbers = [await run(sandbox, [PYTHON, "-c", say]) for sandbox in (one, two)]
-    assert numbers == [(0, "1"), (0, "2")]
-    for head, ports in ((True, (8080, 52365, 6379)), (False, (8082, 52367, 6379))):
-        monkeypatch.setenv("MANTA_POD_IP", two.ip)
-        monkeypatch.setenv("MANTA_POD_NUMBER", "2")
-        node = SimpleNamespace(
-            node_ip_address=None,
-            temp_dir=None,
-            metrics_export_port=8080,
-            dashboard_agent_listen_port=52365,
-            gcs_server_port=6379,
-        )
-        hook(node, head)
-        found = (node.metrics_export_port, node.dashboard_agent_listen_port, node.gcs_server_port)
-        assert (node.node_ip_address, found) == (two.ip, ports)
 
 
 async def test_a_machine_without_a_compiler_is_told_what_to_install(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from controller.devcluster.processes.cluster_dir import (
     supervisor_command,
     tagged_processes,
 )
-from controller.devcluster.processes.isolation.selection import (
+from controller.devcluster.processes.isolation import (
     IsolationUnavailable,
     select_isolation,
 )
@@ -53,8 +53,6 @@ WAYS = [
     pytest.param("namespaces", marks=needs_namespaces),
     pytest.param("shim", marks=needs_compiler),
     pytest.param("shim beside", marks=needs_compiler),
-    "shared",
-    "shared beside",
 ]
 
 
@@ -208,19 +206,23 @@ def test_a_cluster_that_died_while_it_began_is_removed_too(base):
     assert (found.pid, contents(base)) == (0, [])
 
 
+@needs_compiler
 async def test_the_best_that_is_possible_is_chosen_and_the_reason_is_told(base, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda program, path=None: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(base / "cache"))
     (base / "clusters").mkdir()
+    with pytest.raises(IsolationUnavailable, match="needs root; shim: there is no C"):
+        await select_isolation("auto", base=base / "clusters")
+    with pytest.raises(IsolationUnavailable, match="namespaces: it needs root"):
+        await select_isolation("namespaces", base=base / "clusters")
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     chosen = await select_isolation("auto", base=base / "clusters")
     told = "\n".join(chosen.sentences())
     assert "isolation 'namespaces' is not possible: it needs root" in told
-    assert "isolation 'shim' is not possible: there is no C compiler" in told
-    assert "isolation 'shared': all pods share this machine's network" in told
+    assert "isolation 'shim': each pod has an address" in told
     await chosen.isolation.aclose()
-    with pytest.raises(IsolationUnavailable, match="namespaces: it needs root"):
-        await select_isolation("namespaces", base=base / "clusters")
     assert contents(base / "clusters") == []
 
 
@@ -237,7 +239,7 @@ async def test_a_mode_that_fails_its_self_test_leaves_nothing(base, monkeypatch)
     async def failing(isolation, python):
         raise OSError("pods cannot reach one another")
 
-    monkeypatch.setattr("controller.devcluster.processes.isolation.selection.self_test", failing)
+    monkeypatch.setattr("controller.devcluster.processes.isolation.self_test", failing)
     with pytest.raises(IsolationUnavailable, match="namespaces: pods cannot reach one another"):
         await select_isolation("namespaces", base=base)
     assert contents(base) == []

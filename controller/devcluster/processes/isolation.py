@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, clean_up, clusters_dir
-from controller.devcluster.processes.isolation.namespaces import open_namespaces
-from controller.devcluster.processes.isolation.shim import open_shared, open_shim
+from controller.devcluster.processes.namespaces import open_namespaces
 from controller.devcluster.processes.pod_sandbox import ContainerConfig
+from controller.devcluster.processes.shim import open_shim
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -101,14 +101,13 @@ async def _spawn(launch: Launch) -> asyncio.subprocess.Process:
     )
 
 
-IsolationOption = Literal["auto", "namespaces", "shim", "shared"]
+IsolationOption = Literal["auto", "namespaces", "shim"]
 """An isolation mode, or `auto` for the best that this machine permits."""
 
 
 OPENERS: dict[Mode, Callable[[ClusterDir], Awaitable[Isolation]]] = {
     "namespaces": open_namespaces,
     "shim": open_shim,
-    "shared": open_shared,
 }
 """Isolation modes, the best first."""
 

@@ -17,14 +17,14 @@ from yarl import URL
 from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.hop_by_hop import HOP_BY_HOP
-from controller.devcluster.processes.network.forwarder import Backend
+from controller.devcluster.processes.network import Backend
 
 if TYPE_CHECKING:
     import random
     from collections.abc import AsyncGenerator
 
     from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
-    from controller.devcluster.processes.network.services import ServiceNetwork
+    from controller.devcluster.processes.network import ServiceNetwork
 
 _MOST = 256
 """Maximum concurrent requests; further ones wait."""

@@ -13,33 +13,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import itertools
 import json
 import os
 import shutil
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.cluster_dir import (
-    TAG_VARIABLE,
-    kill_tagged,
-    supervisor_command,
-)
-from controller.devcluster.processes.isolation.sandbox import (
-    RESOLV,
-    ProcessIsolation,
-    ProcessSandbox,
-    SandboxConfig,
-)
-from controller.devcluster.processes.network.forwarder import permitted_users, ranges_of_others
+from controller.devcluster.processes.cluster_dir import TAG_VARIABLE, supervisor_command
+from controller.devcluster.processes.network import permitted_users, ranges_of_others
+from controller.devcluster.processes.pod_sandbox import Isolation, SandboxConfig
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from controller.devcluster.processes.cluster_dir import ClusterDir
-    from controller.devcluster.processes.pod_sandbox import Mode
+    from controller.devcluster.processes.pod_sandbox import PodSandbox
 
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
@@ -204,26 +193,15 @@ def _overlapping(network: ipaddress.IPv4Network, routes: str) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class NamespaceSandbox(ProcessSandbox):
-    """Implements `PodSandbox`.
+class NamespaceIsolation(Isolation):
+    """Pods in namespaces of their own, each held by a process."""
 
-    Attributes:
-        holder: the process that holds the namespaces.
-    """
-
-    holder: asyncio.subprocess.Process
-
-
-class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
-    """Implements `Isolation`."""
-
-    mode: Mode = "namespaces"
+    mode = "namespaces"
 
     def __init__(self, cluster_dir: ClusterDir, bridge: Bridge) -> None:
         """Use `open_namespaces`."""
         super().__init__(cluster_dir)
-        self._numbers = itertools.count()
+        self._holders: dict[str, asyncio.subprocess.Process] = {}
         self.bridge = bridge
 
     @property
@@ -240,37 +218,25 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
         """The bridge's address."""
         return self.bridge.address
 
-    async def open_pod(
-        self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
-    ) -> NamespaceSandbox:
-        """Create the sandbox of a pod, or return the one that its uid has.
-
-        Raises:
-            OSError: it cannot be made.
-        """
-        if uid in self._sandboxes:
-            return self._sandboxes[uid]
-        label = f"p{next(self._numbers)}"
-        root = self._cluster_dir.root / label
-        root.mkdir(mode=0o755)
-        network = root / "network"
-        network.mkdir()
-        (network / "resolv.conf").write_text(RESOLV)
+    async def _connect(
+        self, uid: str, root: Path, name: str, hostname: str, *, host_network: bool
+    ) -> tuple[str, SandboxConfig]:
         ip = self.host_ip if host_network else self.bridge.assign()
         try:
             holder, pod = await self._hold(root, name, hostname, ip, host_network=host_network)
         except OSError:
-            shutil.rmtree(root, ignore_errors=True)
             if not host_network:
                 self.bridge.release(ip)
             raise
-        setting = SandboxConfig(root, self._cluster_dir.lifeline, pod, host_network, network)
-        sandbox = NamespaceSandbox(
-            uid, namespace, hostname, ip, root, network, setting, itertools.count(), holder
-        )
-        sandbox.write_hosts_file(self._names)
-        self._sandboxes[uid] = sandbox
-        return sandbox
+        self._holders[uid] = holder
+        return ip, SandboxConfig(root, self._cluster_dir.lifeline, pod, host_network)
+
+    async def _disconnect(self, sandbox: PodSandbox) -> None:
+        holder = self._holders.pop(sandbox.uid)
+        await holder.communicate()  # waits for all that inherited its pipes
+        await self.bridge.disconnect(holder.pid)
+        if not sandbox.setting.host_network:
+            self.bridge.release(sandbox.ip)
 
     async def _hold(
         self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
@@ -301,16 +267,6 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
             await self.bridge.disconnect(holder.pid)
             raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
         return holder, int(answer)
-
-    async def _end(self, sandbox: NamespaceSandbox) -> None:
-        if sandbox.holder.returncode is None:
-            sandbox.holder.kill()
-        await asyncio.to_thread(kill_tagged, f"{sandbox.root}/")
-        await sandbox.holder.communicate()  # waits for all that inherited its pipes
-        await self.bridge.disconnect(sandbox.holder.pid)
-        if not sandbox.setting.host_network:
-            self.bridge.release(sandbox.ip)
-        await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
         """Assign exactly these service addresses to the bridge; return them.

@@ -1,1 +1,0 @@
-"""Isolation of pods from one another on one machine."""

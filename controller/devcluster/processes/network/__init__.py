@@ -1,1 +1,0 @@
-"""The network between pods: names and addresses of services, and the API server's proxies."""
