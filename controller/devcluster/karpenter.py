@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import cache
+from importlib import resources
+from typing import Any, Final, TypeAlias
+
+import yaml
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.schema import (
-    anything,
-    array,
-    definition,
-    served_version,
-    string,
-    strings,
-    struct,
-    words,
-)
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,
@@ -29,9 +22,6 @@ from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.objects import Condition, KubeObject, View
 from controller.kube.resources import NODES, Resource
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,85 +47,14 @@ class ClaimBehaviour:
     gone_after: float = 3.0
 
 
-_COLUMNS: Final = (
-    ("Type", "string", r".metadata.labels.node\.kubernetes\.io/instance-type", 0),
-    ("Node", "string", ".status.nodeName", 0),
-    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
-    ("Age", "date", ".metadata.creationTimestamp", 0),
-)
+GROUP = "karpenter.sh"
 
 
+@cache
 def node_claim_definition() -> dict[str, Any]:
     """Return the definition, ready to be created."""
-    version = served_version("v1", _schema(), _COLUMNS, is_stored=True)
-    found = definition("karpenter.sh", "NodeClaim", version, category="karpenter")
-    found["spec"]["scope"] = "Cluster"
-    return found
-
-
-def _schema() -> Schema:
-    metadata: Schema = {"type": "object"}
-    fields: dict[str, Schema] = {
-        "apiVersion": string("Version of the schema."),
-        "kind": string("Kind of the object."),
-        "metadata": metadata,
-        "spec": _spec(),
-        "status": _status(),
-    }
-    return struct("A node that is asked for.", fields, required=["spec"])
-
-
-def _spec() -> Schema:
-    reference = struct(
-        "The class of the node.",
-        {
-            "group": string("Group of the class.", minLength=1),
-            "kind": string("Kind of the class.", minLength=1),
-            "name": string("Name of the class.", minLength=1),
-        },
-        required=["group", "kind", "name"],
-    )
-    requirement = struct(
-        "A label that the node must have.",
-        {
-            "key": string("Its key."),
-            "operator": string(
-                "Operator.", enum=["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
-            ),
-            "values": words("Values."),
-        },
-        required=["key", "operator"],
-    )
-    spec = struct(
-        "The node.",
-        {
-            "expireAfter": string("Age at which the node is replaced.", default="720h"),
-            "nodeClassRef": reference,
-            "requirements": array("Labels that it must have.", requirement),
-            "resources": struct("What it must have room for.", {"requests": strings("Requests.")}),
-            "startupTaints": array("Taints at first.", anything("A taint.")),
-            "taints": array("Taints.", anything("A taint.")),
-            "terminationGracePeriod": string("Time to drain it."),
-        },
-        required=["nodeClassRef", "requirements"],
-    )
-    rule = {"rule": "self == oldSelf", "message": "spec is immutable"}
-    return {**spec, "x-kubernetes-validations": [rule]}
-
-
-def _status() -> Schema:
-    return struct(
-        "What has become of it.",
-        {
-            "conditions": conditions("the claim"),
-            "imageID": string("Image of the node."),
-            "nodeName": string("Name of the node."),
-            "providerID": string("The machine."),
-        },
-    )
-
-
-GROUP = "karpenter.sh"
+    text = resources.files("controller.devcluster").joinpath("node_claims.yaml").read_text("utf-8")
+    return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
 class ClaimRequirement(View, frozen=True):

@@ -9,17 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway.definitions import (
-    GATEWAY_CLASSES,
-    Gateway,
-    HTTPRoute,
-    gateway_api_definitions,
-)
-from controller.devcluster.gateway.publishing import Listening
+from controller.devcluster.gateway import CONTROLLER_NAME, GatewayController
+from controller.devcluster.gateway_api import GATEWAY_CLASSES, Listening, gateway_api_definitions
 from controller.devcluster.nodes.components import ComponentContext, NodeCaches
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.objects import Gateway, HTTPRoute
 from controller.kube.resources import CRDS
 from controller.testing.cluster import Cluster
 

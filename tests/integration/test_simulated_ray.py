@@ -18,7 +18,7 @@ from controller.command.development.embedded_cluster import simulated_gateways, 
 from controller.command.development.node_shapes import node_shapes
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.apiserver.authentication import TokenIssuer
-from controller.devcluster.gateway.definitions import gateway_api_definitions
+from controller.devcluster.gateway_api import gateway_api_definitions
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.errors import AlreadyExists

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from controller.command.development.rayenv import VARIABLES, create_ray_environment, ray_environment
 from controller.command.development.rayenv.environment import progress_for_people
 from controller.command.process import wall
-from controller.devcluster.gateway.controller import GatewayController
-from controller.devcluster.gateway.proxy import WeightedProxy
+from controller.devcluster.gateway import GatewayController
+from controller.devcluster.gateway_proxy import WeightedProxy
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
 from controller.devcluster.processes.environment import ApiAccess

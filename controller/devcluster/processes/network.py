@@ -240,37 +240,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-# The hosts file of a pod, in place of the cluster's DNS.
-
-
-DOMAIN = "cluster.local"
-
-
-def hosts_file(
-    names: Mapping[tuple[str, str], tuple[str, ...]],
-    *,
-    namespace: str,
-    hostname: str,
-    ip: str,
-) -> str:
-    """Return the text of the hosts file of one pod.
-
-    Args:
-        names: addresses by namespace and service.
-        namespace: namespace of the pod: its services have short names for it.
-        hostname: hostname of the pod.
-        ip: IP address of the pod.
-    """
-    lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]
-    for (space, service), found in sorted(names.items()):
-        full = f"{service}.{space}.svc.{DOMAIN}"
-        others = [f"{service}.{space}.svc", f"{service}.{space}"]
-        if space == namespace and service != hostname:  # a pod's own name resolves to the pod
-            others.append(service)
-        lines += [" ".join([address, full, *others]) for address in found]
-    return "".join(f"{line}\n" for line in lines)
-
-
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _BY_SERVICE = "service-of-slice"
 _ALL = ("network",)

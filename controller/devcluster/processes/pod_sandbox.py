@@ -22,7 +22,6 @@ from controller.devcluster.processes.cluster_dir import (
     kill_tagged,
     supervisor_command,
 )
-from controller.devcluster.processes.network import hosts_file
 from controller.devcluster.processes.supervisor.container_dir import KILL
 
 if TYPE_CHECKING:
@@ -223,6 +222,37 @@ def path_mounts(env: Mapping[str, str]) -> list[Mount]:
         if private and folder.name == "bin" and folder.is_dir():
             found.append(Mount(folder.parent, str(folder.parent)))
     return found
+
+
+# The hosts file of a pod, in place of the cluster's DNS.
+
+
+DOMAIN = "cluster.local"
+
+
+def hosts_file(
+    names: Mapping[tuple[str, str], tuple[str, ...]],
+    *,
+    namespace: str,
+    hostname: str,
+    ip: str,
+) -> str:
+    """Return the text of the hosts file of one pod.
+
+    Args:
+        names: addresses by namespace and service.
+        namespace: namespace of the pod: its services have short names for it.
+        hostname: hostname of the pod.
+        ip: IP address of the pod.
+    """
+    lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]
+    for (space, service), found in sorted(names.items()):
+        full = f"{service}.{space}.svc.{DOMAIN}"
+        others = [f"{service}.{space}.svc", f"{service}.{space}"]
+        if space == namespace and service != hostname:  # a pod's own name resolves to the pod
+            others.append(service)
+        lines += [" ".join([address, full, *others]) for address in found]
+    return "".join(f"{line}\n" for line in lines)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from yarl import URL
 
 from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.hop_by_hop import HOP_BY_HOP
+from controller.devcluster.gateway_proxy import HOP_BY_HOP
 from controller.devcluster.processes.network import Backend
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.gateway.definitions import GATEWAYS, HTTP_ROUTES, gateway_api_definitions
+from controller.devcluster.gateway_api import gateway_api_definitions
 from controller.kube.client import Client
 from controller.kube.errors import Invalid
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES
 from controller.testing.cluster import embedded_server
 
 GATEWAY = {

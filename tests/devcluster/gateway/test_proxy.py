@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
-from controller.devcluster.gateway.proxy import WeightedProxy
+from controller.devcluster.gateway_proxy import WeightedProxy
+from controller.kube.objects import Gateway, HTTPRoute
 from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time

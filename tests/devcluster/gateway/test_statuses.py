@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.gateway.definitions import Gateway, GatewayClass, HTTPRoute
-from controller.devcluster.gateway.publishing import Listening
-from controller.devcluster.gateway.statuses import (
+from controller.devcluster.gateway_api import (
+    GatewayClass,
+    Listening,
     attached_routes,
     class_status,
     gateway_status,
     route_parents,
 )
-from controller.kube.objects import Service
+from controller.kube.objects import Gateway, HTTPRoute, Service
 
 NOW, EARLIER = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 

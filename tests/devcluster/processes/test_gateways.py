@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway.definitions import (
-    GATEWAY_CLASSES,
-    GATEWAYS,
-    HTTP_ROUTES,
-    gateway_api_definitions,
-)
-from controller.devcluster.gateway.proxy import WeightedProxy
+from controller.devcluster.gateway import CONTROLLER_NAME, GatewayController
+from controller.devcluster.gateway_api import GATEWAY_CLASSES, gateway_api_definitions
+from controller.devcluster.gateway_proxy import WeightedProxy
 from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.processes.network import ServiceNetwork
-from controller.kube.resources import CRDS, SERVICES
+from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES, SERVICES
 from tests.devcluster.processes.machines import needs_namespaces, opened
 from tests.devcluster.processes.test_services import Town
 

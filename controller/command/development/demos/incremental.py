@@ -25,8 +25,8 @@ from controller.command.development.demos.service import (
 )
 from controller.command.development.demos.steps import informer_for
 from controller.command.development.demos.traffic import MeasuredShares, Traffic, chart_of
-from controller.devcluster.gateway.definitions import GATEWAYS
 from controller.kube.errors import ConfigurationError
+from controller.kube.resources import GATEWAYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
-    from controller.devcluster.gateway.definitions import Gateway
+    from controller.kube.objects import Gateway
 
 
 _HALF = 50  # percent

@@ -30,7 +30,7 @@ from controller.command.development.demos.steps import (
 from controller.command.development.demos.traffic import CLIENT, Traffic, client_pod
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ServiceView
-from controller.devcluster.gateway.definitions import GATEWAY_CLASSES
+from controller.devcluster.gateway_api import GATEWAY_CLASSES
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions

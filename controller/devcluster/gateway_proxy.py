@@ -32,19 +32,32 @@ import structlog
 from aiohttp import web
 from yarl import URL
 
-from controller.devcluster.gateway.publishing import Listening
-from controller.devcluster.gateway.statuses import PROTOCOL, backend_key
-from controller.devcluster.hop_by_hop import HOP_BY_HOP
+from controller.devcluster.gateway_api import PROTOCOL, Listening, backend_key
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Mapping, Sequence
 
-    from controller.devcluster.gateway.definitions import Gateway, HTTPRoute
+    from controller.kube.objects import Gateway, HTTPRoute
 
     Endpoint = tuple[str, int]
     Endpoints = Callable[[str, int], Sequence[Endpoint]]
     Admits = Callable[[Endpoint, Endpoint], bool]
+
+
+HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that a proxy never forwards: they belong to one connection (RFC 9110, 7.6.1)."""
 
 
 # Chooses the backend of a request: by host name and path of the routes, then by the weights.

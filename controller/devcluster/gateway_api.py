@@ -1,22 +1,79 @@
-"""The statuses that a controller of the Gateway API writes, as pure functions.
+"""The Gateway API: its definitions, GatewayClasses, and the statuses that a controller writes.
 
-The types and reasons of the conditions are those of the Gateway API.
+Statuses are pure functions. Types and reasons of conditions are those of the Gateway API.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from controller.kube.objects import Condition, KubeObject, View
+from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from controller.devcluster.gateway.definitions import Gateway, GatewayClass, HTTPRoute
-    from controller.devcluster.gateway.publishing import Listening
-    from controller.kube.objects import Condition, Service
+    from controller.kube.objects import Condition, Gateway, HTTPRoute, Service
+
+GROUP: Final = "gateway.networking.k8s.io"
+
+
+@cache
+def gateway_api_definitions() -> list[dict[str, Any]]:
+    """Return the definitions of GatewayClass, Gateway and HTTPRoute, ready to be created."""
+    text = resources.files("controller.devcluster").joinpath("gateway_api.yaml").read_text("utf-8")
+    return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+
+
+class GatewayClassSpec(View, frozen=True):
+    """`spec` of a GatewayClass."""
+
+    controller_name: str = ""
+
+
+class GatewayClassStatus(View, frozen=True):
+    """`status` of a GatewayClass."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class GatewayClass(KubeObject, frozen=True):
+    """A GatewayClass, which names the controller of its Gateways."""
+
+    spec: GatewayClassSpec = GatewayClassSpec()
+    status: GatewayClassStatus = GatewayClassStatus()
+
+
+GATEWAY_CLASSES: Resource[Any] = Resource(
+    GROUP, "v1", "gatewayclasses", "GatewayClass", GatewayClass, namespaced=False
+)
+
 
 Status = dict[str, Any]
 
 PROTOCOL: Final = "HTTP"
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The addresses of a Gateway's listeners.
+
+    Attributes:
+        addresses: addresses for requests.
+        ports: each port of a listener, and the one that is bound for it; empty if nothing is.
+        problem: a sentence about why there are none; empty otherwise.
+        remark: a text about the addresses for users.
+    """
+
+    addresses: tuple[str, ...] = ()
+    ports: tuple[tuple[int, int], ...] = ()
+    problem: str = ""
+    remark: str = ""
 
 
 def class_status(found: GatewayClass, now: str) -> Status:

@@ -1,1 +1,0 @@
-"""The Gateway API of the embedded cluster: its definitions, and a controller for one class."""
