@@ -6,23 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.tree import FOLDERS, LANGUAGES, PAGES, ROOT, blocks_of, commands_of
+from tests.docs.tree import FOLDERS, LANGUAGES, PAGES, ROOT, blocks_of
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_block_holds_commands_or_names_its_language(page: Path):
     assert {language for language, _ in blocks_of(page)} <= {"", *LANGUAGES}
     assert page.read_text().count("```") == 2 * len(blocks_of(page))
-
-
-def test_a_command_is_a_line_of_a_block_without_language_and_without_its_comment(tmp_path: Path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "```\nA=1 \\\n    one -x  # why\n\n  two 'a  b'\n```\n```yaml\nkey: 1\n```\n- item\n\n"
-        "  ```\n  three\n  ```\n"
-    )
-    assert commands_of(page) == ["A=1 one -x", "two 'a  b'", "three"]
-    assert [language for language, _ in blocks_of(page)] == ["", "yaml", ""]
 
 
 def test_every_page_of_the_repository_is_looked_at():

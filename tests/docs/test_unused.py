@@ -179,26 +179,3 @@ def test_everything_in_the_product_is_used_by_the_product():
     assert {each for each in unused if not each.startswith("controller.testing.")} == (
         CALLED_FROM_OUTSIDE.keys()
     )
-
-
-PROGRAM = {
-    "a": "from b import used, tests_only\nprint(used())\n__all__ = ['tests_only']",
-    "b": "def used(): ...\ndef tests_only(): return tests_only()\nLIMIT = 1\nWORD = 2\nprint(WORD)",
-}
-
-
-def test_what_is_only_imported_listed_or_used_by_itself_is_found():
-    assert Program(PROGRAM).unused() == {"b.tests_only", "b.LIMIT"}
-
-
-def test_a_use_through_a_module_counts():
-    uses = {"c": "from b import LIMIT\nimport b", "d": "from a import b\nprint(b.LIMIT)"}
-    both = {"a": "from x import b", "x.b": PROGRAM["b"], "d": uses["d"], "x": ""}
-    assert Program(both).unused() == {"x.b.tests_only", "x.b.used"}
-    passed_on = {**both, "d": "from x import b\nrun([b])"}
-    assert Program(passed_on).unused() == set()
-
-
-def test_a_method_that_nobody_asks_for_is_found():
-    text = "class A:\n def go(self): self.step()\n def step(self): ...\nA().run()"
-    assert Program({"a": text}).unused() == {"a.A.go"}

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.cluster.kind import RayClusterKind
-from controller.runtime.reconcile.executor import Executor
 from tests.neighbours.kinds import KINDS
 from tests.neighbours.remains import remains
 from tests.neighbours.sicknesses import SICKNESSES
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 
     from _pytest.mark import ParameterSet
 
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.kind import CacheReader
     from tests.neighbours.kinds import Column
     from tests.neighbours.sickness import Sickness
 
@@ -54,29 +50,3 @@ def cells() -> Iterator[ParameterSet]:
 @pytest.mark.parametrize(("sickness", "column"), list(cells()))
 async def test_memory_is_flat(sickness: Sickness, column: Column):
     assert not await remains(sickness, column)
-
-
-@pytest.mark.usefixtures("silence")
-async def test_a_uid_that_is_not_forgotten_is_found(monkeypatch: pytest.MonkeyPatch):
-    def forget(_executor: Executor, _uid: str) -> None:
-        """Forget nothing."""
-
-    monkeypatch.setattr(Executor, "forget", forget)
-    found = await remains(SICKNESSES[0], KINDS[0])
-    assert any("Executor" in text for text in found)
-
-
-@pytest.mark.usefixtures("silence")
-async def test_an_object_without_a_name_that_is_kept_for_each_sick_one_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    def observe(kind: RayClusterKind, key: str, reads: CacheReader) -> ClusterObservation | None:
-        found = observe_well(kind, key, reads)
-        if found is None:
-            vars(kind).setdefault("kept", []).append(object())
-        return found
-
-    observe_well = RayClusterKind.observe
-    monkeypatch.setattr(RayClusterKind, "observe", observe)
-    (found,) = await remains(SICKNESSES[0], KINDS[0])
-    assert "'object'" in found
