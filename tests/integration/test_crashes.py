@@ -46,7 +46,7 @@ def shards(number: int, *, in_ci: int) -> list[Any]:
     ]
 
 
-in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=2))
+in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
 """Each shard takes every eighth place."""
 
 at_each_kill = pytest.mark.parametrize(

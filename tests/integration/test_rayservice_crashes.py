@@ -148,7 +148,7 @@ SCENARIOS = {"at-once": AT_ONCE, "step-by-step": STEP_BY_STEP}
 either_strategy = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 
 
-SHARDS = 4
+SHARDS = 16
 in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
 """CI plays every fourth place."""
 
