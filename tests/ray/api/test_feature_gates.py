@@ -74,11 +74,6 @@ def test_a_gate_that_makes_no_sense_is_refused_with_what_there_is(text: str, wor
         FeatureGates.parse(text)
 
 
-def test_asking_for_a_gate_that_does_not_exist_is_a_mistake():
-    with pytest.raises(KeyError):
-        FeatureGates().enabled("Nonsense")
-
-
 def with_rocksdb(raw: dict[str, Any]) -> None:
     raw["spec"]["gcsFaultToleranceOptions"] = {"backend": "rocksdb"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 import yaml
@@ -13,7 +12,7 @@ import yaml
 from controller.apimachinery.problem import Problem
 from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
 from controller.ray.api.validation.fleet import validate_fleet
-from tests.ray.api.definitions.test_definitions import closed, definition, schema
+from tests.ray.api.definitions.test_definitions import validate
 from tests.ray.cluster.support import EXAMPLES, manifest
 
 TEMPLATE = "spec.template.spec"
@@ -120,5 +119,5 @@ def test_percentages_round_the_surge_up_and_the_missing_down(
 
 def test_the_example_is_valid_and_has_no_unknown_fields():
     document = yaml.safe_load((EXAMPLES / "rayclusterfleet.yaml").read_text())
-    jsonschema.validate(document, closed(schema(definition("RayClusterFleet"))))
+    validate(document)
     assert isinstance(validate_fleet(msgspec.convert(document, RayClusterFleet)), FleetSpec)

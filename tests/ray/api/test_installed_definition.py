@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +16,6 @@ from controller.apimachinery.object_schema import (
     ObjectSchema,
     parse_schemas,
 )
-from controller.command.manifests import load
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
@@ -40,10 +37,9 @@ from controller.ray.service.observation import RELIED_ON_IN_CLUSTERS
 from controller.ray.service.observation import definitions_reader as of_services
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.reconcile.definitions import InstalledDefinition
+from tests.ray.api.definitions.test_definitions import kuberay
+from tests.ray.api.definitions.test_definitions import schema as stored_schema
 
-KUBERAY_CRDS = Path(
-    os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")
-)
 READERS: dict[Resource[Any], Callable[[], Any]] = {
     RAYCLUSTERS: of_clusters,
     RAYJOBS: of_jobs,
@@ -108,11 +104,7 @@ def test_the_operators_own_definition_lacks_nothing(resource: Resource[Any]):
 
 @KINDS
 def test_kuberays_definition_lacks_nothing(resource: Resource[Any]):
-    file = KUBERAY_CRDS / f"ray.io_{resource.plural}.yaml"
-    if not file.exists():
-        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
-    [v1] = [v for v in load(file)[0]["spec"]["versions"] if v["name"] == "v1"]
-    schema = InstalledSchema(published(resource, v1["schema"]["openAPIV3Schema"]))
+    schema = InstalledSchema(published(resource, stored_schema(kuberay(resource.kind))))
     assert read(resource, **{resource.kind: schema}).problem == ""
 
 

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.apimachinery.names import (
-    is_dns_1035_label,
-    is_dns_label,
-    is_label_value,
-    is_qualified_name,
-)
 from controller.ray.api.names import checked_label, checked_name, checked_route_name
 from controller.ray.api.ray_options import is_at_least, parse_ray_version
 
@@ -30,40 +24,6 @@ def test_the_name_of_a_route_leaves_room_for_its_namespace():
 def test_a_checked_label_keeps_the_tail_and_may_begin_with_a_digit():
     assert checked_label("a-" + "b" * 62) == "r" + "b" * 62
     assert checked_label("7a") == "7a"
-
-
-@pytest.mark.parametrize("value", ["a", "a-b", "a1", "a" * 63])
-def test_good_dns_labels(value: str):
-    assert is_dns_1035_label(value)
-    assert is_dns_label(value)
-
-
-@pytest.mark.parametrize("value", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 64])
-def test_bad_dns_labels(value: str):
-    assert not is_dns_1035_label(value)
-    assert not is_dns_label(value)
-
-
-def test_a_dns_1035_label_begins_with_a_letter():
-    assert not is_dns_1035_label("1a")
-    assert is_dns_label("1a")
-
-
-@pytest.mark.parametrize("key", ["a", "A.b_c", "ray.io/x", "a.b.c/x-1", "a" * 63])
-def test_good_label_keys(key: str):
-    assert is_qualified_name(key)
-
-
-@pytest.mark.parametrize("key", ["", "/a", "a/", "a b", "-a", "A.io/x", "a/b/c", "a" * 64, "a./x"])
-def test_bad_label_keys(key: str):
-    assert not is_qualified_name(key)
-
-
-def test_label_values():
-    assert is_label_value("")
-    assert is_label_value("us-central2")
-    assert not is_label_value("a b")
-    assert not is_label_value("a" * 64)
 
 
 @pytest.mark.parametrize(

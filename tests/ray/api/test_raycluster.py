@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.custom_object import IdentityMemo, conditions_of
+from controller.apimachinery.custom_object import conditions_of
 from controller.kube.objects import View
 from controller.ray.api.definitions.raycluster import cluster_spec
 from controller.ray.api.names import is_managed_elsewhere
@@ -100,19 +99,3 @@ def test_a_cached_object_may_hold_anything_where_specification_and_status_should
 )
 def test_another_manager_is_another_controllers_business(manager: str | None, elsewhere: bool):
     assert is_managed_elsewhere(cluster(managedBy=manager)) is elsewhere
-
-
-def test_a_memo_computes_once_per_object_and_forgets_with_it():
-    calls: list[str] = []
-
-    def compute(obj: RayCluster) -> str:
-        calls.append(obj.metadata.name)
-        return obj.metadata.name
-
-    memo = IdentityMemo(compute)
-    first, second = cluster(), cluster()
-    assert [memo(first), memo(first), memo(second)] == ["example"] * 3
-    assert len(calls) == len(memo) == 2
-    del first
-    gc.collect()
-    assert len(memo) == 1

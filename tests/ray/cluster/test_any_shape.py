@@ -61,6 +61,7 @@ def full() -> dict[str, Any]:
 FULL = full()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*(f"spec.{name}" for name in FULL["spec"]), "status"])
 def test_a_value_of_any_shape_anywhere_is_planned_for(part: str):
     start = tuple(part.split("."))
@@ -75,6 +76,7 @@ def test_a_value_of_any_shape_anywhere_is_planned_for(part: str):
     assert tried >= 2 * len(ODD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifest_", FEATURES, ids=lambda path: path.name.split(".")[0])
 def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
     raw = yaml.safe_load(manifest_.read_text())

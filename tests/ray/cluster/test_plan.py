@@ -13,14 +13,11 @@ from controller.apimachinery.conditions import find_condition, is_true, rfc3339
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.plan import BLOCKED_RETRY
-from controller.ray.cluster.workers import find_missing_pods
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.cluster.support import (
     NOW,
     UID,
-    cache,
     cluster,
     head,
     manifest,
@@ -39,8 +36,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import draining
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.kind import Kind
     from controller.testing.reads import FakeReads
 
 SERVICE = Service(
@@ -80,26 +75,6 @@ def events(made: Plan) -> list[str]:
     return [event.reason for event in (*on_success, *made.events)]
 
 
-def test_the_kind_is_what_the_runtime_asks_for():
-    kind: Kind[ClusterObservation] = RayClusterKind()
-    assert kind.name == "raycluster-controller"
-    assert [str(owned.resource) for owned in kind.owned] == [
-        "pods",
-        "services",
-        "serviceaccounts",
-        "persistentvolumeclaims",
-        "secrets",
-        "ingresses.networking.k8s.io",
-        "networkpolicies.networking.k8s.io",
-        "poddisruptionbudgets.policy",
-        "routes.route.openshift.io",
-        "jobs.batch",
-        "roles.rbac.authorization.k8s.io",
-        "rolebindings.rbac.authorization.k8s.io",
-        "controllerrevisions.apps",
-    ]
-
-
 def test_a_new_cluster_gets_a_service_then_a_head_then_workers():
     made = plan(reads(cluster()))
     kinds = [[(type(w).__name__, w.target.scope) for w in stage] for stage in made.stages]
@@ -121,10 +96,6 @@ def test_a_cluster_that_is_as_it_should_be_is_left_alone():
     assert made.stages == ()
     assert made.lookups == ()
     assert made.requeue_after is None
-
-
-def test_a_cluster_that_is_gone_is_not_observed():
-    assert RayClusterKind().observe("default/example", cache()) is None
 
 
 def test_a_plan_is_a_pure_function_of_the_observation():
@@ -590,20 +561,6 @@ def test_one_plan_creates_a_batch_and_not_more():
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second", "replicas": 3}]
     made = plan(settled(cluster(raw), head()))
     assert len(verbs(made, Create, "worker/second")) == 3
-
-
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_no_more_names_are_worked_out_than_one_plan_makes_however_many_groups_there_are(hosts: int):
-    raw = manifest()
-    group = raw["spec"]["workerGroupSpecs"][0]
-    group |= {"replicas": 100, "maxReplicas": 100, "numOfHosts": hosts}
-    raw["spec"]["workerGroupSpecs"] = [group | {"groupName": f"g{i}"} for i in range(200)]
-    seen = RayClusterKind().observe("default/example", settled(cluster(raw), head()))
-    assert seen is not None
-    assert isinstance(seen.desired, DesiredCluster)
-    batch = ClusterSettings().batch
-    missing = find_missing_pods(seen, seen.desired, batch=batch)
-    assert sum(map(len, missing.values())) == batch
 
 
 def test_a_group_whose_last_write_was_not_answered_leaves_the_batch_to_the_others():

@@ -14,20 +14,16 @@ import pytest
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCronJob
+from controller.ray.api.raycronjob import ConcurrencyPolicy, RayCronJob
 from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
-from controller.runtime.plan import Failure
-from controller.testing.reads import FakeReads
 from tests.ray.cronjob.support import (
     at,
     cron_job,
     job,
     job_spec,
-    plan,
     reads,
     succeeded,
-    with_status,
     writes,
 )
 from tests.ray.plain_data import paths, with_value
@@ -148,34 +144,6 @@ def test_without_a_variable_the_machine_says_where_it_is(tmp_path: Path):
 ODD: list[Any] = [None, -1, 2**63, 1.5, "x", "", [], {}, True, [None], {"a": 5}, [[]]]
 
 
-def whole() -> dict[str, Any]:
-    cron = cron_job(
-        timeZone="Asia/Taipei",
-        suspend=False,
-        concurrencyPolicy="Forbid",
-        startingDeadlineSeconds=60,
-        successfulJobsHistoryLimit=1,
-        failedJobsHistoryLimit=1,
-    )
-    made = plan(cron, succeeded(at(9)), job(at(10)), now=at(10, 30))
-    return msgspec.to_builtins(with_status(cron, made))
-
-
-@pytest.mark.parametrize("part", ["spec", "status"])
-def test_whatever_stands_in_it_planning_says_what_is_wrong_instead_of_raising(part: str):
-    raw, kind = whole(), RayCronJobKind()
-    for path in paths(raw[part], (part,), without="rayClusterSpec"):
-        for value in ODD:
-            cron = msgspec.convert(with_value(raw, path, value), RayCronJob)
-            for now in (at(10, 30), at(11, 0, 30), at(11, 30)):
-                kept = reads(cron, succeeded(at(9)), job(at(10)))
-                seen = kind.observe("default/cron", kept)
-                assert seen is not None
-                made = kind.plan(seen, now)
-                failures = tuple(Failure(write, "Forbidden", "no") for write in writes(made))
-                kind.status_after(seen, made, failures, now)
-
-
 def test_whatever_stands_in_its_rayjobs_they_are_counted():
     raw = msgspec.to_builtins(succeeded(at(10)))
     kind = RayCronJobKind()
@@ -186,8 +154,3 @@ def test_whatever_stands_in_its_rayjobs_they_are_counted():
             assert seen is not None
             assert len(seen.runs) == 1
             assert writes(kind.plan(seen, at(10, 30))) == []
-
-
-def test_one_that_is_gone_is_not_observed():
-    assert RayCronJobKind().observe("default/cron", FakeReads(RayCronJobKind())) is None
-    assert RAYCRONJOBS.path("default") == "/apis/ray.io/v1/namespaces/default/raycronjobs"

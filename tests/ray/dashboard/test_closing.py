@@ -148,6 +148,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 def test_answers_close_connections_then_idle_ones_go_and_web_sockets_at_the_end(tmp_path: Path):
     done = run(tmp_path, due=5, until=60)

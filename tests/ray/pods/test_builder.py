@@ -316,12 +316,6 @@ def test_options_of_the_autoscaler_replace_or_append():
     assert [m["mountPath"] for m in sidecar["volumeMounts"]] == ["/v", "/tmp/ray"]
 
 
-def test_replica_indices_are_the_lowest_free_ones():
-    made = pods_of(manifest())
-    indices = [p["metadata"]["labels"]["ray.io/worker-group-replica-index"] for p in made[1:]]
-    assert indices == ["0", "1"]
-
-
 def test_nulls_in_a_template_mean_absent():
     raw = manifest()
     container = raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]

@@ -8,14 +8,12 @@ from controller.ray.rolling import (
     Budget,
     Moves,
     Permission,
-    Turns,
     Unit,
     UnitGroup,
     next_moves,
     take_turns,
 )
 
-ONE_TURN = Turns(frozenset({"one"}), frozenset({"one"}))
 SURGE, IN_PLACE = Budget(0, 1), Budget(1, 0)
 
 
@@ -118,50 +116,7 @@ def test_without_surge_one_old_unit_makes_room_for_the_trial() -> None:
     assert next_moves(begun) == Moves()
 
 
-def test_units_that_are_not_drained_are_deleted_at_once() -> None:
-    assert next_moves(group(*THREE_OLD, new("n")), drains=False) == Moves(delete=("a",))
-
-
-def test_groups_take_turns_in_their_order() -> None:
-    first, second = group(*THREE_OLD, name="one"), group(*THREE_OLD, name="two")
-    done = group(new("a"), name="three")
-    assert take_turns((done, first, second), 1).now == {"one"}
-    assert take_turns((done, first, second), 2).now == {"one", "two"}
-    assert take_turns((done,), 1) == Turns()
-
-
 def test_a_group_with_draining_units_has_its_turn_first() -> None:
     first = group(*THREE_OLD, name="one")
     second = group(replace(old("a"), draining=True), name="two")
     assert take_turns((first, second), 1).now == {"two"}
-
-
-def test_a_group_keeps_its_turn_until_its_replacements_are_available() -> None:
-    starting = group(replace(new("n"), available=False), desired=1, name="one")
-    missing = replace(starting, units=())
-    second = group(*THREE_OLD, name="two")
-    for first in (starting, missing):
-        assert take_turns((first, second), 1, {"one"}) == ONE_TURN
-        assert take_turns((second, first), 1, {"one"}) == ONE_TURN
-        assert take_turns((first, second), 2, {"one"}).now == {"one", "two"}
-    finished = replace(starting, units=(new("n"),))
-    assert take_turns((finished, second), 1, {"one"}) == Turns(
-        frozenset({"two"}), frozenset({"two"})
-    )
-
-
-def test_a_group_that_lacks_units_without_having_had_a_turn_delays_no_other_group() -> None:
-    lacking = group(Unit("p", up_to_date=True), name="one")
-    assert take_turns((lacking, group(*THREE_OLD, name="two")), 1).now == {"two"}
-
-
-def test_a_group_that_is_to_have_no_units_any_more_is_finished() -> None:
-    empty = group(desired=0, name="one")
-    assert take_turns((empty, group(*THREE_OLD, name="two")), 1, {"one"}).begun == {"two"}
-
-
-def test_turns_that_have_begun_are_remembered_while_nothing_may_roll() -> None:
-    first, second = group(*THREE_OLD, name="one"), group(*THREE_OLD, name="two")
-    assert take_turns((first, second), 0, {"two", "removed"}) == Turns(
-        frozenset(), frozenset({"two"})
-    )

@@ -133,6 +133,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(role=st.sampled_from([ACTIVE, PENDING]), field=st.sampled_from(("", *FIELDS)), odd=ODD)
 def test_no_status_that_others_wrote_ends_a_plan(role: str, field: str, odd: Any):

@@ -29,6 +29,7 @@ def variants(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield with_value(raw, ("spec", *path), value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifest", FEATURES, ids=lambda path: path.name.split(".")[0])
 def test_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path):
     given = {

@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
-from controller.ray.api import FeatureGates, JobSpec, RayJob, SubmissionMode
-from controller.ray.api.names import is_managed_elsewhere
+from controller.ray.api import FeatureGates, SubmissionMode
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from tests.ray.job.rayjobs import changed, job_manifest, rayjob, sample_jobs, valid
 from tests.samples import SAMPLES
@@ -24,11 +21,6 @@ WRONG: list[dict[str, Any]] = yaml.load(
 )
 RIGHT: list[dict[str, Any]] = yaml.load(
     (HERE / "valid_jobs.yaml").read_text(), Loader=yaml.CSafeLoader
-)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
 )
 
 
@@ -73,14 +65,6 @@ def test_no_mode_is_the_default_mode():
     assert valid(rayjob(submissionMode="HTTPMode")).submission_mode is SubmissionMode.HTTP
 
 
-@pytest.mark.parametrize(
-    ("manager", "elsewhere"),
-    [(None, False), ("ray.io/kuberay-operator", False), ("kueue.x-k8s.io/multikueue", True)],
-)
-def test_a_job_may_be_managed_elsewhere(manager: str | None, *, elsewhere: bool):
-    assert is_managed_elsewhere(rayjob(managedBy=manager)) is elsewhere
-
-
 @pytest.mark.parametrize("document", sample_jobs(), ids=lambda each: each["metadata"]["name"])
 def test_every_sample_is_valid(document: dict[str, Any]):
     for group in document["spec"].get("rayClusterSpec", {}).get("workerGroupSpecs", ()):
@@ -93,27 +77,6 @@ def test_the_samples_are_there():
     if not SAMPLES.exists():
         pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's samples are not at {SAMPLES}")
     assert len(sample_jobs()) >= 9
-
-
-@settings(max_examples=150, deadline=None)
-@given(spec=JSON, status=JSON)
-def test_a_job_of_any_shape_is_a_problem_and_not_an_exception(spec: Any, status: Any):
-    job = rayjob(job_manifest() | {"spec": spec, "status": status})
-    assert isinstance(validate_job(job), Problem)
-    assert isinstance(status_of(job), dict)
-
-
-FIELDS = sorted({*job_manifest()["spec"], *JobSpec.__struct_encode_fields__})
-
-
-@pytest.mark.slow
-@settings(max_examples=250, deadline=None)
-@given(data=st.data())
-def test_a_field_of_any_shape_is_told_or_taken(data: st.DataObject):
-    spec = {name: data.draw(JSON) for name in data.draw(st.sets(st.sampled_from(FIELDS)))}
-    mode = data.draw(st.sampled_from(["", *(mode.value for mode in SubmissionMode)]))
-    job = rayjob(job_manifest(**({"submissionMode": mode} | spec)))
-    assert isinstance(validate_job(job), JobSpec | Problem)
 
 
 def test_a_status_of_the_wrong_type_counts_as_absent():
@@ -133,8 +96,3 @@ def test_a_status_of_the_wrong_type_counts_as_absent():
         "attempts": [{"number": 1}],
         "conditions": [{"type": "Ready"}],
     }
-
-
-def test_a_view_keeps_what_it_does_not_know():
-    assert rayjob(newField=1).spec["newField"] == 1
-    assert RayJob().spec == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import os
 import shlex
 import subprocess
@@ -309,14 +308,6 @@ def test_the_environment_is_the_heads_and_patience_with_redis():
         {"name": "RAY_redis_db_connect_retries", "value": "120"},
         {"name": "RAY_redis_db_connect_wait_milliseconds", "value": "500"},
     ]
-
-
-def test_the_heads_own_body_is_not_touched():
-    cluster = redis_cluster()
-    kind = RayClusterKind()
-    before = copy.deepcopy(plan(reads(cluster), kind))
-    plan(reads(redis_cluster(deleted=1)), kind)
-    assert plan(reads(cluster), kind) == before
 
 
 @pytest.mark.parametrize(("login", "flag"), [(False, "-c"), (True, "-cl")])

@@ -456,17 +456,6 @@ def test_trouble_that_goes_to_and_fro_is_told_of_once_until_the_cluster_is_ready
     assert told(11, "head") == ["Evicted"]
 
 
-def test_edits_of_a_cluster_in_trouble_do_not_let_its_memory_grow():
-    life = Life(group(1))
-    ended = worker("a", created=made_at(0), **EVICTED)
-    for generation in range(1, 5):
-        life.obj = with_meta(life.obj, generation=generation)
-        for _ in range(2):
-            life.plan(1, head(), ended)
-            life.obj = stored(life)
-        assert life.memory.told == {(generation, "Evicted", "group workers")}
-
-
 def test_a_cluster_that_lost_a_pod_while_it_came_up_is_reported_ready_at_once():
     life = Life(with_status(group(1), {"observedGeneration": 1}))
     life.plan(0, head(), worker("a", created=made_at(0), phase="Pending"))

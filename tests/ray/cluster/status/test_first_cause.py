@@ -13,7 +13,6 @@ from controller.kube.resources import PODS
 from controller.ray.api import RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.diagnosis.pod import SLOW_AFTER
-from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.plan import Create, Failure, StatusPatch, Target
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
@@ -284,11 +283,3 @@ def test_a_cluster_wakes_when_its_patience_ends():
     going = pod("p", terminating=True, ends="2026-08-20T10:00:10Z")
     assert patch_of(reads(cluster(), head(), *workers(1), going)).valid_for == 40
     assert patch_of(reads(cluster(), *READY)).valid_for is None
-
-
-def test_every_reason_is_there_once_and_refusals_are_among_them():
-    names = [reason.name for reason in REASONS]
-    assert len(names) == len(set(names))
-    assert set(WRITE_REJECTIONS.values()) < set(REASONS)
-    assert {reason.severity for reason in REASONS} == set(Severity)
-    assert all(len(reason.name) <= 128 for reason in REASONS)

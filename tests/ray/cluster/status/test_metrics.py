@@ -31,13 +31,6 @@ def registry(*clusters: RayCluster) -> CollectorRegistry:
     return made
 
 
-def test_registering_reads_no_cache():
-    def read() -> list[RayCluster]:
-        raise AssertionError("read")
-
-    CollectorRegistry().register(ClusterCollector(read))
-
-
 @pytest.mark.parametrize(("status", "label"), [("True", "true"), ("False", "false")])
 def test_the_condition_is_a_label(status: str, label: str):
     labels = IDENTITY | {"condition": label}
@@ -81,10 +74,6 @@ def test_a_cluster_that_is_ready_has_no_reason_why_not():
     samples = [each.name for family in made.collect() for each in family.samples]
     assert "kuberay_cluster_info" in samples
     assert "manta_cluster_not_ready" not in samples
-
-
-def test_nothing_is_left_of_a_cluster_that_is_gone():
-    assert [sample for family in registry().collect() for sample in family.samples] == []
 
 
 def test_a_cluster_that_is_being_upgraded_says_so_with_its_pods_by_group_and_state() -> None:

@@ -352,19 +352,6 @@ def test_missing_pods_are_counted_and_those_on_their_way_out_are_mentioned():
     assert cause(head(), *workers(2), going)[0] == "AllPodsReady"
 
 
-def test_somebody_elses_head_or_service_is_the_cause():
-    foreign = head("old-head", owner_uid="previous")
-    reason, message = cause(foreign, *workers(2))
-    assert reason == "ForeignHead"
-    assert "pod old-head" in message
-    assert "uid previous" in message
-    taken = reads(cluster(), taken={"Service/default/example-head-svc"})
-    ready = said(status_of(taken), "Ready")
-    assert ready is not None
-    assert ready[1] == "NameTaken"
-    assert "Service example-head-svc" in ready[2]
-
-
 @pytest.mark.parametrize(
     ("ready", "expected"),
     [
@@ -667,11 +654,6 @@ def test_a_new_generation_is_acknowledged_at_once():
     patch = patch_of(kept(edited, *READY))
     assert patch.urgent
     assert patch.wanted["observedGeneration"] == 2
-
-
-def test_the_order_of_the_cache_makes_no_difference():
-    pods = [head(), pod("a", phase="Pending"), pod("b", phase="Pending"), pod("c", phase="Failed")]
-    assert status_of(kept(cluster(), *pods)) == status_of(kept(cluster(), *reversed(pods)))
 
 
 def test_workers_that_only_the_autoscaler_may_delete_are_explained():

@@ -17,7 +17,6 @@ from controller.ray.cluster.pods import unhealthy_reason
 from controller.ray.cluster.scale_down import (
     ScaleDownRules,
     deletion_order,
-    free_indices,
     pods_to_delete,
 )
 from controller.ray.pods.hashes import template_digest
@@ -178,12 +177,6 @@ def test_which_pods_are_replaced(
     containers = [{"name": container, "state": state}]
     made = pod("a", phase=phase, restart_policy=restart_policy, containers=containers)
     assert (unhealthy_reason(made) is not None) is unhealthy
-
-
-def test_the_lowest_free_indices_are_given():
-    taken = [pod(f"p{i}", labels={labels.REPLICA_INDEX: str(i)}) for i in (0, 2, 3)]
-    assert free_indices([*taken, pod("none")], 3) == [1, 4, 5]
-    assert free_indices([], 2) == [0, 1]
 
 
 def test_equal_pods_go_by_name():

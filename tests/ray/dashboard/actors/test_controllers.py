@@ -163,13 +163,6 @@ async def test_an_object_may_change_its_interval():
         assert it.seen() is not None
 
 
-async def test_a_controller_has_one_handle():
-    async with world() as it:
-        it.joined("other")
-        with pytest.raises(ValueError, match="other has its dashboards already"):
-            it.actors.for_controller("other")
-
-
 async def test_a_handle_from_after_the_end_of_its_controller_is_a_new_one():
     async with world() as it:
         a_long_job(it)

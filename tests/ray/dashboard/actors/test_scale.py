@@ -171,26 +171,6 @@ class Given:
         return [who for who, _ in self.started]
 
 
-async def test_the_unproven_have_half_of_the_slots_and_the_silent_a_quarter():
-    given = Given()
-    for n in range(20):
-        given.slots.enqueue(f"suspect-{n}", Responsiveness.UNRESPONSIVE, urgent=False)
-        given.slots.enqueue(f"fresh-{n}", Responsiveness.UNKNOWN, urgent=False)
-    assert given.slots.busy == {
-        Responsiveness.RESPONSIVE: 0,
-        Responsiveness.UNKNOWN: 4,
-        Responsiveness.UNRESPONSIVE: 2,
-    }
-    for n in range(20):
-        given.slots.enqueue(f"proven-{n}", Responsiveness.RESPONSIVE, urgent=False)
-    assert given.slots.busy == {
-        Responsiveness.RESPONSIVE: 2,
-        Responsiveness.UNKNOWN: 4,
-        Responsiveness.UNRESPONSIVE: 2,
-    }
-    assert given.slots.waiting == 52
-
-
 async def test_the_proven_cannot_shut_out_the_others():
     given = Given(concurrency=4)
     for n in range(10):
@@ -200,27 +180,6 @@ async def test_the_proven_cannot_shut_out_the_others():
     for _ in range(3):
         given.slots.release(Responsiveness.RESPONSIVE)
     assert {"fresh", "suspect"} <= set(given.names())
-
-
-async def test_the_urgent_come_first_and_then_those_who_waited_longest():
-    given = Given(concurrency=1)
-    for who in ("first", "second", "third"):
-        given.slots.enqueue(who, Responsiveness.RESPONSIVE, urgent=False)
-    given.slots.enqueue("third", Responsiveness.RESPONSIVE, urgent=True)
-    given.slots.enqueue("third", Responsiveness.RESPONSIVE, urgent=False)
-    for _ in range(2):
-        given.slots.release(Responsiveness.RESPONSIVE)
-    assert given.names() == ["first", "third", "second"]
-
-
-async def test_who_needs_no_slot_any_more_takes_none():
-    given = Given(concurrency=1)
-    given.slots.enqueue("gone", Responsiveness.RESPONSIVE, urgent=False)
-    given.slots.enqueue("here", Responsiveness.RESPONSIVE, urgent=False)
-    given.slots.enqueue("withdrawn", Responsiveness.RESPONSIVE, urgent=False)
-    given.slots.discard("withdrawn")
-    assert given.names() == ["gone", "here"]
-    assert given.slots.waiting == 0
 
 
 async def test_the_rate_is_bounded_after_a_burst():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.ray.job.facts import (
     ClusterFact,
     FailureReason,
@@ -59,6 +61,7 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
     }
 
 
+@pytest.mark.slow
 def test_an_attempt_fails_only_for_a_reason_that_there_is():
     told: set[FailureReason] = set()
     for known, step in explored(State.RUNNING):
@@ -69,6 +72,7 @@ def test_an_attempt_fails_only_for_a_reason_that_there_is():
     assert told == set(_grounds({"ray": RayFact.NO_ANSWER}))
 
 
+@pytest.mark.slow
 def test_an_attempt_that_has_a_reason_to_fail_does_not_go_on():
     """But while its submitter prints the rest, or it is suspended first."""
     for known, step in explored(State.RUNNING):
@@ -77,6 +81,7 @@ def test_an_attempt_that_has_a_reason_to_fail_does_not_go_on():
         assert not any(_grounds(known).values()), known
 
 
+@pytest.mark.slow
 def test_a_job_completes_only_by_the_word_of_ray():
     for known, step in explored(State.RUNNING):
         if step is None or step.state is not State.COMPLETE:

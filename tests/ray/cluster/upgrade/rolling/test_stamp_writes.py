@@ -8,7 +8,6 @@ from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.rolling_units import hides_an_edit, stamp_writes, unstamped_pods
 from controller.ray.head.endpoint import worker_scope
-from controller.ray.pods.hashes import UNKNOWN
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import pod
 from tests.ray.cluster.upgrade.rolling.scenes import (
@@ -34,21 +33,6 @@ def stamps(obj: Any, *pods: Pod, batch: int = 9, **changes: Any) -> dict[str, st
         for each in writes
         if isinstance(each, MergePatch)
     }
-
-
-def test_pods_are_taken_to_be_made_from_the_specification_that_the_status_has_seen():
-    obj = recorded(rolling(2))
-    wanted = str(desired_of(observed_object(obj)).builder.hashes()["workers"])
-    assert stamps(obj, old("a"), UNKNOWN_POD) == {"b": wanted}
-    never_seen = recorded(rolling(2), observed=None)
-    assert stamps(never_seen, UNKNOWN_POD) == {"b": wanted}
-
-
-def test_after_an_edit_nobody_knows_unless_an_autoscaler_may_have_edited():
-    edited = recorded(rolling(2), observed=0)
-    assert stamps(edited, UNKNOWN_POD) == {"b": UNKNOWN}
-    autoscaled = recorded(with_spec(rolling(2), enableInTreeAutoscaling=True), observed=0)
-    assert stamps(autoscaled, UNKNOWN_POD)["b"] != UNKNOWN
 
 
 def test_a_hash_of_the_version_before_is_replaced_by_the_same_of_the_present_one():

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import ConditionSet, find_condition
+from controller.apimachinery.conditions import find_condition
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.rolling_units import recorded_turns, set_turns
+from controller.ray.cluster.rolling_units import recorded_turns
 from controller.ray.settings import ClusterSettings
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import NOW, cluster, with_status
@@ -83,13 +83,6 @@ def test_an_odd_record_names_no_group(condition: dict[str, Any]):
     raw = rolling(1, 1, **UNDRAINED)
     seen = observed_object(with_status(cluster(raw), status), the_head(raw))
     assert not recorded_turns(seen) & {"workers", "workers-1"}
-
-
-def test_the_record_goes_when_all_turns_have_ended():
-    conditions = ConditionSet((), 1, NOW)
-    set_turns(conditions, ["workers"])
-    set_turns(conditions, ())
-    assert conditions.as_list() == []
 
 
 def test_a_turn_that_has_ended_is_recorded_no_longer():

@@ -10,7 +10,7 @@ import pytest
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
-from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.ray_view import RayView, observe_ray
 from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.rollout_memory import PodUnits
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
@@ -24,7 +24,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     desired_of,
     draining,
     failing,
-    new,
     observed,
     old,
     rolling,
@@ -133,36 +132,12 @@ def test_an_answer_that_is_older_than_failures_says_nothing_of_the_nodes():
     assert not stale.is_dead(old("a"))
 
 
-def test_nodes_are_alive_or_dead_as_ray_says():
-    assert answering(ALIVE).is_alive(old("a"))
-    assert not answering(DEAD).is_alive(old("a"))
-    assert answering(DEAD).is_dead(old("a"))
-    assert not answering(ALIVE).is_dead(old("a"))
-    assert not answering().is_alive(old("a"))
-    assert not answering().is_dead(old("a"))
-
-
-def test_while_nobody_is_asked_ready_pods_are_nodes_and_drains_end_at_once():
-    assert ASSUMED.answers
-    assert ASSUMED.knows_enough
-    assert ASSUMED.is_alive(old("a"))
-    assert not ASSUMED.is_alive(old("a", ready=False))
-    assert ASSUMED.is_dead(old("a"))
-
-
 def test_nodes_and_version_have_to_be_known():
     assert answering().knows_enough
     assert not answering(health=None).knows_enough
     assert not answering(version="").knows_enough
     assert not answering(nodes=None).knows_enough
     assert not answering(nodes=failing(RayNodes.of([]))).knows_enough
-
-
-def test_the_error_of_the_last_request_is_told():
-    assert answering().silence == ""
-    assert answering(nodes=None).silence == ""
-    assert answering(health=failing(error="no route")).silence == "no route"
-    assert replace(answering(health=failing()), assumed=True).silence == ""
 
 
 # -- drains ------------------------------------------------------------------------------------
@@ -337,8 +312,3 @@ def test_nobody_is_asked_without_a_live_head(heads: list[Pod]):
         domain="cluster.local",
     )
     assert view == RayView()
-
-
-def test_a_worker_that_is_new_is_up_to_date():
-    raw = rolling(1)
-    assert the_unit(new(raw, "a"), raw=raw).up_to_date
