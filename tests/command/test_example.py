@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controller.__main__ import main
-from controller.command.cli.demo import as_typed
+from controller.command.cli.development import as_typed
 
 FOLDER = Path(__file__).parents[2] / "examples"
 

@@ -31,9 +31,12 @@ def test_what_cannot_be_used_is_refused_with_what_helps(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: RayCluster\n", "holds 0 RayJobs; it must hold one"),
+        ("# nothing\n", "holds 0 RayJobs; it must hold one"),
         ("kind: RayJob\n---\nkind: RayJob\n", "holds 2 RayJobs; it must hold one"),
-        ("kind: RayJob\n---\nkind: Ingress\n", "holds a Ingress; beside a RayJob"),
+        (
+            "kind: RayJob\n---\nkind: Ingress\n",
+            "holds a Ingress, and this demo takes RayJobs, ",
+        ),
         ("kind: RayJob\n", "holds a RayJob without metadata.name"),
     ],
 )

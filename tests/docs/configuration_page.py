@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.command.cli.parser import parser
+from controller.command.cli import parser
 from controller.command.manager.flags import _FLAGS, Configuration
 from controller.ray.api.feature_gates import GATES
 from tests.docs.tree import ROOT

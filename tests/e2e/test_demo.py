@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(400)
 def test_the_demo_works_and_prints_plain_lines_into_a_pipe():
     done = manta_once("demo", seconds=150)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "cluster state: ready" in done.stdout
+    assert "cluster example: ready" in done.stdout
     assert "surplus pods: 0" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("Try next: `manta demo --kind rayjob`")
     assert "\x1b" not in done.stdout
@@ -28,7 +28,7 @@ def test_a_demo_that_cannot_work_says_so_and_fails(tmp_path):
 
     other = tmp_path / "other.yaml"
     for text, words in (
-        ("# nothing\n", "no RayCluster"),
+        ("# nothing\n", "holds 0 RayClusters; it must hold one"),
         ("kind: Service\nmetadata: {name: a}\n", "holds a Service, and this demo"),
         ("kind: RayCluster\nmetadata: {name: a}\nspec: {}\n", "no RayCluster with a worker group"),
     ):

@@ -5,6 +5,35 @@ Only the chosen subcommand is loaded, so that `manta --help` stays quick.
 
 from __future__ import annotations
 
-from controller.command.cli.parser import parser
+from controller import __version__
+from controller.command.cli import (
+    change_operator,
+    completion,
+    development,
+    plan,
+    printed,
+    run,
+    status,
+)
+from controller.command.cli.arguments import CommandParser
 
-__all__ = ["parser"]
+
+def parser() -> CommandParser:
+    """Return a parser; `start` of its result runs the subcommand and returns the exit status."""
+    manta = CommandParser(
+        prog="manta",
+        description="Manta, a Kubernetes operator for Ray.",
+        epilog="Exit status: 0 success or clean stop, 1 failed, 2 unusable input; `manta COMMAND "
+        "--help` names others.",
+    )
+    manta.add_argument("--version", action="version", version=f"manta {__version__}")
+    commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    run.add(commands)
+    status.add(commands)
+    development.add(commands)
+    printed.add_example(commands)
+    plan.add(commands)
+    printed.add_crds(commands)
+    change_operator.add(commands)
+    completion.add(commands, manta)
+    return manta

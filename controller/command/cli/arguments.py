@@ -168,6 +168,21 @@ def add_namespaces(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_namespace(command: argparse.ArgumentParser) -> None:
+    """Add the option that chooses the namespace of one object."""
+    command.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the object (default: that of the context)",
+    )
+
+
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of a subcommand's options, by name."""
+    return {name: value for name, value in vars(options).items() if name != "start"}
+
+
 def add_batch_scheduler(command: argparse.ArgumentParser) -> None:
     """Add the option for the scheduler of all pods."""
     from controller.ray.api.batch_schedulers import BATCH_SCHEDULERS  # noqa: PLC0415

@@ -1,30 +1,38 @@
-"""The arguments of `manta plan`."""
+"""The arguments of `manta plan` and `manta rollout`: what an edit does, and has done so far."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.command.cli.arguments import (
     add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
     add_mtls_issuer,
+    add_namespace,
     add_output,
     feature_gates,
+    given,
     kind_settings,
     manifest,
 )
 
 if TYPE_CHECKING:
-    import argparse
-
     from controller.command.cli.arguments import Commands
+
+_EXIT: Final = "Exit status: 0 done, 1 not done, 2 unusable input, 130 interrupted."
 
 
 def add(commands: Commands) -> None:
-    """Add `manta plan`."""
+    """Add `manta plan` and `manta rollout`."""
+    _add_plan(commands)
+    _add_rollout(commands)
+
+
+def _add_plan(commands: Commands) -> None:
     plan = commands.add_parser(
         "plan",
         help="show what applying a manifest would do",
@@ -70,10 +78,10 @@ def add(commands: Commands) -> None:
     add_batch_scheduler(plan)
     add_mtls_issuer(plan)
     add_output(plan, "text", "json")
-    plan.set_defaults(start=_start)
+    plan.set_defaults(start=_plan)
 
 
-def _start(options: argparse.Namespace) -> int:
+def _plan(options: argparse.Namespace) -> int:
     from controller.command.planning import PlanRequest, plan  # noqa: PLC0415
 
     gates = feature_gates(options)
@@ -88,3 +96,138 @@ def _start(options: argparse.Namespace) -> int:
         context=options.context,
     )
     return asyncio.run(plan(request, options.output, forbidden=options.forbid))
+
+
+def _add_rollout(commands: Commands) -> None:
+    rollout = commands.add_parser(
+        "rollout",
+        help="watch, pause, resume and undo the rolling update of a RayCluster or a fleet",
+        description="Do for RayClusters what `kubectl rollout` does for Deployments. A RayCluster "
+        "has rolling updates if its spec.upgradeStrategy.type is RollingUpdate: an edit of its pod "
+        "templates then replaces its pods a few at a time. `manta plan` shows the steps "
+        "beforehand. A RayClusterFleet replaces whole copies; its updates can be watched, paused "
+        "and resumed, but it keeps no history.",
+        epilog="Examples: manta rollout status raycluster/example; manta rollout undo "
+        "raycluster/example --to-revision 3.",
+    )
+    actions = rollout.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_status(actions)
+    _add(
+        actions,
+        "pause",
+        "pause a rolling update",
+        "Finish replacing the pods that are being drained, and replace no others until the rolling "
+        "update is resumed. Edits made meanwhile wait too.",
+    )
+    _add(actions, "resume", "continue a paused rolling update", "Continue where it was paused.")
+    undo = _add(
+        actions,
+        "undo",
+        "restore earlier pod templates",
+        "Write the pod templates, ray start parameters, resources, labels and rayVersion of an "
+        "earlier revision back into the specification; the pods follow as after any edit. Numbers "
+        "of replicas and all other fields stay as they are. Groups that were added or removed "
+        "since are named and left alone. A tool that applies manifests, such as Argo CD, would "
+        "overwrite this: undo the edit there too.",
+    )
+    undo.add_argument(
+        "--to-revision",
+        type=_number,
+        default=0,
+        metavar="N",
+        dest="revision",
+        help="revision to restore (default: the one before the present one)",
+    )
+    undo.add_argument(
+        "--dry-run", action="store_true", help="print what would change, and change nothing"
+    )
+    history = _add(
+        actions,
+        "history",
+        "list the revisions that can be restored",
+        "The operator keeps the last ten sets of pod templates as ControllerRevisions. "
+        "CHANGE-CAUSE is the annotation kubernetes.io/change-cause that the RayCluster had.",
+    )
+    history.add_argument(
+        "--revision",
+        type=_number,
+        default=0,
+        metavar="N",
+        help="print the pod templates of this revision (default: list all)",
+    )
+
+
+def _add_status(actions: Commands) -> None:
+    status = _add(
+        actions,
+        "status",
+        "follow a rolling update until it is complete",
+        "Print the progress whenever it changes, until all pods have been replaced and are ready, "
+        "or the update cannot continue: it has made no progress for progressDeadlineSeconds, the "
+        "versions of Ray do not fit together, or the head cannot be replaced.",
+        epilog="Exit status: 0 complete (with --watch=false: not failed), 1 failed, timed out or "
+        "not found, 2 unusable input, 130 interrupted.",
+    )
+    status.add_argument(
+        "-w",
+        "--watch",
+        "--watch=true",
+        action="store_true",
+        default=True,
+        help="wait for the end (default)",
+    )
+    status.add_argument(
+        "--watch=false",
+        dest="watch",
+        action="store_false",
+        help="print the present progress and exit",
+    )
+    status.add_argument(
+        "--timeout",
+        type=_duration,
+        default=0.0,
+        metavar="DURATION",
+        help="longest time to wait, such as 90s or 10m (default: for ever)",
+    )
+
+
+def _add(
+    actions: Commands, name: str, summary: str, description: str, *, epilog: str = _EXIT
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=summary, description=description, epilog=epilog)
+    action.add_argument(
+        "target",
+        nargs="+",
+        metavar="TYPE/NAME",
+        help="raycluster/NAME or rayclusterfleet/NAME; a space may replace the slash",
+    )
+    add_namespace(action)
+    add_kubeconfig(action)
+    add_output(action, "text", "json")
+    action.set_defaults(start=_rollout, action=name)
+    return action
+
+
+def _rollout(options: argparse.Namespace) -> int:
+    from controller.command.process import interruptible  # noqa: PLC0415
+    from controller.command.rollout import RolloutOptions, rollout  # noqa: PLC0415
+
+    return asyncio.run(interruptible(rollout(RolloutOptions(**given(options)))))
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a revision")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    from controller.apimachinery.schedule import InvalidDuration, read_duration  # noqa: PLC0415
+
+    try:
+        seconds = float(read_duration(text))
+    except InvalidDuration as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if seconds < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return seconds

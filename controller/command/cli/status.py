@@ -1,12 +1,20 @@
-"""The arguments of `manta status` and `manta why`."""
+"""The arguments of `manta status`, `manta why`, `manta diagnose` and `manta debug`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from controller.command.cli.arguments import add_kubeconfig, add_namespaces, add_output
+from controller.command.cli.arguments import (
+    add_kubeconfig,
+    add_namespace,
+    add_namespaces,
+    add_output,
+    given,
+    port,
+)
 
 if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
@@ -50,9 +58,11 @@ does not answer, 2 unusable input, 130 interrupted.
 
 
 def add(commands: Commands) -> None:
-    """Add `manta status` and `manta why`."""
+    """Add `manta status`, `manta why`, `manta diagnose` and `manta debug`."""
     _add_status(commands)
     _add_why(commands)
+    _add_diagnose(commands)
+    _add_debug(commands)
 
 
 def _add_why(commands: Commands) -> None:
@@ -71,12 +81,7 @@ def _add_why(commands: Commands) -> None:
         help="pod, raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, workspace, "
         "inferenceset, nodeclaim, statefulset, job or service, and its name",
     )
-    why.add_argument(
-        "-n",
-        "--namespace",
-        default="",
-        help="namespace of the object (default: that of the context)",
-    )
+    add_namespace(why)
     add_kubeconfig(why)
     add_output(why, "text", "json")
     why.set_defaults(start=_start_why)
@@ -86,7 +91,7 @@ def _start_why(options: argparse.Namespace) -> int:
     from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.status.why import WhyOptions, why  # noqa: PLC0415
 
-    return asyncio.run(interruptible(why(WhyOptions(**_given(options)))))
+    return asyncio.run(interruptible(why(WhyOptions(**given(options)))))
 
 
 def _add_status(commands: Commands) -> None:
@@ -121,8 +126,120 @@ def _start_status(options: argparse.Namespace) -> int:
     from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.status.run import StatusOptions, status  # noqa: PLC0415
 
-    return asyncio.run(interruptible(status(StatusOptions(**_given(options)))))
+    return asyncio.run(interruptible(status(StatusOptions(**given(options)))))
 
 
-def _given(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(options).items() if name != "start"}
+_DIAGNOSE: Final = """\
+Examples:
+
+  manta diagnose                           all of the context's namespace
+  manta diagnose rayjob/train -n team-a    one job, its clusters, pods and events
+  manta diagnose -A -f report.tar.gz
+
+Inside are, as text: the objects of Ray with their pods, services, jobs and events; Deployment,
+configuration, log and metrics of the operator; the definitions without their schemas; versions.
+The debug page is inside if it can be reached on this machine (kubectl port-forward POD 6060; see
+`manta debug --help`). Logs of Ray's pods are not inside. What could not be had is listed at the end
+and in missing.txt.
+
+Not inside are Secrets, the last applied manifest, and values that look like passwords, tokens or
+keys, in environment variables, options, addresses and texts: they become <redacted>. A program
+cannot recognise every secret: look through the archive before you send it.
+
+Needs the rights to list what is collected, and for metrics `get` on pods/proxy; nothing in the
+cluster is changed.
+
+Exit status: 0 written, 1 the object does not exist or the API server does not answer, 2 unusable
+input, 130 interrupted.
+"""
+
+
+def _add_diagnose(commands: Commands) -> None:
+    diagnose = commands.add_parser(
+        "diagnose",
+        help="collect what a bug report needs, without secrets",
+        description="Collect objects, events, logs, metrics and versions in one archive, without "
+        "secrets.",
+        epilog=_DIAGNOSE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    diagnose.add_argument(
+        "target",
+        nargs="*",
+        metavar="KIND/NAME",
+        help="raycluster, rayjob, rayservice, raycronjob or rayclusterfleet, and its name; without "
+        "it all of them",
+    )
+    add_namespaces(diagnose)
+    diagnose.add_argument(
+        "-f",
+        "--file",
+        type=Path,
+        help="archive to write (default: manta-diagnose-TIME.tar.gz in this folder)",
+    )
+    diagnose.add_argument(
+        "--port",
+        type=port,
+        default=DEFAULT_PORT,
+        help=f"port of the debug page on this machine (default: {DEFAULT_PORT})",
+    )
+    add_kubeconfig(diagnose)
+    diagnose.set_defaults(start=_start_diagnose)
+
+
+def _start_diagnose(options: argparse.Namespace) -> int:
+    from controller.command.diagnose import DiagnoseOptions, diagnose  # noqa: PLC0415
+    from controller.command.process import interruptible  # noqa: PLC0415
+
+    return asyncio.run(interruptible(diagnose(DiagnoseOptions(**given(options)))))
+
+
+DEFAULT_PORT = 6060
+
+_DEBUG: Final = """\
+The operator serves the page only if it was started with --debug-port, or installed with the chart's
+value debugPort, and only to its own machine or pod. From elsewhere:
+
+  kubectl -n NAMESPACE port-forward deploy/manta-manta-operator 6060
+  manta debug
+
+or, with the program in the image:
+
+  kubectl -n NAMESPACE exec deploy/manta-manta-operator -- manta debug
+
+Each replica has a page of its own, which says whether it leads. `manta debug -o json` prints the
+page as it is served, for jq; docs/operations.md explains each field.
+
+Signals change the level of the log: SIGUSR1 makes it more verbose, SIGUSR2 less.
+
+Exit status: 0 printed, 1 nothing answers, 2 unusable input.
+"""
+
+
+def _add_debug(commands: Commands) -> None:
+    debug = commands.add_parser(
+        "debug",
+        help="show what a running operator is doing",
+        description="Show what a running operator is doing. Trouble comes first: objects in "
+        "back-off and why, watches\nthat do not run, dashboards that do not answer. Then queues, "
+        "own writes that its caches do not\nshow yet, watches and dashboards.",
+        epilog=_DEBUG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    debug.add_argument(
+        "--port",
+        type=port,
+        default=DEFAULT_PORT,
+        help=f"port of the page on this machine (default: {DEFAULT_PORT})",
+    )
+    debug.add_argument(
+        "--tasks", action="store_true", help="show the tasks of asyncio too, with their places"
+    )
+    add_output(debug, "text", "json", text="json is the page as it is served (default: text)")
+    debug.set_defaults(start=_start_debug)
+
+
+def _start_debug(options: argparse.Namespace) -> int:
+    from controller.command.debug import debug  # noqa: PLC0415  only what it needs
+
+    return debug(options.port, options.output, tasks=options.tasks)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import secrets
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
@@ -15,7 +14,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from controller.command.development.embedded_cluster import embedded_cluster
+from controller.command.development.demos.view import pod_state
+from controller.command.development.embedded_cluster import embedded_cluster, follow
+from controller.command.development.overview import live_overview
 from controller.command.development.process_node import images_for, process_node
 from controller.command.development.runs import (
     DEFAULT_NAME,
@@ -25,9 +26,6 @@ from controller.command.development.runs import (
     running,
 )
 from controller.command.development.user_dirs import cache_dir
-from controller.command.development.view import ObjectHandler
-from controller.command.development.view.overview import live_overview
-from controller.command.development.view.screens import pod_state
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.page.access import OwnerOnly
@@ -41,12 +39,10 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError, PathNotFound
 from controller.kube.resources import CRDS, PODS
-from controller.kube.source import ResourceSource
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
-from informers import Codec, SharedInformer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -78,14 +74,9 @@ async def dashboard_addresses(
         say: called with each sentence.
         ray: Ray's own program, which can submit jobs there.
     """
-    heads = SharedInformer(
-        "dev-heads",
-        ResourceSource(cluster.client("manta-dev"), PODS, label_selector="ray.io/node-type=head"),
-        Codec(PODS.view),
-        clock=asyncio.get_running_loop(),
-        rng=random.Random(),
-    )
-    heads.add_handler(ObjectHandler(_Heads(say, ray).saw_pod))
+    client = cluster.client("manta-dev")
+    told = _Heads(say, ray).saw_pod
+    heads = follow(client, PODS, told, label_selector="ray.io/node-type=head")
     running = asyncio.create_task(heads.run())
     try:
         yield

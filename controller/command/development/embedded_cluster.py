@@ -36,6 +36,8 @@ from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import CRDS
+from controller.kube.source import ResourceSource
+from informers import Codec, SharedInformer, Updated, key_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from controller.command.development.process_node import ProcessNode
     from controller.devcluster.karpenter import ClaimFates
     from controller.devcluster.nodes.components import ComponentContext
+    from controller.kube.resources import Resource
+    from informers import Notification
 
 
 # The nodes of an embedded cluster whose pods are simulated: kubelet, Rays and Gateways.
@@ -68,6 +72,32 @@ def simulated_kubelet(
 def simulated_gateways(context: ComponentContext) -> GatewayController:
     """Return a controller for the Gateways of all classes that nobody else has."""
     return GatewayController(context, SimulatedListeners(), any_class=True)
+
+
+def follow(
+    client: Client,
+    resource: Resource[Any],
+    saw: Callable[[str, Any | None], None],
+    *,
+    namespace: str = "",
+    label_selector: str = "",
+) -> SharedInformer[Any]:
+    """Return an informer that calls back with key and object of each change; None once deleted."""
+    informer = SharedInformer(
+        f"dev-{resource.plural}",
+        ResourceSource(client, resource, namespace, label_selector),
+        Codec(resource.view),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(),
+    )
+
+    def tell(changes: list[Notification[Any]]) -> None:
+        for each in changes:
+            key = key_of(each.new if isinstance(each, Updated) else each.object)
+            saw(key, informer.lister.get(key))
+
+    informer.on_change(tell)
+    return informer
 
 
 _HOSTS = [

@@ -1,28 +1,28 @@
 """`manta demo`: embedded cluster, operator and an example in one process, for people to watch.
 
-One demo for each kind; the exit status is 0 only if everything worked.
+One demo for each kind; the exit status is 0 only if everything worked and nothing was left behind.
 """
 
-from controller.command.development.demos.autoscaling import autoscaling_demo
-from controller.command.development.demos.cluster import cluster_demo
-from controller.command.development.demos.drain import drain_demo
-from controller.command.development.demos.incremental import incremental_demo
-from controller.command.development.demos.job import job_demo
-from controller.command.development.demos.mtls import mtls_demo
-from controller.command.development.demos.real_ray import MachineOptions
-from controller.command.development.demos.rolling import rolling_demo
-from controller.command.development.demos.service import service_demo
-from controller.command.development.demos.workspace import workspace_demo
+from typing import Final
 
-__all__ = [
-    "MachineOptions",
-    "autoscaling_demo",
-    "cluster_demo",
-    "drain_demo",
-    "incremental_demo",
-    "job_demo",
-    "mtls_demo",
-    "rolling_demo",
-    "service_demo",
-    "workspace_demo",
-]
+from controller.command.development.demos.cluster import AutoscalingDemo, ClusterDemo
+from controller.command.development.demos.job import JobDemo
+from controller.command.development.demos.mtls import MtlsDemo
+from controller.command.development.demos.rolling import DrainDemo, RollingDemo
+from controller.command.development.demos.service import IncrementalDemo, ServiceDemo
+from controller.command.development.demos.stage import Demo, MachineOptions, run
+from controller.command.development.demos.workspace import WorkspaceDemo
+
+__all__ = ["DEMOS", "Demo", "IncrementalDemo", "MachineOptions", "run"]
+
+DEMOS: Final[dict[str, type[Demo]]] = {
+    "autoscaling": AutoscalingDemo,
+    "drain": DrainDemo,
+    "mtls": MtlsDemo,
+    "raycluster": ClusterDemo,
+    "rayjob": JobDemo,
+    "rayservice": ServiceDemo,
+    "rayservice-incremental": IncrementalDemo,
+    "rolling": RollingDemo,
+    "workspace": WorkspaceDemo,
+}

@@ -1,54 +1,36 @@
-"""`manta demo --kind rolling`: the workers of a RayCluster are replaced while a job runs on them.
-
-Pods are processes of this machine, with real Ray. Workers get a second version while the operator
-is killed with SIGKILL; a third version is reverted half-way. The exit status is 0 only if the job's
-sums are right, no task ran on a worker after its drain deadline, there were never more workers than
-the options allow, and nothing was left behind.
-"""
+"""The demos of workers that are replaced, and of nodes that are drained, while a job runs."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import partial
+import copy
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from controller.command.development.demos.cluster import NAMESPACE, cluster_informers
-from controller.command.development.demos.real_ray import OperatorProcess, demo_with_real_ray
-from controller.command.development.demos.rolling_work import (
-    VERSION,
-    Drain,
-    RollingManifest,
-    Work,
-    last_task,
-    late_work,
-    read_manifest,
-)
-from controller.command.development.demos.steps import DemoSummary, Step, StepFailed, background
-from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.view import RollingView
+from controller.apimachinery.conditions import parse_rfc3339
+from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
+from controller.command.development.demos.stage import NAMESPACE, Demo, StepFailed, background
+from controller.command.development.demos.view import pod_state, pod_words, whole_cluster_words
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.errors import KubeError
-from controller.kube.resources import CONFIG_MAPS, SERVICES
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
-from controller.ray.api.names import DASHBOARD_PORT
+from controller.kube.errors import ConfigurationError, KubeError, NotFound
+from controller.kube.resources import CONFIG_MAPS, NODES, PODS
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.labels import DRAINING_SINCE
+from controller.ray.api.pod_state import group_of, is_head
+from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from controller.command.development.demos.real_ray import MachineOptions
-    from controller.command.development.process_node import ProcessNode
-    from controller.command.development.view import Screen
-    from controller.kube.client import Client
+    from controller.kube.objects import Pod
 
+VERSION: Final = "example.dev/version"
+"""The label of worker templates that an edit changes."""
 
-_SECONDS: Final = 1800.0  # for each step: a small machine starts Ray slowly
-_DOWN: Final = 3.0  # seconds that the operator is dead
 _POLL: Final = 2.0  # seconds between two looks at the job
 _KILL: Final = 10.0  # seconds from the deletion of a pod to the end of its processes
 _JOB: Final = "counter"
@@ -57,243 +39,218 @@ _STOP: Final = "touch /tmp/stop-counting"
 _BUSY: Final = 20  # tasks after which the job counts as running
 
 
-@dataclass(slots=True)
-class RollingDemoSummary(DemoSummary):
-    """Observations of the job, of the workers and of this machine."""
+class _Group(msgspec.Struct, rename="camel"):
+    group_name: str
+    replicas: int = 0
 
-    work: Work = field(default_factory=Work)
-    drains: list[Drain] = field(default_factory=list[Drain])
-    most: dict[str, int] = field(default_factory=dict[str, int])
-    fewest: dict[str, int] = field(default_factory=dict[str, int])
 
-    def text(self) -> str:
-        """Return the summary as plain lines."""
-        return "\n".join([*self.steps.lines(), *self._counts(), *self.verdict()])
+class _Spec(msgspec.Struct, rename="camel"):
+    worker_group_specs: list[_Group]
+    upgrade_strategy: RayClusterUpgradeStrategy = RayClusterUpgradeStrategy()
 
-    def _counts(self) -> Iterator[str]:
-        """Yield the counts, for the summary."""
-        late = len(late_work(self.work.records, self.drains, call_grace=_KILL))
+
+class RollingDemo(Demo):
+    """The workers of a RayCluster are replaced while a job of real Ray runs on them.
+
+    Workers get a second version while the operator is killed with SIGKILL; a third version is
+    reverted half-way. It works only if the job's sums are right, no task ran on a worker after its
+    drain deadline, and there were never more workers than the options allow.
+
+    Attributes:
+        options: options of the rolling update.
+        sizes: replicas of each group.
+        work: what the job has printed.
+        draining: when the drain of each worker began, by its key.
+        most: how many workers of each group there were at most.
+        fewest: how many of them could take work at least, since all were there.
+    """
+
+    beside = (CONFIG_MAPS,)
+    words: ClassVar = {RAYCLUSTERS: whole_cluster_words, PODS: pod_words}
+    seconds = 1800.0
+    apart = True
+
+    def __init__(self, manifest: Path) -> None:
+        super().__init__(manifest)
+        try:
+            spec = msgspec.convert(self.object["spec"], _Spec)
+            self.sizes = {each.group_name: each.replicas for each in spec.worker_group_specs}
+            self.at("v1")
+        except (msgspec.ValidationError, KeyError, TypeError) as error:
+            raise ConfigurationError(
+                f"{manifest} cannot be played with: the template of each worker group needs a "
+                f"label {VERSION} ({error})"
+            ) from error
+        if spec.upgrade_strategy.rolling is None:
+            raise ConfigurationError(f"{manifest} has no upgradeStrategy of type RollingUpdate")
+        if len(self.sizes) < 2 or min(self.sizes.values()) < 2:
+            raise ConfigurationError(
+                f"{manifest} has fewer than two groups of at least two workers"
+            )
+        self.options = spec.upgrade_strategy.rolling
+        self.work = Work()
+        self.draining: dict[str, datetime] = {}
+        self.most: dict[str, int] = {}
+        self.fewest: dict[str, int] = {}
+        self._counted = ""
+
+    def at(self, version: str) -> dict[str, Any]:
+        """Return the specification with this version of all workers."""
+        spec = copy.deepcopy(self.object["spec"])
+        for group in spec["workerGroupSpecs"]:
+            group["template"]["metadata"]["labels"][VERSION] = version
+        return spec
+
+    async def play(self) -> None:
+        """Let a job run on the workers, disturb it, and compare what it has counted."""
+        self.view.on_change.append(self.count_workers)
+        async with background(self.tasks, self._follow_job()):
+            await self.reach("created -> ready", lambda: self.is_complete("v1"), self.create())
+            self.fewest = {group: len(self.takes_work(group)) for group in self.most}
+            await self.reach(
+                "job submitted -> it counts",
+                lambda: self.work.count("task") >= _BUSY,
+                self._submit(_JOB, _PROGRAM),
+            )
+            await self.disturb()
+            try:
+                async with self.step("job asked to end -> ended"):
+                    await self._submit("stop", _STOP)
+                    await self._ended(_JOB)
+                self.screen.change(f"the job says: {self.work.result}")
+            finally:
+                self.check()
+            async with self.step("deleted -> nothing left"):
+                await self.remove()
+
+    async def disturb(self) -> None:
+        """Replace the workers, with the operator killed; then take half of a version back."""
+        first, *others = self.sizes
+        async with self.step("edited -> all are v2"):
+            await self._edit("v2")
+            await self.view.until(lambda: bool(self.draining and self.takes_work(first, "v2")))
+            await self.kill_operator()
+            await self.view.until(lambda: self.is_complete("v2"))
+        half = (self.sizes[first] + 1) // 2
+
+        def untouched() -> set[str]:
+            return {pod.metadata.uid for group in others for pod in self.takes_work(group)}
+
+        before = untouched()
+        await self.reach(
+            f"edited -> {half} {first} are v3",
+            lambda: len(self.takes_work(first, "v3")) >= half,
+            self._edit("v3"),
+        )
+        await self.reach(
+            "rolled back -> all are v2", lambda: self.is_complete("v2"), self._edit("v2")
+        )
+        if lost := before - untouched():
+            self.wrong.append(f"{len(lost)} workers were replaced that never were outdated")
+
+    def counts(self) -> Iterator[str]:
+        """Yield observations of the job and of the workers."""
+        late = late_work(self.work.records, self.drains(), call_grace=_KILL)
         counts = {
             "tasks that ended": self.work.count("task"),
             "calls of actors that ended": self.work.count("call"),
-            "workers drained": len(self.drains),
-            "ran after a drain deadline": late,
+            "workers drained": len(self.draining),
+            "ran after a drain deadline": len(late),
         }
         yield from (f"{name:<28}{count:6}" for name, count in counts.items())
         for group, most in self.most.items():
             few = self.fewest.get(group, 0)
             yield f"{f'workers of {group} at most':<28}{most:6}, that took work at least {few}"
-        for drain in self.drains:
+        for drain in self.drains():
             last = last_task(self.work.records, drain)
             yield f"{drain.pod}: last task began {last:.1f} s after its drain did"
 
-
-async def rolling_demo(manifest: Path, machine: MachineOptions) -> int:
-    """Run the demo and print its summary; returns the exit status.
-
-    Args:
-        manifest: a RayCluster with `RollingUpdate` and the program of the example's job.
-        machine: the options of this machine.
-
-    Raises:
-        ConfigurationError: the manifest cannot be played with, or Ray cannot be installed.
-    """
-    documents = read_manifest(manifest)
-    summary = RollingDemoSummary()
-    return await demo_with_real_ray(
-        partial(play, documents, summary, RollingPlay), summary, machine
-    )
-
-
-async def play(
-    manifest: RollingManifest,
-    summary: RollingDemoSummary,
-    steps: type[RollingPlay],
-    node: ProcessNode,
-    screen: Screen,
-) -> None:
-    """Start everything, run the steps, stop everything."""
-    work = summary.work
-    view = RollingView(
-        manifest.name,
-        screen,
-        version=VERSION,
-        progress=lambda: f"{work.count('task')} tasks, {work.count('call')} calls ended",
-    )
-    crds = custom_resource_definitions()
-    async with (
-        embedded_cluster(port=0, crds=crds, nodes=steps.nodes, process_node=node) as cluster,
-        asyncio.TaskGroup() as tasks,
-    ):
-        operator = OperatorProcess(cluster, node)
-        user = cluster.client("demo-user")
-        job = _Job(user, f"{manifest.name}-head-svc:{DASHBOARD_PORT}", work, view.refresh)
-        informers = cluster_informers(user, view)
-        follow = (*(one.run() for one in informers), job.follow())
-        async with background(tasks, *follow), aclosing(operator):
-            await steps(manifest, screen, summary, view, user, operator, job).run()
-
-
-@dataclass(slots=True)
-class RollingPlay:
-    """The steps of the demo.
-
-    Attributes:
-        nodes: the nodes of the cluster.
-    """
-
-    nodes: ClassVar[NodeSettings] = NodeSettings()
-
-    manifest: RollingManifest
-    screen: Screen
-    summary: RollingDemoSummary
-    view: RollingView
-    user: Client
-    operator: OperatorProcess
-    job: _Job
-
-    async def run(self) -> None:
-        """Run all steps, and note what went wrong."""
-        await self.create()
-        await self.begin_job()
-        await self.work()
-        try:
-            await self.end_job()
-        finally:
-            self.check()
-        await self.delete()
-
-    async def work(self) -> None:
-        """Replace the workers while the job runs on them."""
-        await self.upgrade("v2")
-        await self.roll_back("v3", "v2")
-
-    def step(self, name: str) -> Step:
-        """Return a step of the demo."""
-        return Step(name, _SECONDS, self.screen, self.summary.steps)
-
-    async def create(self) -> None:
-        """Create the cluster and what it needs."""
-        async with self.step("created -> ready"):
-            self.screen.change(f"operator: process {await self.operator.start()}")
-            for document in self.manifest.others:
-                await self.user.create(CONFIG_MAPS, NAMESPACE, document)
-            await self.user.create(RAYCLUSTERS, NAMESPACE, self.manifest.cluster)
-            await self.view.until(lambda _: self.is_complete("v1"))
-        self.view.count_fewest()
-
-    async def begin_job(self) -> None:
-        """Let the job run on the workers."""
-        async with self.step("job submitted -> it counts"):
-            await self.job.submit(_JOB, _PROGRAM)
-            await self.view.until(lambda _: self.summary.work.count("task") >= _BUSY)
-
-    async def upgrade(self, version: str) -> None:
-        """Replace all workers, and kill the operator in the middle of it."""
-        async with self.step(f"edited -> all are {version}"):
-            await self._edit(version)
-            first = next(iter(self.manifest.sizes))
-            await self.view.until(lambda _: self._is_under_way(first, version))
-            self.screen.change(f"operator killed: exit status {await self.operator.kill()}")
-            await asyncio.sleep(_DOWN)
-            self.screen.change(f"operator: process {await self.operator.start()}")
-            await self.view.until(lambda _: self.is_complete(version))
-
-    async def roll_back(self, version: str, former: str) -> None:
-        """Take a version back when some of the first group have it."""
-        first, *others = self.manifest.sizes
-        half = (self.manifest.sizes[first] + 1) // 2
-        untouched = {self._uid(pod) for group in others for pod in self.view.takes_work(group)}
-        async with self.step(f"edited -> {half} {first} are {version}"):
-            await self._edit(version)
-            await self.view.until(lambda _: len(self.view.takes_work(first, version)) >= half)
-        async with self.step(f"rolled back -> all are {former}"):
-            await self._edit(former)
-            await self.view.until(lambda _: self.is_complete(former))
-        kept = {self._uid(pod) for group in others for pod in self.view.takes_work(group)}
-        if kept != untouched:
-            self.summary.wrong.append(
-                f"{len(untouched - kept)} workers were replaced that never were outdated"
-            )
-
-    async def end_job(self) -> None:
-        """Tell the job to end."""
-        async with self.step("job asked to end -> ended"):
-            await self.job.submit("stop", _STOP)
-            await self.job.ended(_JOB)
-        self.screen.change(f"the job says: {self.summary.work.result}")
-
-    async def delete(self) -> None:
-        """Delete the cluster."""
-        async with self.step("deleted -> nothing left"):
-            await self.user.delete(RAYCLUSTERS, NAMESPACE, self.manifest.name)
-            await self.view.until(lambda v: v.cluster is None and not v.pods)
+    def drains(self) -> list[Drain]:
+        """Return the drains of all workers."""
+        limit, seen = timedelta(seconds=self.options.drain_timeout_seconds), self.view.seen[PODS]
+        return [
+            Drain(seen[key].metadata.name, seen[key].status.pod_ip, since, since + limit)
+            for key, since in self.draining.items()
+        ]
 
     def check(self) -> None:
-        """Record violations."""
-        summary, options = self.summary, self.manifest.options
-        summary.most, summary.fewest = dict(self.view.most), dict(self.view.fewest)
-        limit = timedelta(seconds=options.drain_timeout_seconds)
-        summary.drains = [
-            Drain(pod.metadata.name, pod.status.pod_ip, since, since + limit)
-            for key, since in self.view.draining.items()
-            if (pod := self.view.seen.get(key)) is not None
+        """Record violations; what happens to workers from now on is none."""
+        self.view.on_change.remove(self.count_workers)
+        self.wrong += self.work.wrong_result()
+        self.wrong += late_work(self.work.records, self.drains(), call_grace=_KILL)
+        for group, size in self.sizes.items():
+            allowed = size + self.options.surge_of(size)
+            if self.most[group] > allowed:
+                self.wrong.append(f"{group} had {self.most[group]} workers, allowed are {allowed}")
+
+    # The workers.
+
+    def workers(self) -> dict[str, Pod]:
+        """Return the workers, by their keys."""
+        pods: dict[str, Pod] = self.view.objects[PODS]
+        return {key: pod for key, pod in pods.items() if not is_head(pod)}
+
+    def takes_work(self, group: str, version: str = "") -> list[Pod]:
+        """Return the ready workers of a group that are not draining, of one version or all."""
+        return [
+            pod
+            for key, pod in self.workers().items()
+            if group_of(pod) == group
+            and version in {"", _version(pod)}
+            and self._state(key, pod) == "ready"
         ]
-        summary.wrong += summary.work.wrong_result()
-        summary.wrong += late_work(summary.work.records, summary.drains, call_grace=_KILL)
-        for group, size in self.manifest.sizes.items():
-            allowed = size + options.surge_of(size)
-            if self.view.most[group] > allowed:
-                summary.wrong.append(
-                    f"{group} had {self.view.most[group]} workers, allowed are {allowed}"
-                )
-
-    async def _edit(self, version: str) -> None:
-        """Replace the specification."""
-        self.screen.change(f"edited: {version}; {self.view.counts()}")
-        operation = {"op": "replace", "path": "/spec", "value": self.manifest.at(version)}
-        await self.user.json_patch(RAYCLUSTERS, NAMESPACE, self.manifest.name, [operation])
-
-    def _is_under_way(self, group: str, version: str) -> bool:
-        """Return whether a worker of this version exists and one of the former remains."""
-        return bool(self.view.draining and self.view.takes_work(group, version))
 
     def is_complete(self, version: str) -> bool:
         """Return whether there are exactly the wanted workers, of this version."""
-        sizes = self.manifest.sizes
-        return len(self.view.pods) == 1 + sum(sizes.values()) and all(
-            len(self.view.takes_work(group, version)) == size for group, size in sizes.items()
+        return len(self.view.objects[PODS]) == 1 + sum(self.sizes.values()) and all(
+            len(self.takes_work(group, version)) == size for group, size in self.sizes.items()
         )
 
-    @staticmethod
-    def _uid(pod: Any) -> str:
-        return pod.metadata.uid
+    def counted(self) -> str:
+        """Return the numbers of workers of each version that are ready, draining, and neither."""
+        groups: dict[str, Counter[str]] = {}
+        for key, pod in self.workers().items():
+            states = groups.setdefault(group_of(pod), Counter())
+            states[f"{_version(pod)} {self._state(key, pod)}"] += 1
+        return "; ".join(
+            f"{name}: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+            for name, states in sorted(groups.items(), reverse=True)
+        )
 
+    def count_workers(self) -> None:
+        """Show which workers there are, if that has changed; note the most and the fewest."""
+        for key, pod in self.workers().items():
+            since = (pod.metadata.annotations or {}).get(DRAINING_SINCE)
+            if since and key not in self.draining:
+                self.draining[key] = parse_rfc3339(since)
+                self.screen.change(f"pod {pod.metadata.name}: draining since {since}")
+        for group, count in Counter(map(group_of, self.workers().values())).items():
+            self.most[group] = max(count, self.most.get(group, 0))
+        for group, fewest in self.fewest.items():
+            self.fewest[group] = min(fewest, len(self.takes_work(group)))
+        if (counted := self.counted()) != self._counted:
+            self._counted = counted
+            tasks, calls = self.work.count("task"), self.work.count("call")
+            self.screen.change(f"{counted or 'no workers'}; {tasks} tasks, {calls} calls ended")
 
-class _Job:
-    """The job, through the API server.
+    def _state(self, key: str, pod: Pod) -> str:
+        if pod.metadata.terminating:
+            return "ending"
+        if key in self.draining:
+            return "draining"
+        return "ready" if pod_state(pod) == "Ready" else "starting"
 
-    Args:
-        user: who asks.
-        dashboard: `service:port`.
-        work: where what it has printed is noted.
-        on_read: called when something was noted.
-    """
+    async def _edit(self, version: str) -> None:
+        self.screen.change(f"edited: {version}; {self.counted()}")
+        await self.set("/spec", self.at(version))
 
-    def __init__(
-        self, user: Client, dashboard: str, work: Work, on_read: Callable[[], None]
-    ) -> None:
-        self._user = user
-        self._dashboard = dashboard
-        self._work = work
-        self._on_read = on_read
+    # The job.
 
-    async def submit(self, name: str, entrypoint: str) -> None:
-        """Submit a job."""
+    async def _submit(self, name: str, entrypoint: str) -> None:
         body = {"entrypoint": entrypoint, "submission_id": name}
-        await self._ask("POST", "/api/jobs/", msgspec.json.encode(body))
+        await self.ask_head("POST", "/api/jobs/", body)
 
-    async def ended(self, name: str) -> None:
+    async def _ended(self, name: str) -> None:
         """Wait for the end of a job and for the last of its output.
 
         Raises:
@@ -303,40 +260,77 @@ class _Job:
         while not job.get("end_time"):
             await asyncio.sleep(_POLL)
             job = await self._got(f"/api/jobs/{name}")
-        await self._read(name)
+        await self._read_log()
         if job["status"] != "SUCCEEDED":
             raise StepFailed(f"the job ended as {job['status']}: {job.get('message')}")
 
-    async def follow(self) -> None:
-        """Read what the job prints, until cancelled."""
+    async def _follow_job(self) -> None:
         while True:
             await asyncio.sleep(_POLL)
-            await self._read(_JOB)
+            await self._read_log()
 
-    async def _read(self, name: str) -> None:
-        log = (await self._got(f"/api/jobs/{name}/logs")).get("logs")
-        if log:
-            self._work.saw_log(log)
-            self._on_read()
+    async def _read_log(self) -> None:
+        if log := (await self._got(f"/api/jobs/{_JOB}/logs")).get("logs"):
+            self.work.saw_log(log)
+            self.view.refresh()
 
     async def _got(self, path: str) -> dict[str, Any]:
         """Return a response in JSON; empty as long as there is none."""
         try:
-            body = await self._ask("GET", path, None)
-            return msgspec.json.decode(body, type=dict[str, Any])
-        except (KubeError, msgspec.DecodeError):
+            return await self.ask_head("GET", path)
+        except (KubeError, StepFailed):
             return {}
 
-    async def _ask(self, method: str, path: str, body: bytes | None) -> bytes:
-        headers = {"content-type": "application/json"}
-        answer = await self._user.proxy(
-            SERVICES,
-            NAMESPACE,
-            self._dashboard,
-            method,
-            path,
-            headers=headers,
-            body=body,
-            timeout=120.0,
-        )
-        return answer.body
+
+def _version(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(VERSION, "")
+
+
+class DrainDemo(RollingDemo):
+    """Nodes are drained one after the other while a job runs.
+
+    Each node is cordoned, its workers are evicted, and it comes back when the cluster is whole
+    elsewhere; a budget keeps the head while the job runs. It works only if the job's sums are
+    right, and no task ran on a worker after its grace period.
+    """
+
+    nodes = NodeSettings(nodes=3, scheduling=True)
+
+    def __init__(self, manifest: Path) -> None:
+        super().__init__(manifest)
+        grace = {"terminationGracePeriodSeconds": self.options.drain_timeout_seconds}
+        self.object["spec"] |= {"gracefulTerminationOptions": grace, "disruptionBudgets": {}}
+
+    async def disturb(self) -> None:
+        """Drain the nodes on which workers run."""
+        for name in sorted({pod.spec.node_name for pod in self.workers().values()}):
+            await self.reach(
+                f"node {name} drained -> whole",
+                lambda name=name: self._is_whole_without(name),
+                self._drain(name),
+            )
+            await self._cordon(name, on=False)
+
+    async def _drain(self, node: str) -> None:
+        """Do what `kubectl drain` does to the workers of a node."""
+        await self._cordon(node, on=True)
+        for key, pod in self.workers().items():
+            if pod.spec.node_name != node or self._state(key, pod) != "ready":
+                continue
+            self.screen.change(f"evicted: {pod.metadata.name}")
+            self.draining[key] = datetime.now(UTC)
+            meta = {"name": pod.metadata.name, "namespace": NAMESPACE}
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+            path = PODS.path(NAMESPACE, pod.metadata.name, "eviction")
+            try:
+                await self.user.request_json("POST", path, body=body)
+            except NotFound:
+                continue
+
+    async def _cordon(self, node: str, *, on: bool) -> None:
+        await self.user.merge_patch(NODES, "", node, {"spec": {"unschedulable": on or None}})
+
+    def _is_whole_without(self, node: str) -> bool:
+        """Return whether all workers are ready elsewhere, and none of the node is left."""
+        left = any(pod.spec.node_name == node for pod in self.workers().values())
+        return not left and self.is_complete("v1")

@@ -1,287 +1,254 @@
-"""`manta demo --kind rayservice`: applications of real Ray Serve get new clusters without downtime.
-
-Pods are processes of this machine; the operator is one too, and is killed in the middle of the
-upgrade. A pod asks the applications up to 20 times a second. The exit status is 0 only if
-no request failed, if each cluster got its own config only, and if nothing was left behind.
-"""
+"""The demos of RayServices that get new clusters under traffic, at once and in steps."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager, closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import copy
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from controller.command.development.demos.real_ray import OperatorProcess, demo_with_real_ray
+import yaml
+
+from controller.apimachinery.custom_object import conditions_of, mapping, status_of
+from controller.command.development.demos import serve_client
+from controller.command.development.demos.chart import MeasuredShares, chart_of
 from controller.command.development.demos.serve_client import Connections
-from controller.command.development.demos.serve_manifest import (
-    Put,
+from controller.command.development.demos.stage import NAMESPACE, Demo, start_process
+from controller.command.development.demos.traffic import (
+    CLIENT,
     PutRecorder,
-    ServeManifest,
-    read_manifest,
+    Traffic,
+    client_pod,
+    versions_of,
 )
-from controller.command.development.demos.steps import (
-    DemoSummary,
-    Step,
-    background,
-    follow_log,
-    informer_for,
-)
-from controller.command.development.demos.traffic import CLIENT, Traffic, client_pod
-from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.view import ServiceView
+from controller.command.development.demos.view import cluster_words, pod_state, pod_words
 from controller.devcluster.gateway_api import GATEWAY_CLASSES
-from controller.devcluster.nodes import NodeSettings
-from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.kube.errors import ConfigurationError
+from controller.kube.resources import CONFIG_MAPS, GATEWAYS, PODS
+from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from controller.command.development.demos.real_ray import MachineOptions
-    from controller.command.development.embedded_cluster import EmbeddedCluster
-    from controller.command.development.process_node import ProcessNode
-    from controller.command.development.view import Screen
-    from controller.kube.resources import Resource
+    from controller.command.development.demos.traffic import Put
+    from controller.kube.objects import Gateway
+    from controller.ray.api.rayservice import RayService
+
+Json = dict[str, Any]
+
+_PORT: Final = 8000
+_GATEWAY_PORT: Final = 80
+_STEADY: Final = 3  # seconds in which all answers are the same
+_HALF: Final = 50  # percent
+_KEY: Final = f"{NAMESPACE}/{CLIENT}"
+_ROLES: Final = {"active": 100, "pending": 0}
+"""The clusters of a RayService, and what they have without an incremental upgrade, in percent."""
 
 
-NAMESPACE = "default"
-_RESOURCES: dict[str, Resource[Any]] = {
-    resource.kind: resource for resource in (CONFIG_MAPS, GATEWAY_CLASSES)
-}
-SERVE_PORT = 8000
-_SECONDS = 900.0  # for each step: a small machine starts Ray slowly
-_STEADY = 3  # seconds in which all answers are the same
-_DOWN = 3.0  # seconds that the operator is dead
-
-
-@dataclass(slots=True)
-class ServiceDemoSummary(DemoSummary):
-    """Observations of the client, of the clusters and of this machine."""
-
-    traffic: Traffic
-    puts: list[Put]
-
-    def text(self) -> str:
-        """Return the summary as plain lines."""
-        puts = [put.text() for put in self.puts]
-        counts = [*traffic_lines(self.traffic), *puts]
-        return "\n".join([*self.steps.lines(), *counts, *self.verdict()])
-
-
-def traffic_lines(traffic: Traffic) -> list[str]:
-    """Return the counts of requests."""
-    lines = [
-        f"{f'answers of {version}':<28}{count:6}  {cluster}"
-        for (version, cluster), count in traffic.by_version().items()
-    ]
-    lines.append(f"{'requests that failed':<28}{len(traffic.failures):6}")
-    lines += [f"  {failure}" for failure in traffic.failures[:5]]
-    lines.append(f"{'slowest answer':<28}{traffic.slowest:6.2f} s")
-    return lines
-
-
-async def service_demo(manifest: Path, machine: MachineOptions) -> int:
-    """Run the demo and print its summary; returns the exit status.
-
-    Args:
-        manifest: a RayService whose applications answer as those of the example do.
-        machine: the options of this machine.
-
-    Raises:
-        ConfigurationError: the manifest cannot be played with, or Ray cannot be installed.
-    """
-    documents = read_manifest(manifest)
-    summary = ServiceDemoSummary(Traffic(), [])
-    return await demo_with_real_ray(
-        lambda node, screen: _play(documents, node, screen, summary), summary, machine
-    )
-
-
-async def _play(
-    manifest: ServeManifest, node: ProcessNode, screen: Screen, summary: ServiceDemoSummary
-) -> None:
-    async with stage(manifest, node, screen, summary) as play:
-        await play.create()
-        await play.start_client()
-        await play.upgrade()
-        await play.change_one_application()
-        await play.delete()
-        play.check()
-
-
-@asynccontextmanager
-async def stage(
-    manifest: ServeManifest, node: ProcessNode, screen: Screen, summary: ServiceDemoSummary
-) -> AsyncGenerator[ServicePlay]:
-    """Start everything, and stop it at the end."""
-    view = ServiceView(manifest.name, screen, lambda: traffic_lines(summary.traffic))
-
-    def saw_put(put: Put) -> None:
-        summary.puts.append(put)
-        view.show(put.text())
-
-    async with (
-        embedded_cluster(
-            port=0, crds=custom_resource_definitions(), nodes=NodeSettings(), process_node=node
-        ) as cluster,
-        asyncio.TaskGroup() as tasks,
-    ):
-        PutRecorder(cluster.server, saw_put)
-        operator = OperatorProcess(cluster, node)
-        user = cluster.client("demo-user")
-        informers = (
-            informer_for(user, RAYSERVICES, view.saw_service),
-            informer_for(user, RAYCLUSTERS, view.saw_cluster),
-            informer_for(user, PODS, view.saw_pod),
+def service_words(service: RayService) -> dict[str, str]:
+    """Return the conditions of a RayService, and its clusters with their shares."""
+    name, status = f"RayService {service.metadata.name}", status_of(service)
+    words = {name: "there"}
+    for each in conditions_of(service):
+        words[f"{name}: {each['type']}"] = str(each.get("status"))
+    for role in _ROLES:
+        found = mapping(status.get(f"{role}ServiceStatus"))
+        shares = (
+            (found.get("targetCapacity"), "capacity"),
+            (found.get("trafficRoutedPercent"), "of the requests"),
         )
-        async with background(tasks, *(one.run() for one in informers)), aclosing(operator):
-            yield ServicePlay(manifest, node, screen, summary, view, cluster, operator, tasks)
+        said = ", ".join(f"{value} % {what}" for value, what in shares if value is not None)
+        cluster = str(found.get("rayClusterName") or "none")
+        words[f"{name}: {role} cluster"] = f"{cluster} ({said})" if said else cluster
+    return words
 
 
-@dataclass(slots=True)
-class ServicePlay:
-    """The steps of the demo."""
+class ServiceDemo(Demo):
+    """Applications of real Ray Serve get a new cluster without downtime.
 
-    manifest: ServeManifest
-    node: ProcessNode
-    screen: Screen
-    summary: ServiceDemoSummary
-    view: ServiceView
-    cluster: EmbeddedCluster
-    operator: OperatorProcess
-    tasks: asyncio.TaskGroup
-    first: str = ""
-    second: str = ""
+    The operator is killed in the middle of the upgrade. A pod asks the applications up to 20 times
+    a second. It works only if no request failed, and if each cluster got its own config only.
 
-    def step(self, name: str) -> Step:
-        """Return a step of the demo."""
-        return Step(name, _SECONDS, self.screen, self.summary.steps)
+    Attributes:
+        config: the Serve config of the manifest.
+        traffic: the requests of the client.
+        puts: the configs that clusters got.
+        first: name of the first cluster.
+        second: name of the cluster that replaces it.
+    """
 
-    async def create(self) -> None:
-        """Create the RayService and what it needs; the first cluster serves."""
-        user = self.cluster.client("demo-user")
-        async with self.step("created -> Ready"):
-            self.screen.change(f"operator: process {await self.operator.start()}")
-            for document in self.manifest.others:
-                resource = _RESOURCES[document["kind"]]
-                await user.create(resource, NAMESPACE if resource.namespaced else "", document)
-            await user.create(RAYSERVICES, NAMESPACE, self.manifest.service)
-            await self.view.until(lambda v: v.is_ready)
-        self.first = self.view.active
+    kind = RAYSERVICES
+    beside = (CONFIG_MAPS, GATEWAY_CLASSES)
+    words: ClassVar = {RAYSERVICES: service_words, RAYCLUSTERS: cluster_words, PODS: pod_words}
+    apart = True
 
-    async def start_client(self) -> None:
-        """Let a pod ask the applications."""
-        user = self.cluster.client("demo-user")
+    def __init__(self, manifest: Path) -> None:
+        super().__init__(manifest)
+        try:
+            self.config: Json = yaml.safe_load(self.object["spec"]["serveConfigV2"])
+            applications = versions_of(self.config)
+            self.new_version("v2")
+        except (yaml.YAMLError, KeyError, TypeError) as error:
+            raise ConfigurationError(
+                f"{manifest} cannot be played with: each deployment of its serveConfigV2 needs a "
+                f"user_config with a version, which its answers repeat ({error})"
+            ) from error
+        if len(applications) < 2:
+            raise ConfigurationError(f"{manifest} has fewer than two applications")
+        self.traffic = Traffic()
+        self.puts: list[Put] = []
+        self.first = self.second = ""
+
+    # The edits.
+
+    @property
+    def routes(self) -> dict[str, str]:
+        """The paths of the applications, by name."""
+        return {each["name"]: each["route_prefix"] for each in self.config["applications"]}
+
+    def new_version(self, version: str) -> Json:
+        """Return the specification with another image label and version of all applications."""
+        spec = copy.deepcopy(self.object["spec"])
+        for container in _containers(spec):
+            container["image"] += f"-{version}"
+        return self._with_versions(spec, dict.fromkeys(self.routes, version))
+
+    def new_config(self, version: str, changed: Mapping[str, str]) -> Json:
+        """Return the same specification, with other versions of some applications."""
+        versions = {**dict.fromkeys(self.routes, version), **changed}
+        return self._with_versions(self.new_version(version), versions)
+
+    def _with_versions(self, spec: Json, versions: Mapping[str, str]) -> Json:
+        config = copy.deepcopy(self.config)
+        for application in config["applications"]:
+            for deployment in application["deployments"]:
+                deployment["user_config"]["version"] = versions[application["name"]]
+        return spec | {"serveConfigV2": yaml.safe_dump(config, sort_keys=False)}
+
+    # The steps.
+
+    async def play(self) -> None:
+        """Change image and config in one edit, then the config of one application."""
+        await self.begin()
         async with self.step("client asks -> answers of v1"):
-            paths = list(self.manifest.routes.values())
-            pod = client_pod(self.manifest.image, self._host, SERVE_PORT, paths)
-            await user.create(PODS, NAMESPACE, pod)
-            await self.view.until(lambda v: self._client in v.pods)
+            image = str(next(_containers(self.object["spec"]))["image"])
+            pod = client_pod(image, self._host, _PORT, list(self.routes.values()))
+            await self.user.create(PODS, NAMESPACE, pod)
             self.tasks.create_task(self._follow())
-            await self.answered(dict.fromkeys(self.manifest.routes, "v1"), self.first)
+            await self.answered("v1", self.first)
             await self._ask_from_here()
-
-    async def upgrade(self) -> None:
-        """Change image and config in one edit, and kill the operator in the middle of it."""
         async with self.step("image, config edited -> v2"):
-            await self.edit(self.manifest.new_version("v2"))
-            await self.view.until(lambda v: bool(v.pending) and len(v.clusters) == 2)
-            self.second = self.view.pending
+            await self.set("/spec", self.new_version("v2"))
+            await self.view.until(
+                lambda: bool(self.cluster_of("pending")) and len(self._clusters) == 2
+            )
+            self.second = self.cluster_of("pending")
             await self.kill_operator()
-            await self.view.until(lambda v: v.active == self.second and not v.pending)
-            await self.answered(dict.fromkeys(self.manifest.routes, "v2"), self.second)
-        async with self.step("-> old cluster deleted"):
-            await self.view.until(lambda v: len(v.clusters) == 1)
-            await self.settled()
-
-    async def change_one_application(self) -> None:
-        """Change the config of the last application; the replicas of the others keep running."""
-        *_, last = self.manifest.routes
+            await self.view.until(lambda: self.is_settled(self.second))
+            await self.answered("v2", self.second)
+        await self.old_clusters_go()
+        *_, last = self.routes
         async with self.step(f"config of {last} edited -> v3"):
-            await self.edit(self.manifest.new_config("v2", {last: "v3"}))
-            versions = dict.fromkeys(self.manifest.routes, "v2") | {last: "v3"}
-            await self.answered(versions, self.second)
-
-    async def delete(self) -> None:
-        """End the client, and delete the RayService."""
+            await self.set("/spec", self.new_config("v2", {last: "v3"}))
+            await self.answered("v2", self.second, {last: "v3"})
         async with self.step("deleted -> nothing left"):
-            await self.cluster.client("demo-user").delete(PODS, NAMESPACE, CLIENT)
-            await self.view.until(lambda v: self._client not in v.pods)
+            await self.user.delete(PODS, NAMESPACE, CLIENT)
+            await self.view.until(lambda: _KEY not in self.view.objects[PODS])
             await self.remove()
-
-    async def remove(self) -> None:
-        """Delete the RayService; nothing of it is left."""
-        user = self.cluster.client("demo-user")
-        await user.delete(RAYSERVICES, NAMESPACE, self.manifest.name)
-        await self.view.until(lambda v: not (v.service or v.clusters or v.pods))
-
-    async def edit(self, spec: dict[str, Any]) -> None:
-        """Replace the specification."""
-        operation = {"op": "replace", "path": "/spec", "value": spec}
-        user = self.cluster.client("demo-user")
-        await user.json_patch(RAYSERVICES, NAMESPACE, self.manifest.name, [operation])
-
-    async def kill_operator(self) -> None:
-        """Kill the operator, and start another one some seconds later."""
-        self.screen.change(f"operator killed: exit status {await self.operator.kill()}")
-        await asyncio.sleep(_DOWN)
-        self.screen.change(f"operator: process {await self.operator.start()}")
-
-    def check(self) -> None:
-        """Record violations."""
-        self.summary.wrong += wrong_requests(self.summary.traffic)
-        versions = {self.first: {"v1"}, self.second: {"v2", "v3"}}
-        self.summary.wrong += wrong_configs(self.summary.puts, self.summary.traffic, versions)
-        for path in list(self.manifest.routes.values())[:-1]:
-            processes = self.summary.traffic.processes(path, self.second)
+        self.check({self.first: {"v1"}, self.second: {"v2", "v3"}})
+        for path in list(self.routes.values())[:-1]:
+            processes = self.traffic.processes(path, self.second)
             if len(processes) != 1:
-                self.summary.wrong.append(f"the replica of {path} changed: {sorted(processes)}")
+                self.wrong.append(f"the replica of {path} changed: {sorted(processes)}")
 
-    @property
-    def _host(self) -> str:
-        return f"{self.manifest.name}-serve-svc"
+    async def begin(self) -> None:
+        """Create the RayService and what it needs; the first cluster serves."""
+        PutRecorder(self.cluster.server, self._saw_put)
+        await self.reach(
+            "created -> Ready", lambda: self.view.is_true(RAYSERVICES, "Ready"), self.create()
+        )
+        self.first = self.cluster_of("active")
 
-    @property
-    def _client(self) -> str:
-        return f"{NAMESPACE}/{CLIENT}"
+    async def old_clusters_go(self) -> None:
+        """Wait until one cluster is left, and for a few more seconds of answers."""
+        async with self.step("-> old clusters deleted"):
+            await self.view.until(lambda: len(self._clusters) == 1)
+            seconds = len(self.traffic.seconds) + _STEADY
+            await self.view.until(lambda: len(self.traffic.seconds) >= seconds)
+
+    def cluster_of(self, role: str) -> str:
+        """Return the name of the active or pending cluster; empty if there is none."""
+        service = self.view.one(RAYSERVICES)
+        status = status_of(service) if service else {}
+        return str(mapping(status.get(f"{role}ServiceStatus")).get("rayClusterName") or "")
+
+    def is_settled(self, cluster: str) -> bool:
+        """Return whether the cluster is active, and none is pending."""
+        return self.cluster_of("active") == cluster and not self.cluster_of("pending")
+
+    async def answered(
+        self, version: str, cluster: str, changed: Mapping[str, str] | None = None
+    ) -> None:
+        """Wait until all answers of some seconds are of this version and of this cluster."""
+        versions = {**dict.fromkeys(self.routes, version), **(changed or {})}
+        wanted = {(self.routes[name], each, cluster) for name, each in versions.items()}
+        await self.view.until(lambda: self.traffic.latest(_STEADY) == wanted)
+
+    def check(self, versions: Mapping[str, set[str]]) -> None:
+        """Record violations: failed requests, and versions that a cluster must not have."""
+        self.wrong += wrong_requests(self.traffic)
+        self.wrong += wrong_configs(self.puts, self.traffic, versions)
+
+    def counts(self) -> Iterable[str]:
+        """Yield the counts of requests, and the configs."""
+        yield from self.traffic.lines()
+        yield from (put.text() for put in self.puts)
 
     def saw_line(self, line: str) -> None:
         """Count what the client has printed."""
-        second = self.summary.traffic.saw_line(line)
-        for failure in second.failures:
+        for failure in self.traffic.saw_line(line).failures:
             self.screen.change(f"request failed: {failure}")
+        self.view.refresh()
+
+    @property
+    def _clusters(self) -> Mapping[str, Any]:
+        return self.view.objects[RAYCLUSTERS]
+
+    @property
+    def _host(self) -> str:
+        return f"{self.name}-serve-svc"
+
+    def _saw_put(self, put: Put) -> None:
+        self.puts.append(put)
+        self.screen.change(put.text())
         self.view.refresh()
 
     async def _follow(self) -> None:
         """Read what the client prints."""
-        await self.view.until(lambda v: v.pod_is_ready(self._client))
-        pod = self.view.pods[self._client]
-        async for line in follow_log(self.cluster.server, pod, CLIENT):
+        pods = self.view.objects[PODS]
+        await self.view.until(lambda: _KEY in pods and pod_state(pods[_KEY]) == "Ready")
+        async for line in self.follow_log(pods[_KEY], CLIENT):
             self.saw_line(line)
-
-    async def answered(self, versions: dict[str, str], cluster: str) -> None:
-        """Wait until all answers of some seconds are of these versions and of this cluster."""
-        routes = self.manifest.routes
-        wanted = {(routes[name], version, cluster) for name, version in versions.items()}
-        await self.view.until(lambda _: self.summary.traffic.latest(_STEADY) == wanted)
-
-    async def settled(self) -> None:
-        """Wait for a few more seconds of answers."""
-        seconds = len(self.summary.traffic.seconds) + _STEADY
-        await self.view.until(lambda _: len(self.summary.traffic.seconds) >= seconds)
 
     async def _ask_from_here(self) -> None:
         """Say how this machine reaches the service, and try it."""
         address = self.node.service_address(NAMESPACE, self._host)
-        path = next(iter(self.manifest.routes.values()))
-        pods, here = f"http://{self._host}:{SERVE_PORT}", f"http://{address}:{SERVE_PORT}{path}"
+        path = next(iter(self.routes.values()))
+        pods, here = f"http://{self._host}:{_PORT}", f"http://{address}:{_PORT}{path}"
         self.screen.change(f"pods ask {pods}; from this machine: curl {here}")
-        with closing(Connections(address, SERVE_PORT)) as connections:
+        with closing(Connections(address, _PORT)) as connections:
             _, version, cluster, _ = await connections.ask(path)
         self.screen.change(f"this machine asked {here}: {version} of {cluster}")
+
+
+def _containers(spec: Json) -> Iterator[Json]:
+    """Yield the Ray containers: the first of each pod template, the head's first."""
+    cluster = spec["rayClusterConfig"]
+    for group in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", ())):
+        yield group["template"]["spec"]["containers"][0]
 
 
 def wrong_requests(traffic: Traffic) -> list[str]:
@@ -290,7 +257,7 @@ def wrong_requests(traffic: Traffic) -> list[str]:
 
 
 def wrong_configs(
-    puts: Sequence[Put], traffic: Traffic, versions: dict[str, set[str]]
+    puts: Sequence[Put], traffic: Traffic, versions: Mapping[str, set[str]]
 ) -> list[str]:
     """Return sentences about clusters that got, or answered with, another cluster's version.
 
@@ -310,3 +277,121 @@ def wrong_configs(
         if version not in versions.get(cluster, set())
     ]
     return [*sent, *answered]
+
+
+def gateway_words(gateway: Gateway) -> dict[str, str]:
+    """Return the address of a Gateway."""
+    return {f"Gateway {gateway.metadata.name}": _address(gateway) or "no address"}
+
+
+def _address(gateway: Gateway) -> str:
+    return next((str(each["value"]) for each in gateway.status.addresses), "")
+
+
+class IncrementalDemo(ServiceDemo):
+    """Capacity and requests move to a new cluster step by step, and back.
+
+    A Gateway stands before the clusters. The first upgrade is reverted half-way, the second is
+    completed. A client on this machine sends the Gateway up to 20 requests a second. It works only
+    if no request failed, the old cluster's config never changed except for its capacity, and
+    everything moved in steps.
+
+    Args:
+        manifest: a RayService with `NewClusterWithIncrementalUpgrade`, its GatewayClass, and
+            applications that answer as those of the example do.
+        chart: file for the chart; None draws none.
+    """
+
+    words: ClassVar = ServiceDemo.words | {GATEWAYS: gateway_words}
+
+    def __init__(self, manifest: Path, chart: Path | None = None) -> None:
+        super().__init__(manifest)
+        if chart is not None and not chart.parent.is_dir():
+            raise ConfigurationError(f"--chart {chart}: there is no folder {chart.parent}")
+        self._chart = chart
+        self._shares = MeasuredShares()
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def play(self) -> None:
+        """Upgrade, revert, upgrade again; then draw the chart."""
+        self.view.on_change.append(lambda: self._shares.saw(self._present_shares()))
+        try:
+            await self._upgrades()
+        finally:
+            await self._end_client()
+            if self._chart is not None:
+                picture = chart_of(self._shares, self.traffic).svg()
+                await asyncio.to_thread(self._chart.write_text, picture)
+
+    async def _upgrades(self) -> None:
+        old, shares = self.object["spec"], self._shares
+        await self.begin()
+        async with self.step("Gateway programmed -> answers of v1"):
+            await self._start_client()
+            await self.answered("v1", self.first)
+        async with self.step(f"edited -> {_HALF} % of the requests"):
+            await self._edit("edited: v2", self.new_version("v2"))
+            await self.view.until(lambda: shares.weight(self.cluster_of("pending")) >= _HALF)
+            reverted = self.cluster_of("pending")
+        async with self.step("reverted -> all requests are back"):
+            await self._edit("reverted: v1", old)
+            await self.view.until(lambda: self.is_settled(self.first))
+            await self.answered("v1", self.first)
+        async with self.step("edited again -> v2"):
+            await self._edit("edited: v2", self.new_version("v2"))
+            await self.view.until(
+                lambda: (
+                    self.cluster_of("active") not in {self.first, ""}
+                    and not self.cluster_of("pending")
+                )
+            )
+            self.second = self.cluster_of("active")
+            await self.answered("v2", self.second)
+            shares.mark("complete")
+        await self.old_clusters_go()
+        async with self.step("deleted -> nothing left"):
+            await self._end_client()
+            await self.remove()
+        self.check({self.first: {"v1"}, reverted: {"v2"}, self.second: {"v2"}})
+        options = old["upgradeStrategy"]["clusterUpgradeOptions"]
+        self.wrong += shares.wrong(options["maxSurgePercent"], options["stepSizePercent"])
+
+    async def _edit(self, what: str, spec: Json) -> None:
+        self._shares.mark(what)
+        await self.set("/spec", spec)
+
+    def _present_shares(self) -> dict[str, tuple[int, int]]:
+        """Return the capacity and weight of each cluster in percent, by name."""
+        service = self.view.one(RAYSERVICES)
+        status, found = status_of(service) if service else {}, dict[str, tuple[int, int]]()
+        for role, usual in _ROLES.items():
+            recorded = mapping(status.get(f"{role}ServiceStatus"))
+            if name := recorded.get("rayClusterName"):
+                values = (recorded.get("targetCapacity"), recorded.get("trafficRoutedPercent"))
+                capacity, weight = (usual if each is None else int(each) for each in values)
+                found[str(name)] = (capacity, weight)
+        return found
+
+    async def _start_client(self) -> None:
+        """Start the client when the Gateway has an address."""
+        gateways, key = self.view.objects[GATEWAYS], f"{NAMESPACE}/{self.name}-gateway"
+        await self.view.until(lambda: key in gateways and bool(_address(gateways[key])))
+        address, paths = _address(gateways[key]), list(self.routes.values())
+        self.screen.change(f"this machine asks the Gateway: curl http://{address}{paths[0]}")
+        self._process = await start_process(
+            *(sys.executable, serve_client.__file__, address, str(_GATEWAY_PORT), *paths),
+            stdout=asyncio.subprocess.PIPE,
+            env=self.node.environment_of("client"),
+        )
+        self.tasks.create_task(self._read(self._process))
+
+    async def _end_client(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Count what the client prints."""
+        assert process.stdout is not None
+        async for line in process.stdout:
+            self.saw_line(line.decode())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.development.demos import real_ray
-from controller.command.development.demos.real_ray import OperatorProcess
+from controller.command.development.demos import stage
+from controller.command.development.demos.stage import OperatorProcess
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 DEAF = (
@@ -24,7 +24,7 @@ DEAF = (
 async def test_one_that_does_not_end_is_killed_even_in_a_task_that_has_been_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(real_ray, "_PATIENCE", 0.1)
+    monkeypatch.setattr(stage, "_PATIENCE", 0.1)
     cluster: Any = SimpleNamespace(kubeconfig_cluster=dict, kubeconfig_user=dict)
     node: Any = SimpleNamespace(folder=tmp_path, environment_of=lambda _: {})
     operator = OperatorProcess(cluster, node)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from controller.command.development.demos.traffic import MeasuredShares, Traffic, chart_of
+from controller.command.development.demos.chart import MeasuredShares, chart_of
+from controller.command.development.demos.traffic import Traffic
 
 STEPS = (
     {"old": (100, 100)},

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from controller.command.development.modelserver.image import model_server_image
-from controller.command.development.modelserver.stand_in import (
+from controller.command.development.demos.model_server import (
     NOTICE,
     SERVER,
     RefusedRequest,
@@ -24,6 +23,7 @@ from controller.command.development.modelserver.stand_in import (
     flags_of,
     main,
 )
+from controller.command.development.demos.workspace import model_server_image
 
 USER = {"role": "user", "content": "Why is the sky blue?"}
 

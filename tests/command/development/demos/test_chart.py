@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from controller.command.development.demos.traffic import Chart, Panel, Series
+from controller.command.development.demos.chart import Chart, Panel, Series
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.command.cli.demo import EXAMPLES
+from controller.command.cli.printed import example_files
 from controller.command.development.demos import serve_client
 from controller.command.development.demos.serve_client import Connections, ServeClient, read_answer
-from controller.command.development.demos.serve_manifest import (
+from controller.command.development.demos.service import (
+    ServiceDemo,
+    wrong_configs,
+    wrong_requests,
+)
+from controller.command.development.demos.traffic import (
     Put,
     PutRecorder,
-    read_manifest,
+    Traffic,
+    client_pod,
     versions_of,
 )
-from controller.command.development.demos.service import wrong_configs, wrong_requests
-from controller.command.development.demos.traffic import Traffic, client_pod
 from controller.devcluster.apiserver.messages import ApiRequest, json_response, parse_resource_path
 from controller.kube.errors import ConfigurationError
 
@@ -67,7 +71,7 @@ def test_a_cluster_that_got_or_answered_another_version_is_wrong():
 
 
 def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
-    manifest = read_manifest(EXAMPLES["rayservice"])
+    manifest = ServiceDemo(example_files()["rayservice"])
     assert manifest.routes == {"greeter": "/greet", "adder": "/add"}
     upgraded, edited = manifest.new_version("v2"), manifest.new_config("v2", {"adder": "v3"})
     assert versions_of(yaml.safe_load(upgraded["serveConfigV2"])) == {
@@ -76,7 +80,7 @@ def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
     }
     assert versions_of(yaml.safe_load(edited["serveConfigV2"])) == {"greeter": "v2", "adder": "v3"}
     assert edited["rayClusterConfig"] == upgraded["rayClusterConfig"]
-    for spec, suffix in ((manifest.service["spec"], ""), (upgraded, "-v2")):
+    for spec, suffix in ((manifest.object["spec"], ""), (upgraded, "-v2")):
         cluster = spec["rayClusterConfig"]
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
             image = group["template"]["spec"]["containers"][0]["image"]
@@ -85,17 +89,17 @@ def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
 
 def test_the_example_of_incremental_upgrades_differs_in_what_they_need_only():
     stepwise, plain = (
-        read_manifest(EXAMPLES[kind]) for kind in ("rayservice-incremental", "rayservice")
+        ServiceDemo(example_files()[kind]) for kind in ("rayservice-incremental", "rayservice")
     )
     assert stepwise.routes == plain.routes
     assert [each["kind"] for each in stepwise.others] == ["GatewayClass", "ConfigMap"]
     assert stepwise.others[1:] == plain.others
-    spec = dict(stepwise.service["spec"])
+    spec = dict(stepwise.object["spec"])
     options = spec.pop("upgradeStrategy")["clusterUpgradeOptions"]
     assert options["gatewayClassName"] == stepwise.others[0]["metadata"]["name"]
     assert spec["rayClusterConfig"].pop("enableInTreeAutoscaling")
     twice = spec.pop("serveConfigV2").replace("num_replicas: 2", "num_replicas: 1")
-    assert spec | {"serveConfigV2": twice} == plain.service["spec"]
+    assert spec | {"serveConfigV2": twice} == plain.object["spec"]
 
 
 @pytest.mark.parametrize(
@@ -107,12 +111,12 @@ def test_the_example_of_incremental_upgrades_differs_in_what_they_need_only():
     ],
 )
 def test_a_manifest_that_cannot_be_played_with_is_refused(change: Any, why: str, tmp_path: Path):
-    service, *_ = yaml.safe_load_all(EXAMPLES["rayservice"].read_text())
+    service, *_ = yaml.safe_load_all(example_files()["rayservice"].read_text())
     change(service["spec"])
     manifest = tmp_path / "service.yaml"
     manifest.write_text(yaml.safe_dump(service))
     with pytest.raises(ConfigurationError, match=why):
-        read_manifest(manifest)
+        ServiceDemo(manifest)
 
 
 async def test_every_put_of_a_config_is_recorded_with_the_cluster_that_got_it():

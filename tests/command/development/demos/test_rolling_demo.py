@@ -11,21 +11,14 @@ import msgspec
 import pytest
 import yaml
 
-from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos.rolling import RollingDemoSummary
-from controller.command.development.demos.rolling_work import (
-    VERSION,
-    Drain,
-    Work,
-    last_task,
-    late_work,
-    read_manifest,
-)
-from controller.command.development.view import RollingView
+from controller.command.cli.printed import example_files
+from controller.command.development.demos.rolling import VERSION, RollingDemo
+from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
+from controller.command.development.demos.stage import summary
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
-from controller.ray.api import RayCluster
-from tests.command.development.view.test_job_view import Told
+from controller.kube.resources import PODS
+from tests.command.development.demos.test_view import playing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DRAIN = Drain("worker", "10.88.0.5", START, START + timedelta(seconds=30))
@@ -110,35 +103,26 @@ def test_the_last_task_of_a_worker_says_when_ray_gave_it_no_more():
     assert last_task(work(ran("task", 0, -5)).records, DRAIN) == 0
 
 
-def test_the_summary_counts_and_names_what_went_wrong():
-    summary = RollingDemoSummary(work(ran("task", 0, 2)), [DRAIN], {"small": 4}, {"small": 3})
-    text = summary.text()
-    assert summary.worked
-    assert "tasks that ended                 1" in text
-    assert "workers of small at most         4, that took work at least 3" in text
-    assert "worker: last task began 2.0 s after its drain did" in text
-    assert text.endswith("everything worked")
-    summary.wrong.append("something")
-    assert not summary.worked
-    assert summary.text().endswith("FAILED: something")
-
-
 # The manifest.
 
 
+def example() -> RollingDemo:
+    return RollingDemo(example_files()["rolling"])
+
+
 def test_the_example_can_be_played_with_and_is_valid():
-    manifest = read_manifest(EXAMPLES["rolling"])
-    assert manifest.sizes == {"small": 3, "large": 3}
-    assert manifest.options.surge_of(3) == 1
-    assert [each["kind"] for each in manifest.others] == ["ConfigMap"]
-    assert manifest.at("v1") == manifest.cluster["spec"]
-    edited = manifest.at("v2")["workerGroupSpecs"]
+    demo = example()
+    assert demo.sizes == {"small": 3, "large": 3}
+    assert demo.options.surge_of(3) == 1
+    assert [each["kind"] for each in demo.others] == ["ConfigMap"]
+    assert demo.at("v1") == demo.object["spec"]
+    edited = demo.at("v2")["workerGroupSpecs"]
     assert {each["template"]["metadata"]["labels"][VERSION] for each in edited} == {"v2"}
-    assert manifest.at("v1") == manifest.cluster["spec"], "the edit is a copy"
+    assert demo.at("v1") == demo.object["spec"], "the edit is a copy"
 
 
 def test_the_program_of_the_example_is_a_program():
-    (config,) = read_manifest(EXAMPLES["rolling"]).others
+    (config,) = example().others
     compile(config["data"]["counter.py"], "counter.py", "exec")
 
 
@@ -152,22 +136,25 @@ def test_the_program_of_the_example_is_a_program():
     ],
 )
 def test_another_manifest_is_refused(spec: dict[str, Any], reason: str, tmp_path: Path):
-    documents = list(yaml.safe_load_all(EXAMPLES["rolling"].read_text()))
+    documents = list(yaml.safe_load_all(example_files()["rolling"].read_text()))
     documents[0]["spec"] |= spec
     path = tmp_path / "other.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     with pytest.raises(ConfigurationError, match=reason):
-        read_manifest(path)
+        RollingDemo(path)
 
 
-# The view.
+# The workers.
 
 
 def pod(name: str, version: str, *, ready: bool = True, **metadata: Any) -> Pod:
     labels = {"ray.io/node-type": "worker", "ray.io/group": "small", VERSION: version}
     body = {
         "metadata": {"name": name, "labels": labels, **metadata},
-        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+        "status": {
+            "podIP": "10.88.0.5",
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
     }
     return msgspec.convert(body, Pod)
 
@@ -178,38 +165,35 @@ def draining(name: str) -> Pod:
 
 
 def test_each_change_is_told_with_the_counts():
-    told = Told()
-    view = RollingView("rolling", told, version=VERSION, progress=lambda: "7 tasks ended")
-    view.saw_pod("default/a", pod("a", "v1"))
-    view.count_fewest()
-    view.saw_pod("default/b", pod("b", "v2", ready=False))
-    view.saw_pod("default/b", pod("b", "v2"))
-    view.saw_pod("default/a", draining("a"))
-    view.saw_pod("default/a", None)
+    demo = example()
+    told = playing(demo)
+    demo.view.on_change.append(demo.count_workers)
+    demo.work = work(ran("task", 0, 2))
+    demo.view.saw(PODS, "default/a", pod("a", "v1"))
+    demo.fewest = {"small": 1}
+    demo.view.saw(PODS, "default/b", pod("b", "v2", ready=False))
+    demo.view.saw(PODS, "default/b", pod("b", "v2"))
+    demo.view.saw(PODS, "default/a", draining("a"))
+    demo.view.saw(PODS, "default/a", None)
     assert [line for line in told.lines if "tasks" in line or "draining since" in line] == [
-        "small: 1 v1 ready; 7 tasks ended",
-        "small: 1 v1 ready, 1 v2 starting; 7 tasks ended",
-        "small: 1 v1 ready, 1 v2 ready; 7 tasks ended",
+        "small: 1 v1 ready; 1 tasks, 0 calls ended",
+        "small: 1 v1 ready, 1 v2 starting; 1 tasks, 0 calls ended",
+        "small: 1 v1 ready, 1 v2 ready; 1 tasks, 0 calls ended",
         "pod a: draining since 2026-01-01T00:00:00Z",
-        "small: 1 v1 draining, 1 v2 ready; 7 tasks ended",
-        "small: 1 v2 ready; 7 tasks ended",
+        "small: 1 v1 draining, 1 v2 ready; 1 tasks, 0 calls ended",
+        "small: 1 v2 ready; 1 tasks, 0 calls ended",
     ]
-    assert view.draining == {"default/a": START}
-    assert view.most == {"small": 2}
-    assert view.fewest == {"small": 1}
-    assert set(view.seen) == {"default/a", "default/b"}
-    view.saw_pod("default/b", None)
-    assert "no workers; 7 tasks ended" in told.lines[-1]
+    assert demo.draining == {"default/a": START}
+    assert (demo.most, demo.fewest) == ({"small": 2}, {"small": 1})
 
-
-def test_the_condition_is_told_when_its_message_changes():
-    told = Told()
-    view = RollingView("rolling", told, version=VERSION, progress=str)
-    for message in ("small: 1 of 3", "small: 1 of 3", "small: 2 of 3"):
-        condition = {"type": "Upgrading", "status": "True", "reason": "Rolling", "message": message}
-        body = {"metadata": {"name": "rolling"}, "status": {"conditions": [condition]}}
-        view.saw_cluster("default/rolling", msgspec.convert(body, RayCluster))
-    assert [line for line in told.lines if line.startswith("Upgrading")] == [
-        "Upgrading: True (Rolling) small: 1 of 3",
-        "Upgrading: True (Rolling) small: 2 of 3",
-    ]
+    text = summary(demo, [])
+    assert "tasks that ended                 1" in text
+    assert "workers of small at most         2, that took work at least 1" in text
+    assert "a: last task began 2.0 s after its drain did" in text
+    assert text.endswith("left on this machine: nothing\neverything worked")
+    demo.most = {"small": 5, "large": 3}
+    demo.check()
+    demo.view.saw(PODS, "default/b", None)
+    assert demo.fewest == {"small": 1}, "what is deleted at the end is no failure"
+    assert demo.wrong == ["the job printed no result", "small had 5 workers, allowed are 4"]
+    assert summary(demo, []).endswith("FAILED: small had 5 workers, allowed are 4")

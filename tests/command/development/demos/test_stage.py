@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.command.development.demos.steps import StepFailed, failure_text
+from controller.command.development.demos.stage import StepFailed, failure_text
 
 
 def test_a_failed_demo_names_each_reason_and_no_group_of_tasks():

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.__main__ import main
-from controller.command.development.demos.models import (
+from controller.command.cli.printed import example_files
+from controller.command.development.demos.stage import StepFailed, summary
+from controller.command.development.demos.workspace import (
     LATE_PLUGIN,
     OUT_OF_STOCK,
-    ChatClient,
-    ChatFailed,
     DemoCloud,
     MeasuredWait,
-    Waits,
-    WorkspaceDemoSummary,
+    WorkspaceDemo,
     WorkspaceReferee,
+    measured,
 )
 from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.devcluster.karpenter import ProvisionedClaim
@@ -28,6 +28,7 @@ from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response
 from controller.runtime.metrics import RuntimeMetrics
+from tests.command.development.demos.test_view import playing
 
 
 def claim(uid: str) -> ProvisionedClaim:
@@ -101,16 +102,18 @@ def test_a_server_before_its_node_has_gpus_is_wrong_and_fails_the_demo():
     writes.claims("a", "b")
     writes.write("statefulsets.apps", "phi")
     writes.write("nodes", "n", capacity={"nvidia.com/gpu": "1"})
-    summary = WorkspaceDemoSummary(wrong=writes.referee.wrong())
-    assert not summary.worked
-    assert "FAILED: the server was created before its node offered GPUs" in summary.text()
+    assert writes.referee.wrong() == ["the server was created before its node offered GPUs"]
+
+
+def workspace_demo() -> WorkspaceDemo:
+    return WorkspaceDemo(example_files()["workspace"])
 
 
 def test_the_summary_says_what_was_waited_for_and_what_was_answered():
-    wait = MeasuredWait("a node", "the worker slept", 8.64, 16, 0.333)
-    answer = "This is a stand-in"
-    summary = WorkspaceDemoSummary(waits=[wait], model="phi", question="Why?", answer=answer)
-    assert summary.text().splitlines() == [
+    demo = workspace_demo()
+    demo.waits = [MeasuredWait("a node", "the worker slept", 8.64, 16, 0.333)]
+    demo.answer = ("phi", "Why?", "This is a stand-in")
+    assert summary(demo, []).splitlines() == [
         "waited",
         "  8.6 s for a node",
         "        Kaito: the worker slept",
@@ -125,14 +128,14 @@ def test_the_summary_says_what_was_waited_for_and_what_was_answered():
 async def test_reconciles_are_counted_while_it_waits():
     registry = CollectorRegistry()
     own = RuntimeMetrics(registry, version="1").controller(WorkspaceKind.name, 1).seconds
-    waits = Waits(registry)
+    waits: list[MeasuredWait] = []
     own.observe(5.0)
-    with waits.measure("a node", "-"):
+    with measured(waits, registry, "a node", "-"):
         await asyncio.sleep(10)
         own.observe(0.25)
-    with pytest.raises(RuntimeError), waits.measure("a server", "-"):
+    with pytest.raises(RuntimeError), measured(waits, registry, "a server", "-"):
         raise RuntimeError
-    assert waits.done == [MeasuredWait("a node", "-", 10.0, 1, 0.25)]
+    assert waits == [MeasuredWait("a node", "-", 10.0, 1, 0.25)]
 
 
 class User:
@@ -150,57 +153,59 @@ class User:
         return Response(answer[0], {}, msgspec.json.encode(answer[1]))
 
 
-def chat(user: Any) -> ChatClient:
-    return ChatClient(user, "default", "phi")
+SERVED = (200, {"object": "list", "data": [{"id": "phi"}]})
 
 
-async def test_models_are_asked_for_until_the_service_leads_to_a_pod():
+async def asked(*answers: KubeError | tuple[int, Any]) -> tuple[WorkspaceDemo, list[Any]]:
+    """A demo that has asked its model, and what was sent."""
+    demo, user = workspace_demo(), User(*answers)
+    playing(demo)
+    demo.user = cast("Any", user)
+    await demo.ask_model("why?")
+    return demo, user.bodies
+
+
+async def test_the_model_is_asked_as_openai_has_it_once_the_service_leads_to_a_pod():
     nobody = StatusError(Status(code=503, message="no endpoints available"))
-    user = User(nobody, nobody, (200, {"object": "list", "data": [{"id": "phi"}]}))
-    assert await chat(user).models() == ["phi"]
-
-
-async def test_a_server_without_a_model_fails_the_demo():
-    with pytest.raises(ChatFailed, match="serves no model"):
-        await chat(User((200, {"data": []}))).models()
-
-
-async def test_a_question_is_sent_as_openai_has_it():
-    user = User((200, {"choices": [{"message": {"role": "assistant", "content": "because"}}]}))
-    assert await chat(user).ask("phi", "why?") == "because"
+    said = (200, {"choices": [{"message": {"role": "assistant", "content": "because"}}]})
+    demo, bodies = await asked(nobody, nobody, SERVED, said)
+    assert demo.answer == ("phi", "why?", "because")
     message = {"role": "user", "content": "why?"}
-    assert user.bodies == [{"model": "phi", "messages": [message]}]
+    assert bodies == [None, None, None, {"model": "phi", "messages": [message]}]
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answers", "words"),
     [
-        ((400, {"error": "busy"}), "answered with 400"),
-        ((200, {"choices": []}), "gave no answer"),
-        ((200, {"choices": [{}]}), "the model server answered"),
-        ((200, "hello"), "the model server answered"),
+        ([(200, {"data": []})], "serves no model"),
+        ([SERVED, (400, {"error": "busy"})], "answered with 400"),
+        ([SERVED, (200, {"choices": []})], "gave no answer"),
+        ([SERVED, (200, {"choices": [{}]})], "gave no answer"),
+        ([SERVED, (200, "hello")], "was answered with 200: "),
     ],
 )
-async def test_an_answer_that_is_none_fails_the_demo(answer: tuple[int, Any], words: str):
-    with pytest.raises(ChatFailed, match=words):
-        await chat(User(answer)).ask("phi", "why?")
+async def test_an_answer_that_is_none_fails_the_demo(answers: list[Any], words: str):
+    with pytest.raises(StepFailed, match=words):
+        await asked(*answers)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "words"),
     [
-        "# nothing\n",
-        "kind: RayCluster\nmetadata: {name: a}\n",
-        "kind: Workspace\nmetadata: {name: a}\n",
-        "kind: Workspace\nmetadata: {name: a}\ninference: {template: {}}\n",
-        "kind: Workspace\ninference: {preset: {name: a}}\n",
-        "kind: Workspace\nmetadata: {name: a}\ninference: {preset: {name: a}}\n---\nkind: Job\n",
+        ("# nothing\n", "holds 0 Workspaces; it must hold one"),
+        ("kind: RayCluster\nmetadata: {name: a}\n", "holds a RayCluster, and this demo takes Work"),
+        ("kind: Workspace\nmetadata: {name: a}\n", "is not one Workspace with a preset"),
+        (
+            "kind: Workspace\nmetadata: {name: a}\ninference: {template: {}}\n",
+            "is not one Workspace with a preset",
+        ),
+        ("kind: Workspace\ninference: {preset: {name: a}}\n", "without metadata.name"),
     ],
 )
 def test_it_takes_one_workspace_with_a_preset(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(text)
     assert main(["demo", "--kind", "workspace", "-f", str(manifest)]) == 2
-    assert f"{manifest} is not one Workspace with a preset" in capsys.readouterr().err
+    assert words in capsys.readouterr().err

@@ -1,1 +1,0 @@
-"""A program that stands in for a model server, where neither GPUs nor weights are at hand."""

@@ -1,0 +1,237 @@
+"""What a person sees of a demo: a line for each change, and the fullest picture at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from controller.command.cli.printed import example_files
+from controller.command.development.demos import DEMOS
+from controller.command.development.demos.stage import Demo
+from controller.command.development.demos.view import LiveScreen, Screen, View
+from controller.kaito.api import labels
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import PODS, STATEFUL_SETS, Resource
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api.rayservice import RAYSERVICES
+
+FIRST = {
+    "number": 1,
+    "rayClusterName": "pi-aaaaa",
+    "startTime": "2026-01-01T00:00:00Z",
+    "endTime": "2026-01-01T00:00:41Z",
+    "result": "Failed",
+    "reason": "AppFailed",
+    "message": "it exited with 1, last available logs (truncated):\nTraceback",
+}
+
+
+class Told(Screen):
+    """A screen that remembers."""
+
+    def __init__(self) -> None:
+        super().__init__(float)
+        self.lines: list[str] = []
+        self.picture: Any = str
+
+    def headline(self, text: str) -> None:
+        self.lines.append(text)
+
+    def change(self, text: str) -> None:
+        self.lines.append(text)
+
+    def draw(self, picture: Any) -> None:
+        self.picture = picture
+
+    def text(self) -> str:
+        console = Console(width=100)
+        with console.capture() as captured:
+            console.print(self.picture())
+        return captured.get()
+
+
+def playing(demo: Demo) -> Told:
+    """What a demo shows, which begins."""
+    told = demo.screen = Told()
+    demo.view = View(told, demo.words)
+    demo.view.counts = demo.counts
+    return told
+
+
+def shown(kind: str) -> tuple[Demo, Told]:
+    demo = DEMOS[kind](example_files()[kind])
+    return demo, playing(demo)
+
+
+def see(demo: Demo, resource: Resource[Any], *objects: dict[str, Any] | None) -> None:
+    """An object as it becomes."""
+    key = ""
+    for each in objects:
+        if each is not None:
+            key = f"default/{each['metadata']['name']}"
+        seen = None if each is None else msgspec.convert(each, resource.view)
+        demo.view.saw(resource, key, seen)
+
+
+def obj(name: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": status}
+
+
+def conditions(*listed: tuple[str, ...]) -> list[dict[str, str]]:
+    return [dict(zip(("type", "status", "reason", "message"), c, strict=False)) for c in listed]
+
+
+def test_of_a_job_each_change_is_told_and_an_attempt_that_ended_with_its_cause():
+    demo, told = shown("rayjob")
+    begun = {name: FIRST[name] for name in ("number", "rayClusterName", "startTime")}
+    see(
+        demo,
+        RAYJOBS,
+        obj("pi"),
+        obj("pi", jobDeploymentStatus="Initializing"),
+        obj("pi", jobDeploymentStatus="Initializing", attempts=[begun]),
+        obj("pi", jobDeploymentStatus="Running", jobStatus="RUNNING", attempts=[begun]),
+        obj("pi", jobDeploymentStatus="Retrying", attempts=[FIRST]),
+        None,
+    )
+    assert told.lines == [
+        "RayJob pi: new",
+        "RayJob pi: Initializing",
+        "attempt 1 on pi-aaaaa: under way",
+        "RayJob pi: Running, Ray says RUNNING",
+        "RayJob pi: Retrying",
+        "attempt 1 on pi-aaaaa: Failed (AppFailed) after 41 s: it exited with 1",
+        "RayJob pi: gone",
+    ]
+
+
+def test_of_a_job_what_is_gone_is_counted_still():
+    demo, _ = shown("rayjob")
+    see(demo, RAYJOBS, obj("pi", attempts=[FIRST]), None)
+    see(demo, RAYCLUSTERS, obj("pi-aaaaa"), None)
+    see(demo, PODS, obj("pi-aaaaa-head"), None)
+    assert not any(demo.view.objects.values())
+    assert list(demo.counts()) == [
+        "attempt 1 on pi-aaaaa: Failed (AppFailed) after 41 s: it exited with 1",
+        "lines that the job printed       0",
+        "clusters made                    1, all gone",
+        "pods made                        1, all gone",
+    ]
+
+
+def test_the_picture_shows_objects_the_last_lines_and_the_counts():
+    demo, told = shown("rayjob")
+    see(demo, RAYJOBS, obj("pi", jobDeploymentStatus="Running", attempts=[FIRST]))
+    see(demo, PODS, obj("pi-x"))
+    for number in range(30):
+        demo.view.show(f"line {number}")
+    for words in ("RayJob pi", "Running", "attempt 1 on pi-aaaaa", "pod pi-x", "line 29", "made"):
+        assert words in told.text()
+    assert "line 3 " not in told.text()
+
+
+def test_of_a_service_each_change_is_told():
+    demo, told = shown("rayservice")
+    first, second = {"rayClusterName": "svc-a"}, {"rayClusterName": "svc-b"}
+    up, down = conditions(("Ready", "True")), conditions(("Ready", "False"))
+    shares = {"targetCapacity": 20, "trafficRoutedPercent": 10}
+    see(demo, RAYSERVICES, obj("svc", conditions=down, pendingServiceStatus=first))
+    see(demo, RAYSERVICES, obj("svc", conditions=up, activeServiceStatus=first))
+    assert demo.view.is_true(RAYSERVICES, "Ready")
+    status = {"activeServiceStatus": first, "pendingServiceStatus": second | shares}
+    see(demo, RAYSERVICES, obj("svc", conditions=up, **status), None)
+    assert told.lines == [
+        "RayService svc: there",
+        "RayService svc: Ready: False",
+        "RayService svc: active cluster: none",
+        "RayService svc: pending cluster: svc-a",
+        "RayService svc: Ready: True",
+        "RayService svc: active cluster: svc-a",
+        "RayService svc: pending cluster: none",
+        "RayService svc: pending cluster: svc-b (20 % capacity, 10 % of the requests)",
+        "RayService svc: gone",
+    ]
+
+
+def test_of_a_workspace_conditions_are_told_but_for_the_one_that_says_nothing_more():
+    demo, told = shown("workspace")
+    waiting = conditions(
+        ("NodeClaimReady", "False", "InsufficientCapacity", "no machine"),
+        ("WorkspaceSucceeded", "False", "workspacePending", "not yet"),
+    )
+    see(demo, WORKSPACES, obj("phi", conditions=waiting), obj("phi", conditions=waiting))
+    assert told.lines == [
+        "Workspace phi: there",
+        "condition NodeClaimReady: False InsufficientCapacity: no machine",
+    ]
+
+
+def test_of_a_workspace_claims_nodes_and_servers_are_told_until_they_are_gone():
+    demo, told = shown("workspace")
+
+    def claim(*listed: tuple[str, ...], **status: Any) -> dict[str, Any]:
+        return obj("c", conditions=conditions(*listed), **status)
+
+    going = {"metadata": {"name": "c", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    see(
+        demo,
+        NODE_CLAIMS,
+        claim(),
+        claim(("Launched", "Unknown", "AwaitingReconciliation")),
+        claim(("Launched", "False", "InsufficientCapacity")),
+        claim(("Ready", "True", "Ready"), nodeName="n"),
+        going,
+        None,
+    )
+
+    def node(gpus: int, ready: str, marks: dict[str, str]) -> dict[str, Any]:
+        capacity = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        status = {"capacity": capacity, "conditions": conditions(("Ready", ready))}
+        return {"metadata": {"name": "n", "labels": marks}, "status": status}
+
+    mine = {labels.WORKSPACE: "phi"}
+    see(demo, NODES, node(2, "True", {}))
+    assert not any(demo.view.objects.values()), "a node of others"
+    see(demo, NODES, node(0, "False", mine), node(0, "True", mine), node(2, "True", mine), None)
+    see(demo, STATEFUL_SETS, obj("phi", readyReplicas=0), None)
+    assert told.lines == [
+        "NodeClaim c: new",
+        "NodeClaim c: AwaitingReconciliation",
+        "NodeClaim c: InsufficientCapacity",
+        "NodeClaim c: Ready, on n",
+        "NodeClaim c: Terminating",
+        "NodeClaim c: gone",
+        "Node n: not ready, without its GPU plugin",
+        "Node n: Ready, without its GPU plugin",
+        "Node n: Ready, offers 2 GPU",
+        "Node n: gone",
+        "StatefulSet phi: 0 of 1 ready",
+        "StatefulSet phi: gone",
+    ]
+
+
+async def test_who_waits_is_woken_by_a_change():
+    demo, _ = shown("rayjob")
+    see(demo, PODS, obj("a"))
+    await demo.view.until(lambda: bool(demo.view.objects[PODS]))
+
+
+def test_a_demo_ends_on_its_fullest_picture_and_not_on_the_empty_one(
+    capsys: pytest.CaptureFixture[str],
+):
+    screen = LiveScreen(lambda: 1.0)
+    screen.headline("create")
+    screen.draw(lambda: "pod one\npod two")
+    screen.headline("grow")
+    screen.draw(lambda: "pod one\npod two\npod three")
+    screen.headline("delete")
+    screen.draw(lambda: "gone")
+    screen.close()
+    shown = capsys.readouterr().out
+    assert "pod three" in shown
+    assert "gone" not in shown
+    assert shown.index("create") < shown.index("delete") < shown.index("pod one")
