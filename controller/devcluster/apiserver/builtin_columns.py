@@ -8,7 +8,6 @@ from controller.devcluster.apiserver.columns import (
     AGE,
     NAME,
     NONE,
-    UNKNOWN,
     UNSET,
     Column,
     at,
@@ -16,11 +15,8 @@ from controller.devcluster.apiserver.columns import (
     elapsed,
     field,
     joined,
-    label_selector,
-    name_of,
     selector,
     since,
-    template_columns,
 )
 from controller.devcluster.apiserver.objects import child, entries
 
@@ -135,16 +131,6 @@ COLUMNS = (
     AGE,
     column("IP", lambda pod: at(pod, "status.podIP", "") or NONE, wide=True),
     column("Node", lambda pod: at(pod, "spec.nodeName", "") or NONE, wide=True),
-    column(
-        "Nominated Node", lambda pod: at(pod, "status.nominatedNodeName", "") or NONE, wide=True
-    ),
-    column(
-        "Readiness Gates",
-        lambda pod: joined(
-            gate.get("conditionType", "") for gate in entries(child(pod, "spec"), "readinessGates")
-        ),
-        wide=True,
-    ),
 )
 
 
@@ -211,11 +197,6 @@ SERVICES = (
     column("External-IP", _external),
     column("Port(s)", _ports),
     AGE,
-    column(
-        "Selector",
-        lambda service: selector(child(child(service, "spec"), "selector")),
-        wide=True,
-    ),
 )
 ENDPOINTS = (NAME, column("Endpoints", _endpoints), AGE)
 ENDPOINT_SLICES = (
@@ -248,36 +229,14 @@ def _node_roles(node: Json) -> str:
     return joined(sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)))
 
 
-def _node_address(kind: str) -> Column:
-    def read(node: Json) -> str:
-        addresses = entries(child(node, "status"), "addresses")
-        return next((one.get("address", "") for one in addresses if one.get("type") == kind), NONE)
-
-    return column(f"{kind.removesuffix('IP')}-IP", read, wide=True)
-
-
 def _last_seen(event: Json, now: datetime) -> str:
     series = at(event, "series.lastObservedTime")
     return since(series or event.get("lastTimestamp") or event.get("eventTime"), now)
 
 
-def _first_seen(event: Json, now: datetime) -> str:
-    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
-
-
 def _event_object(event: Json) -> str:
     kind, name = at(event, "involvedObject.kind", ""), at(event, "involvedObject.name", "")
     return f"{kind.lower()}/{name}" if name else kind.lower()
-
-
-def _event_source(event: Json) -> str:
-    component = at(event, "source.component") or event.get("reportingComponent", "")
-    host = at(event, "source.host") or event.get("reportingInstance", "")
-    return ", ".join(filter(None, (component, host)))
-
-
-def _event_count(event: Json) -> int:
-    return at(event, "series.count") or event.get("count") or 1
 
 
 def _job_status(job: Json) -> str:
@@ -323,19 +282,6 @@ def _ingress_addresses(ingress: Json) -> str:
     return joined((one.get("ip") or one.get("hostname", "") for one in found), "")
 
 
-def _subjects(kind: str) -> Column:
-    def read(binding: Json) -> str:
-        found = [one for one in entries(binding, "subjects") if one.get("kind") == kind]
-        names = (
-            f"{one['namespace']}/{one.get('name')}" if "namespace" in one else one.get("name", "")
-            for one in found
-        )
-        return ", ".join(names)
-
-    heading = "ServiceAccounts" if kind == "ServiceAccount" else f"{kind}s"
-    return column(heading, read, wide=True)
-
-
 def _role_reference(binding: Json) -> str:
     return f"{at(binding, 'roleRef.kind', '')}/{at(binding, 'roleRef.name', '')}"
 
@@ -351,15 +297,7 @@ def _controller(object_: Json) -> str:
 
 
 _CREATED = field("Created At", "metadata.creationTimestamp", type_="date")
-_BINDINGS = (
-    NAME,
-    column("Role", _role_reference),
-    AGE,
-    _subjects("User"),
-    _subjects("Group"),
-    _subjects("ServiceAccount"),
-)
-_TEMPLATE = template_columns("spec.template.spec", "spec.selector")
+_BINDINGS = (NAME, column("Role", _role_reference), AGE)
 
 BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
     "pods": COLUMNS,
@@ -375,23 +313,13 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         column("Roles", _node_roles),
         AGE,
         field("Version", "status.nodeInfo.kubeletVersion"),
-        _node_address("InternalIP"),
-        _node_address("ExternalIP"),
-        field("OS-Image", "status.nodeInfo.osImage", UNKNOWN, wide=True),
-        field("Kernel-Version", "status.nodeInfo.kernelVersion", UNKNOWN, wide=True),
-        field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", UNKNOWN, wide=True),
     ),
     "events": (
         Column("Last Seen", _last_seen),
         field("Type", "type"),
         field("Reason", "reason"),
         column("Object", _event_object),
-        field("Subobject", "involvedObject.fieldPath", wide=True),
-        column("Source", _event_source, wide=True),
         column("Message", lambda event: event.get("message", "").strip()),
-        Column("First Seen", _first_seen, priority=1),
-        column("Count", _event_count, wide=True),
-        Column("Name", name_of, format="name", priority=1),
     ),
     "jobs.batch": (
         NAME,
@@ -399,7 +327,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         column("Completions", _job_completions),
         Column("Duration", _job_duration),
         AGE,
-        *_TEMPLATE,
     ),
     "deployments.apps": (
         NAME,
@@ -410,7 +337,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Up-to-date", "status.updatedReplicas", 0),
         field("Available", "status.availableReplicas", 0),
         AGE,
-        *_TEMPLATE,
     ),
     "replicasets.apps": (
         NAME,
@@ -418,7 +344,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Current", "status.replicas", 0, type_="integer"),
         field("Ready", "status.readyReplicas", 0, type_="integer"),
         AGE,
-        *_TEMPLATE,
     ),
     "controllerrevisions.apps": (
         NAME,
@@ -437,7 +362,7 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "networkpolicies.networking.k8s.io": (
         NAME,
-        column("Pod-Selector", lambda o: label_selector(at(o, "spec.podSelector", {}))),
+        column("Pod-Selector", lambda o: selector(at(o, "spec.podSelector.matchLabels", {}))),
         AGE,
     ),
     "persistentvolumeclaims": (
@@ -449,7 +374,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("StorageClass", "spec.storageClassName"),
         field("VolumeAttributesClass", "spec.volumeAttributesClassName", UNSET),
         AGE,
-        field("VolumeMode", "spec.volumeMode", UNSET, wide=True),
     ),
     "roles.rbac.authorization.k8s.io": (NAME, _CREATED),
     "clusterroles.rbac.authorization.k8s.io": (NAME, _CREATED),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from controller.devcluster.apiserver.objects import Json, child, entries
+from controller.devcluster.apiserver.objects import Json, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -108,7 +108,6 @@ DEFAULT_COLUMNS = (NAME, AGE)
 
 NONE = "<none>"
 UNSET = "<unset>"
-UNKNOWN = "<unknown>"
 
 
 def at(object_: Any, path: str, default: Any = None) -> Any:
@@ -141,32 +140,6 @@ def joined(items: Iterable[Any], empty: str = NONE) -> str:
 def selector(labels: Json) -> str:
     """Return a map of labels as a selector."""
     return joined(f"{key}={value}" for key, value in sorted(labels.items()))
-
-
-def label_selector(value: Json) -> str:
-    """Return a structured selector in its short form."""
-    terms = [f"{key}={item}" for key, item in sorted(child(value, "matchLabels").items())]
-    for expression in entries(value, "matchExpressions"):
-        key, operator = expression.get("key"), expression.get("operator")
-        listed = ",".join(sorted(entries(expression, "values")))
-        if operator in {"In", "NotIn"}:
-            terms.append(f"{key} {operator.lower()} ({listed})")
-        else:
-            terms.append(key if operator == "Exists" else f"!{key}")
-    return joined(terms)
-
-
-def template_columns(path: str, selector_path: str) -> tuple[Column, ...]:
-    """Return the columns containers, images and selector of a kind with a pod template."""
-
-    def containers(object_: Json) -> list[Json]:
-        return entries(at(object_, path, {}), "containers")
-
-    return (
-        column("Containers", lambda o: joined(c.get("name", "") for c in containers(o)), wide=True),
-        column("Images", lambda o: joined(c.get("image", "") for c in containers(o)), wide=True),
-        column("Selector", lambda o: label_selector(at(o, selector_path, {})), wide=True),
-    )
 
 
 def elapsed(start: str | None, end: str | None, now: datetime) -> str:

@@ -79,25 +79,42 @@ def _is_pod_diff(step: Step, embedded: Seen, real: Seen) -> bool:
     )
 
 
-def _is_column_description(step: Step, embedded: Seen, real: Seen) -> bool:
+def _is_wide_or_described_column(step: Step, embedded: Seen, real: Seen) -> bool:
     return (
         "as=Table" in step.headers.get("Accept", "")
-        and _undescribed(embedded.body) == _undescribed(real.body)
-        and _undescribed(embedded.events) == _undescribed(real.events)
+        and _narrow(embedded.body) == _narrow(real.body)
+        and _narrowed(embedded.events) == _narrowed(real.events)
     )
 
 
-def _undescribed(value: Any) -> Any:
-    """A table, or a watch's tables, without the columns' descriptions."""
-    if isinstance(value, list):
-        return [_undescribed(item) for item in value]
-    if not isinstance(value, dict):
-        return value
+def _narrowed(events: Any) -> list[Any]:
+    """The tables of a watch; only the first of them says which columns are wide."""
+    found, columns = [], []
+    for event in events or ():
+        table = event.get("object") if isinstance(event, dict) else None
+        if not isinstance(table, dict) or table.get("kind") != "Table":
+            found.append(event)
+            continue
+        columns = table.get("columnDefinitions") or columns
+        shown = bool(table.get("columnDefinitions"))
+        narrow = _narrow({**table, "columnDefinitions": columns})
+        found.append({**event, "object": narrow if shown else {**narrow, "columnDefinitions": []}})
+    return found
+
+
+def _narrow(table: Any) -> Any:
+    """A table without descriptions, and without the columns of `kubectl get -o wide`."""
+    if not isinstance(table, dict) or not table.get("columnDefinitions"):
+        return table
+    columns = table["columnDefinitions"]
+    kept = [index for index, column in enumerate(columns) if not column["priority"]]
     return {
-        name: [{**column, "description": ""} for column in item]
-        if name == "columnDefinitions" and item
-        else _undescribed(item)
-        for name, item in value.items()
+        **table,
+        "columnDefinitions": [{**columns[index], "description": ""} for index in kept],
+        "rows": [
+            {**row, "cells": [row["cells"][index] for index in kept]}
+            for row in table.get("rows") or ()
+        ],
     }
 
 
@@ -228,9 +245,9 @@ KNOWN = (
         _is_pod_diff,
     ),
     Known(
-        "descriptions of columns",
-        "columns of tables have no description here: kubectl does not show them",
-        _is_column_description,
+        "descriptions of columns, and wide ones",
+        "columns have no description here, which kubectl does not show, and few are wide",
+        _is_wide_or_described_column,
     ),
     Known(
         "Go structures",

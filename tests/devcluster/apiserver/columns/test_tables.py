@@ -127,26 +127,26 @@ async def test_restarts_say_when_the_last_was(embedded):
                     {"port": 53, "protocol": "UDP", "name": "y"},
                 ],
             },
-            ("ClusterIP", "<none>", "80/TCP,53/UDP", "a=b,b=c"),
+            ("ClusterIP", "<none>", "80/TCP,53/UDP"),
         ),
         (
             {"clusterIP": "None", "selector": {"a": "b"}},
-            ("ClusterIP", "<none>", "<none>", "a=b"),
+            ("ClusterIP", "<none>", "<none>"),
         ),
         (
             {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 31999}]},
-            ("LoadBalancer", "<pending>", "80:31999/TCP", "<none>"),
+            ("LoadBalancer", "<pending>", "80:31999/TCP"),
         ),
         (
             {"type": "ExternalName", "externalName": "x.y"},
-            ("ExternalName", "x.y", "<none>", "<none>"),
+            ("ExternalName", "x.y", "<none>"),
         ),
     ],
 )
 async def test_services(api, spec, expected):
     await api.create(api.path("services"), {"metadata": {"name": "a"}, "spec": spec})
     row = await cells(api, api.path("services"))
-    found = tuple(row[name] for name in ("Type", "External-IP", "Port(s)", "Selector"))
+    found = tuple(row[name] for name in ("Type", "External-IP", "Port(s)"))
     assert found == expected
 
 
@@ -162,12 +162,7 @@ async def test_events(api):
     }
     await api.create(api.path("events"), event)
     row = await cells(api, api.path("events"))
-    assert (row["Object"], row["Message"], row["Source"], row["Count"]) == (
-        "pod/p",
-        "said",
-        "c, h",
-        "3" if isinstance(row["Count"], str) else 3,
-    )
+    assert (row["Object"], row["Message"]) == ("pod/p", "said")
 
 
 async def test_a_table_comes_with_or_without_objects(api):
