@@ -11,8 +11,7 @@ from typing import Any
 
 from controller.devcluster.gateway import CONTROLLER_NAME, GatewayController
 from controller.devcluster.gateway_api import GATEWAY_CLASSES, Listening, gateway_api_definitions
-from controller.devcluster.nodes.components import ComponentContext, NodeCaches
-from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.objects import Gateway, HTTPRoute
 from controller.kube.resources import CRDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import parse_rfc3339
-from controller.devcluster.rays.ray import NodePod
+from controller.devcluster.simulated_ray import NodePod
 from tests.integration.harness import is_ready, role
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from tests.ray.dashboard.simulated import SimulatedRay
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from controller.devcluster.rays.serve import SimulatedServe
+    from controller.devcluster.simulated_serve import SimulatedServe
     from controller.kube.objects import Pod
     from tests.integration.harness import RunningOperator, World
     from tests.ray.dashboard.simulated import Incarnation

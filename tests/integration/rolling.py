@@ -21,7 +21,7 @@ from tests.ray.dashboard.simulated import incarnation
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.rays.ray import SimulatedNodes
+    from controller.devcluster.simulated_ray import SimulatedNodes
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from controller.ray.cluster import ClusterSettings

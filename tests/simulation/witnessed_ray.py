@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.rays.ray import SimulatedNodes
-from controller.devcluster.rays.serve import SimulatedServe
+from controller.devcluster.simulated_ray import SimulatedNodes
+from controller.devcluster.simulated_serve import SimulatedServe
 from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.values import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.rays.serve import Answer
+    from controller.devcluster.simulated_serve import Answer
     from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation

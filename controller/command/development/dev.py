@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.runs import Run
     from controller.command.status.reading import Watch
-    from controller.devcluster.nodes.settings import NodeShape
+    from controller.devcluster.nodes.components import NodeShape
     from controller.devcluster.processes.isolation import IsolationOption
     from controller.kube.objects import Pod
     from controller.runtime.settings import LogLevel

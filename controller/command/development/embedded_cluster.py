@@ -30,8 +30,8 @@ from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
-from controller.devcluster.processes.references import References
-from controller.devcluster.rays.pods import SimulatedRays
+from controller.devcluster.processes.volumes import References
+from controller.devcluster.ray_pods import SimulatedRays
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-from controller.devcluster.nodes.settings import NodeShape
+from controller.devcluster.nodes.components import NodeShape
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from controller.devcluster.apiserver import sessions, spdy_sessions
 from controller.devcluster.apiserver.authentication import Refused
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
 from controller.devcluster.apiserver.objects import encode
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.apiserver.streams import spdy_sessions, websockets
 
 if TYPE_CHECKING:
     import ssl
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.authentication import Guard, User
     from controller.devcluster.apiserver.server import ApiServer
-    from controller.devcluster.apiserver.streams.connections import Session
-    from controller.devcluster.apiserver.streams.port_forward import PortForward
+    from controller.devcluster.apiserver.sessions import PortForward, Session
 
 
 _LOG = logging.getLogger(__name__)
@@ -186,12 +185,12 @@ async def _stream(
 def _is_upgrade(request: web.Request) -> bool:
     """Return whether a request asks for a protocol that is spoken here."""
     asks = "upgrade" in request.headers.get("Connection", "").lower()
-    return asks and (websockets.is_websocket(request) or spdy_sessions.is_spdy(request))
+    return asks and (sessions.is_websocket(request) or spdy_sessions.is_spdy(request))
 
 
 async def _serve_session(
     request: web.Request, session: Session | PortForward
 ) -> web.StreamResponse:
     """Switch to the protocol that the request asks for and serve a session."""
-    protocol = websockets if websockets.is_websocket(request) else spdy_sessions
+    protocol = sessions if sessions.is_websocket(request) else spdy_sessions
     return await protocol.serve_session(request, session)

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.object_writer import ObjectWriter
     from controller.devcluster.apiserver.objects import Json
     from controller.devcluster.apiserver.requests.reads import Clock
+    from controller.devcluster.apiserver.sessions import PortForward, Session
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.apiserver.streams.connections import Session
-    from controller.devcluster.apiserver.streams.port_forward import PortForward
 
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

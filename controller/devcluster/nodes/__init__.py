@@ -5,8 +5,8 @@ namespace life cycle. Begin reading in `running.py`; the life of a simulated pod
 `lifecycle.py`.
 """
 
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX, NodeSettings
 from controller.devcluster.nodes.running import COMPONENTS, run_nodes
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX, NodeSettings
 from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
 __all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "NodeSettings", "SimulatedKubelet", "run_nodes"]

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.components import ComponentContext, NodeSettings
     from controller.devcluster.nodes.objects import ControlledJobSpec, ReportedJobStatus
     from controller.devcluster.nodes.pods import KubeletPod
-    from controller.devcluster.nodes.settings import NodeSettings
 
 
 COMPLETE, FAILED_JOB = "Complete", "Failed"

@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers, transitions
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.kubelet import GATED, GATED_MESSAGE
 from controller.devcluster.nodes.pods import PodConditionType, PodPhase
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from controller.devcluster.nodes.components import NodeSettings
     from controller.devcluster.nodes.pods import (
         KubeletPod,
         ReportedContainerStatus,
         ReportedPodStatus,
     )
-    from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.nodes.transitions import StepContext
 
 

@@ -6,12 +6,14 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.components import ComponentContext, NodeCaches
+from controller.devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
 from controller.devcluster.nodes.endpointslices import EndpointSlices
-from controller.devcluster.nodes.finalizers import ClaimProtection, NamespaceLifecycle
-from controller.devcluster.nodes.garbage import GarbageCollector
+from controller.devcluster.nodes.garbage import (
+    ClaimProtection,
+    GarbageCollector,
+    NamespaceLifecycle,
+)
 from controller.devcluster.nodes.jobs import JobController
-from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
 if TYPE_CHECKING:

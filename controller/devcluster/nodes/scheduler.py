@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS, NodeRequirement
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
 from controller.kube.resources import CLAIMS
 from informers import last_state
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.devcluster.apiserver.status import ApiError, bad_request
-from controller.devcluster.apiserver.streams.connections import (
+from controller.devcluster.apiserver.sessions import (
     ERROR,
     RESIZE,
     STDERR,
     STDIN,
     STDOUT,
 )
+from controller.devcluster.apiserver.status import ApiError, bad_request
 from controller.devcluster.logs import chosen_container
 from controller.devcluster.processes.logs import LogOptions, read
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
-    from controller.devcluster.apiserver.streams.connections import (
+    from controller.devcluster.apiserver.sessions import (
         Channels,
         ConnectionRequest,
         Session,

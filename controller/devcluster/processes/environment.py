@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.apiserver.quantity import QuantityError, quantity_value
+from controller.devcluster.apiserver.builtin_types import QuantityError, quantity_value
 from controller.devcluster.processes.specification import (
     DownwardFile,
     DownwardSource,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from controller.devcluster.nodes.components import NodeSettings
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.processes.environment import ApiAccess, DownwardValues
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.output import Outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.quantity import QuantityError, canonical_quantity
+from controller.devcluster.apiserver.builtin_types import QuantityError, canonical_quantity
 
 
 @pytest.mark.parametrize(

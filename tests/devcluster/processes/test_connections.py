@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.apiserver.sessions import ERROR, RESIZE, STDERR, STDIN, STDOUT
+from controller.devcluster.apiserver.spdy import GOAWAY, Frame
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.apiserver.streams.connections import ERROR, RESIZE, STDERR, STDIN, STDOUT
-from controller.devcluster.apiserver.streams.spdy import GOAWAY, Frame
 from controller.devcluster.processes.connections import ProcessConnections
 from tests.devcluster.spdy_client import upgraded
 
@@ -272,7 +272,7 @@ async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(wo
 
 
 async def test_a_client_that_leaves_with_unread_input_is_noticed_by_a_ping(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.apiserver.streams.spdy._PING", 0.05)
+    monkeypatch.setattr("controller.devcluster.apiserver.spdy._PING", 0.05)
     async with running(world), listening(world) as port:
         query = "command=sleep&command=1000&stdin=1&stdout=1"
         prepare, ended = world.server.hooks.pod_connection, asyncio.Event()

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from controller.devcluster.rays import ray as rays
-from controller.devcluster.rays.ray import (
+from controller.devcluster import simulated_ray as rays
+from controller.devcluster.simulated_ray import (
     EPOCH,
     NEVER,
     STOPPING,
@@ -31,7 +31,7 @@ from tests.ray.dashboard.recorded import recorded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.rays.serve import SimulatedServe
+    from controller.devcluster.simulated_serve import SimulatedServe
     from controller.ray.dashboard import Head, JobStatus
     from controller.ray.dashboard.transport import DashboardRequest
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.devcluster.rays.ray import NodePod
+from controller.devcluster.simulated_ray import NodePod
 from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,

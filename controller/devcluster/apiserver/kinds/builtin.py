@@ -40,7 +40,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
 )
 from controller.devcluster.apiserver.objects import child
 from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
-from controller.devcluster.apiserver.streams.connections import CONNECTIONS
+from controller.devcluster.apiserver.sessions import CONNECTIONS
 
 if TYPE_CHECKING:
     import random

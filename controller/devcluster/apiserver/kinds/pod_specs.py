@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.builtin_types import quantity_value
 from controller.devcluster.apiserver.objects import (
     Json,
     child,
@@ -14,7 +15,6 @@ from controller.devcluster.apiserver.objects import (
     is_subdomain,
     validate_labels,
 )
-from controller.devcluster.apiserver.quantity import quantity_value
 from controller.devcluster.apiserver.status import (
     StatusCause,
     duplicate,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.builtin_types import add_quantities, quantity_value
 from controller.devcluster.apiserver.objects import Json, child, entries
-from controller.devcluster.apiserver.quantity import add_quantities, quantity_value
 from controller.devcluster.apiserver.status import forbidden
 
 if TYPE_CHECKING:

@@ -8,10 +8,20 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.supervisor.container_dir import read, write
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+def read(path: str) -> str:
+    """Read a whole file."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def write(path: str, text: str) -> None:
+    """Make a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # System calls that Python lacks: namespaces, mounts, and parent-death signals.

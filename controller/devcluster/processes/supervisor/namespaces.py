@@ -24,7 +24,7 @@ from controller.devcluster.processes.supervisor.container_dir import (
     open_lifeline,
     refuse,
     wait_for_end,
-    write,
+    watch,
 )
 from controller.devcluster.processes.supervisor.filesystem import (
     NEWIPC,
@@ -39,8 +39,8 @@ from controller.devcluster.processes.supervisor.filesystem import (
     setns,
     unshare,
     unshare_users,
+    write,
 )
-from controller.devcluster.processes.supervisor.run_plain import watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.processes.supervisor.container_dir import (
     PASSED_ON,
     open_lifeline,
-    read,
+    run_plain,
     wait_for_end,
 )
+from controller.devcluster.processes.supervisor.filesystem import read
 from controller.devcluster.processes.supervisor.namespaces import (
     exec_namespaced,
     hold_namespaces,
     run_namespaced,
     try_namespaces,
 )
-from controller.devcluster.processes.supervisor.run_plain import run_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.devcluster.apiserver.streams.port_forward import PortForward
-from controller.devcluster.apiserver.streams.spdy import SYN_REPLY, Frame
+from controller.devcluster.apiserver.sessions import PortForward
+from controller.devcluster.apiserver.spdy import SYN_REPLY, Frame
 from tests.devcluster.spdy_client import Client
 
 pytestmark = pytest.mark.real_time

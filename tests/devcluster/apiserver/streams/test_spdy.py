@@ -9,9 +9,9 @@ import zlib
 
 import pytest
 
-from controller.devcluster.apiserver.streams import spdy
-from controller.devcluster.apiserver.streams.connections import ERROR, RESIZE, STDIN, STDOUT
-from controller.devcluster.apiserver.streams.spdy import (
+from controller.devcluster.apiserver import spdy
+from controller.devcluster.apiserver.sessions import ERROR, RESIZE, STDIN, STDOUT
+from controller.devcluster.apiserver.spdy import (
     _PING,
     _WAITING,
     DATA,
@@ -26,7 +26,7 @@ from controller.devcluster.apiserver.streams.spdy import (
     SpdyConnection,
     SpdyError,
 )
-from controller.devcluster.apiserver.streams.spdy_sessions import (
+from controller.devcluster.apiserver.spdy_sessions import (
     _LINE,
     _OPENING,
     SpdyChannels,

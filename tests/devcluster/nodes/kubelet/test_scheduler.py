@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.devcluster.nodes.components import NodeShape
 from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.scheduler import Placements
-from controller.devcluster.nodes.settings import NodeShape
 from controller.kube.resources import CLAIMS, NODES
 from controller.testing.faults import ErrorResponse, Rule
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.nodes.components import NodeSettings
 from controller.devcluster.nodes.lifecycle import (
     Behaviour,
     Bind,
@@ -24,7 +25,6 @@ from controller.devcluster.nodes.lifecycle import (
     timer,
 )
 from controller.devcluster.nodes.pods import KubeletPod, status_patch
-from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.simulated_kubelet import Stopwatches
 from controller.devcluster.nodes.transitions import StepContext
 

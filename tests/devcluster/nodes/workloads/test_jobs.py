@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.nodes.components import NodeSettings
 from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
-from controller.devcluster.nodes.settings import NodeSettings
 from controller.testing.faults import LostResponse, Rule, watch_lag
 
 if TYPE_CHECKING:

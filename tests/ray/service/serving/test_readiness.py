@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.devcluster.rays.serve import scaled
+from controller.devcluster.simulated_serve import scaled
 from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
 from controller.ray.dashboard.serve import serve_state
 from controller.ray.service.identity import StoredConfig

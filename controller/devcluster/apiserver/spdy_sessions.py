@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from controller.devcluster.apiserver.streams.connections import (
+from controller.devcluster.apiserver.sessions import (
     ERROR,
     RESIZE,
     STDERR,
     STDIN,
     STDOUT,
+    PortForward,
     asks_for,
 )
-from controller.devcluster.apiserver.streams.port_forward import PortForward
-from controller.devcluster.apiserver.streams.spdy import SpdyConnection, SpdyError
+from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.devcluster.apiserver.streams.connections import ByteStream, Session
-    from controller.devcluster.apiserver.streams.spdy import SpdyStream
+    from controller.devcluster.apiserver.sessions import Session
+    from controller.devcluster.apiserver.spdy import ByteStream, SpdyStream
 
 
 _CHUNK = 64 * 1024

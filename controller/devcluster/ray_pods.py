@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.devcluster.apiserver.messages import bytes_response
 from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.endpointslices import selects
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
-from controller.devcluster.rays.ray import NEVER, VERSION, Course, NodePod, SimulatedRay
-from controller.devcluster.rays.serve import text_answer
+from controller.devcluster.simulated_ray import NEVER, VERSION, Course, NodePod, SimulatedRay
+from controller.devcluster.simulated_serve import text_answer
 from controller.ray.dashboard import JobStatus
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.rays.ray import Incarnation
-    from controller.devcluster.rays.serve import Answer
+    from controller.devcluster.simulated_ray import Incarnation
+    from controller.devcluster.simulated_serve import Answer
 
 Json = dict[str, Any]
 

@@ -9,12 +9,22 @@ import asyncio
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.devcluster.apiserver.streams.connections import ByteStream
+
+class ByteStream(Protocol):
+    """The client's end of a connection of bytes."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next bytes; None when the client has gone."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; does nothing when the client has gone."""
+        ...
 
 
 _NAMES = (

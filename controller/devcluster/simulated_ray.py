@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.devcluster.rays.serve import (
+from controller.devcluster.simulated_serve import (
     Answer,
     SimulatedServe,
     json_answer,

@@ -1,1 +1,0 @@
-"""Connections that are no single request and response: WebSockets, SPDY, port forwarding."""

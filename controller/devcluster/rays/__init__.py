@@ -1,1 +1,0 @@
-"""The simulated Ray of simulated pods: dashboards, Serve, nodes and submitters, in memory."""
