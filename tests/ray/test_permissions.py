@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.kube.resources import CERTIFICATES, EVENTS, ISSUERS, PODS, ROLES
-from controller.ray.api import FeatureGates
+from controller.kube.resources import CERTIFICATES, EVENTS, ISSUERS, PODS, ROLES, SECRETS
+from controller.ray.api import FeatureGates, labels
 from controller.ray.api.batch_schedulers import PLUGINS, VOLCANO, WORKLOAD_API, BatchScheduler
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
+from informers import Codec
 from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 
 GATES = FeatureGates.parse("RayClusterFleet=true,RayCronJob=true")
@@ -115,3 +117,18 @@ def test_subresources_are_named_as_in_rules():
     assert granted(PODS, "resize") == {"patch"}
     assert granted(EVENTS) == {"create", "list", "patch"}
     assert granted(ROLES, "nothing") == frozenset()
+
+
+def test_only_secrets_of_clusters_are_watched_and_their_data_is_never_kept():
+    watched = [
+        owned.label_selector
+        for kind in kinds_of(KindSettings(), None)
+        for owned in kind.owned
+        if owned.resource == SECRETS
+    ]
+    assert watched == [labels.CLUSTER]
+    secret = {"metadata": {"name": "a"}, "data": {"auth_token": "czNjcjN0"}, "stringData": {}}
+    page = {"kind": "SecretList", "metadata": {"resourceVersion": "1"}, "items": [secret]}
+    (kept,) = Codec(SECRETS.view).page(json.dumps(page).encode()).objects
+    assert kept.metadata.name == "a"
+    assert "czNjcjN0" not in repr(kept)

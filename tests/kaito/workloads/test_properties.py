@@ -8,7 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kaito.workloads.given import Given, golden_names, read_golden
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.workloads import services
+from tests.kaito.support import workspace
+from tests.kaito.workloads.given import Given, abridged, golden_names, read_golden
 
 
 def shuffled(value: Any, draw: random.Random) -> Any:
@@ -110,3 +113,33 @@ def test_an_odd_tuning_has_a_body(tuning: dict[str, Any]):
     job = Given("odd", RESOURCE, tuning=whole).job()
     volumes = [each["name"] for each in job["spec"]["template"]["spec"]["volumes"]]
     assert {"results-volume", "data-volume"} <= set(volumes)
+
+
+@pytest.mark.parametrize("name", list(golden_names()))
+def test_a_workspace_creates_what_its_golden_file_says(name: str):
+    given, expected = read_golden(name)
+    made = given.bodies()
+    assert {kind: abridged(made[kind]) for kind in expected} == expected
+
+
+ALWAYS = ["http", "ray", "dashboard"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "balanced", "kind", "ports"),
+    [
+        ("vllm", "", "ClusterIP", [*ALWAYS, "kv-events"]),
+        ("vllm", "True", "LoadBalancer", ALWAYS),
+        ("vllm", "true", "ClusterIP", [*ALWAYS, "kv-events"]),
+        ("transformers", "", "ClusterIP", ALWAYS),
+        ("transformers", "True", "LoadBalancer", ALWAYS),
+    ],
+)
+def test_events_of_the_cache_are_for_the_cluster_only(
+    runtime: str, balanced: str, kind: str, ports: list[str]
+):
+    annotations = {"kaito.sh/runtime": runtime, "kaito.sh/enablelb": balanced}
+    meta = workspace(annotations=annotations).metadata
+    request, _ = services(meta, KaitoOptions())
+    assert request["spec"]["type"] == kind
+    assert [port["name"] for port in request["spec"]["ports"]] == ports

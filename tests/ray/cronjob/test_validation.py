@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from datetime import UTC
 from importlib import resources
@@ -9,14 +10,17 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import jsonschema
 import msgspec
 import pytest
+import yaml
 
 from controller.apimachinery.problem import Problem
+from controller.ray.api.definitions.crds import raycronjob_definition
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import ConcurrencyPolicy, RayCronJob
-from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
-from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.ray.api.validation.cronjob import INVALID, ValidCronJob, validate_cron_job
+from controller.ray.cronjob import CronJobSettings, RayCronJobKind, status
 from tests.ray.cronjob.support import (
     at,
     cron_job,
@@ -154,3 +158,28 @@ def test_whatever_stands_in_its_rayjobs_they_are_counted():
             assert seen is not None
             assert len(seen.runs) == 1
             assert writes(kind.plan(seen, at(10, 30))) == []
+
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "raycronjob.md").read_text()
+REASON = re.compile(r'ReadyCondition\(\s*"\w+",\s*"(\w+)"')
+
+
+def test_the_manual_names_every_reason_and_no_other():
+    source = Path(status.__file__).read_text()
+    reasons = {INVALID, *REASON.findall(source)}
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert told == reasons
+
+
+def test_the_example_of_the_manual_has_the_fields_of_the_definition():
+    example = yaml.safe_load(PAGE.split("```yaml\n")[1].split("```")[0])
+    (version,) = raycronjob_definition()["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert set(example["spec"]) == set(spec["properties"])
+    del example["spec"]["jobTemplate"]["rayClusterSpec"]
+    jsonschema.Draft202012Validator(spec).validate(example["spec"])
+    assert set(example["spec"]["jobTemplate"]) < set(
+        spec["properties"]["jobTemplate"]["properties"]
+    )

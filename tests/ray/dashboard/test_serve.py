@@ -6,9 +6,12 @@ import asyncio
 import json
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.ray.dashboard import (
     CommandDone,
+    DashboardCollector,
+    DashboardMetrics,
     HeadCommand,
     ProbeSubscription,
     ProxyHealth,
@@ -21,7 +24,7 @@ from controller.ray.dashboard import (
 from controller.ray.dashboard.serve import proxy_health, serve_config_accepted, serve_state
 from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import RefusedByRay, UnusableResponse
-from tests.ray.dashboard.kit import HEAD, World, world
+from tests.ray.dashboard.kit import HEAD, JOB, World, head, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import Fault
 
@@ -214,3 +217,34 @@ async def test_a_dead_proxy_is_reported_and_delays_nothing_of_the_dashboard(faul
         it.ray.fault(None, proxy="pod")
         await asyncio.sleep(31)
         assert it.seen(PROXY, ProxyProbe()).failing_since is None
+
+
+async def test_requests_commands_and_dashboards_that_fail_can_be_scraped():
+    registry = CollectorRegistry()
+    async with world(metrics=DashboardMetrics(registry)) as it:
+        registry.register(DashboardCollector(it.actors.statistics))
+        it.ray.fault(Fault.SILENT, cluster="dead")
+        it.watch()
+        it.watch("ns/dead", head("dead"))
+        it.submit()
+        it.submit("ns/dead", head("dead"), within=10, job_id="other")
+        await asyncio.sleep(60)
+
+        def value(name: str, **labels: str) -> float | None:
+            return registry.get_sample_value(f"manta_dashboard_{name}", labels)
+
+        assert value("actors") == 2
+        assert value("failing") == 1
+        assert value("probes") == 2
+        assert value("open_commands") == 0
+        assert value("commands_total", command="submit", outcome="done") == 1
+        assert value("commands_total", command="submit", outcome="expired") == 1
+        assert value("request_seconds_count", request="submit", result="answered") == 1
+        assert value("request_seconds_count", request="job", result="answered") > 5
+        assert value("request_seconds_count", request="job", result="no_answer") > 1
+        assert value("requests_in_flight", responsiveness="responsive") == 0
+        it.leave()
+        it.leave("ns/dead")
+        assert value("actors") == value("failing") == value("probes") == 0
+        assert b"manta_dashboard_waiting" in generate_latest(registry)
+        assert it.actors.observation(HEAD, JOB) is None

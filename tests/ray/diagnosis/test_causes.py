@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.objects import Pod
+from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
 from controller.ray.diagnosis.pod import diagnose_pod
-from controller.ray.diagnosis.reasons import Cause
+from controller.ray.diagnosis.reasons import REASONS, Cause, Severity
+from controller.runtime.reconcile.executor import FAILED_READ
 from tests.ray.cluster.support import NOW, pod
 
 SINCE = "2026-08-20T09:58:00Z"
@@ -470,3 +474,34 @@ def test_what_a_node_wrote_in_an_unknown_way_costs_only_the_time():
 def test_a_worker_blames_the_way_to_the_head_only_if_the_head_is_ready():
     state, _, _ = CASES["does not reach the head"]
     assert cause_of("workers", state, head_ready=False).reason.name == "WaitingForHead"
+
+
+MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+PROSPECT = {
+    Severity.ACTION_REQUIRED: "needs help",
+    Severity.TRANSIENT: "may pass",
+    Severity.IN_PROGRESS: "takes time",
+}
+
+
+def test_the_manual_has_the_table_of_reasons():
+    wanted = [
+        f"| `{reason.name}` | {PROSPECT[reason.severity]} | {reason.meaning} | {reason.remedy} |"
+        for reason in REASONS
+    ]
+    lines = MANUAL.read_text().splitlines()
+    header = "| Reason of `Ready` | Without action | What it means | What to do |"
+    rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(header) + 2 :])
+    assert list(rows) == wanted
+
+
+def test_reasons_from_outside_of_the_table_are_in_it():
+    names = {reason.name for reason in REASONS}
+    assert {FAILED_READ, INVALID_SPEC_REASON} < names
+
+
+def test_every_reason_is_a_sentence_and_says_what_to_do():
+    for reason in REASONS:
+        assert reason.meaning.endswith("."), reason.name
+        assert reason.remedy.endswith("."), reason.name
+        assert "|" not in reason.meaning + reason.remedy, reason.name

@@ -6,11 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.apimachinery.conditions import find_condition, rfc3339
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
+from controller.ray.job.facts import State
+from controller.runtime.plan import Failure
 from tests.ray.cluster.support import NOW, writes
-from tests.ray.job.scenes import CLUSTER, Scene, running
+from tests.ray.job.scenes import CLUSTER, JOB_ID, Scene, running
 from tests.ray.job.test_job_plan import ready, reported, status_of
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -160,3 +164,68 @@ def test_an_accepted_correction_takes_the_condition_away():
     refused = reported(running(suspend=True).says(JobStatus.RUNNING).plan())["conditions"]
     corrected = reported(running(status={"conditions": refused}).says(JobStatus.RUNNING).plan())
     assert find_condition(corrected["conditions"], "SpecAccepted") is None
+
+
+FIELDS = (
+    "attempts",
+    "conditions",
+    "dashboardURL",
+    "endTime",
+    "failed",
+    "jobId",
+    "jobStatus",
+    "jobStatusCheckFailureStartTime",
+    "message",
+    "rayClusterName",
+    "rayClusterStatus",
+    "rayJobInfo",
+    "reason",
+    "startTime",
+    "succeeded",
+)
+TIMES = st.sampled_from(["2026-08-20T09:59:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | TIMES,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["type", "status", "reason", "number", "rayClusterName", "endTime"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=4,
+)
+STATUSES = st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=4)
+ANSWERS = st.sampled_from([None, NoSuchJob(), *(JobInfo(JOB_ID, each) for each in JobStatus)])
+
+
+@settings(max_examples=100)
+@given(
+    state=st.sampled_from([each.value for each in State]) | st.text(max_size=4),
+    status=STATUSES,
+    answer=ANSWERS,
+    there=st.booleans(),
+    deleted=st.booleans(),
+    runs_on=st.sampled_from(["", "uid-of-example-head-aaaaaaaa/0", "?", "a/b/c"]),
+    mode=st.sampled_from(["HTTPMode", "K8sJobMode", "SidecarMode", "InteractiveMode"]),
+)
+def test_no_status_is_too_odd(  # noqa: PLR0917
+    state: str,
+    status: dict[str, Any],
+    answer: Any,
+    there: bool,
+    deleted: bool,
+    runs_on: str,
+    mode: str,
+):
+    meta = {"deletionTimestamp": "2026-08-20T09:59:59Z"} if deleted else {}
+    scene = Scene(state, status=status, meta=meta, runs_on=runs_on, submissionMode=mode)
+    if there:
+        scene.with_cluster().with_head().with_submitter("Failed").answers(answer)
+    seen = scene.kind.observe("default/example", scene.reads)
+    assert seen is not None
+    plan = scene.kind.plan(seen, NOW)
+    for stage in plan.stages:
+        failures = (Failure(stage[0], "Forbidden", "no"),)
+        assert scene.kind.status_after(seen, plan, failures, NOW) is not None
