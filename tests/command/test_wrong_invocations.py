@@ -92,14 +92,8 @@ def without_names(resolve: Callable[..., Any]) -> Callable[..., Any]:
             "rollout unod raycluster/a",
             "manta rollout: there is no command unod; did you mean undo?",
         ),
-        (
-            "example rayjbo",
-            "`manta example` lists them; did you mean rayjob?\n",
-        ),
-        (
-            "dev --nodes 8xH10",
-            "--nodes 8xH10: neither a preset (cpu, spot, 8xH100, tpu-",
-        ),
+        ("example rayjbo", "`manta example` lists them; did you mean rayjob?\n"),
+        ("dev --nodes 8xH10", "--nodes 8xH10: neither a preset (cpu, spot, 8xH100, tpu-"),
         ("dev --ray --nodes cpu", "--nodes: with --ray or --image the node is this machine"),
         ("--verson", "manta: there is no option --verson; did you mean --version?"),
         ("plan --fil cluster.yaml", "manta plan: there is no option --fil; did you mean --file?"),

@@ -18,10 +18,7 @@ def head(ip: str, *, ready: bool = True, port: int | None = None) -> Pod:
                 "labels": {"ray.io/cluster": "a"},
             },
             "spec": {"containers": [{"name": "ray-head", "ports": ports}]},
-            "status": {
-                "podIP": ip,
-                "conditions": [{"type": "Ready", "status": str(ready)}],
-            },
+            "status": {"podIP": ip, "conditions": [{"type": "Ready", "status": str(ready)}]},
         },
         Pod,
     )

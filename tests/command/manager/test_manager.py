@@ -274,10 +274,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
         ("-health-probe-bind-address=a", "manager: -health-probe-bind-address: not an address"),
         ("-debug-port=65536", "manager: -debug-port must be between 0 and 65535"),
         ("-qps=0", "manager: -qps must be more than 0"),
-        (
-            "-reconcile-concurrency=1001",
-            "manager: -reconcile-concurrency must be at most 1000",
-        ),
+        ("-reconcile-concurrency=1001", "manager: -reconcile-concurrency must be at most 1000"),
         ("-burst=0", "manager: -burst must be at least 1"),
         ("-config=/gone", "manager: cannot read /gone: No such file or directory"),
     ],

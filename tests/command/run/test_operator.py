@@ -110,9 +110,7 @@ async def standby() -> AsyncGenerator[tuple[Operator, ThreadedElection]]:
         yield operator, made[0]
 
 
-async def test_an_operator_that_does_not_lead_sends_reads_alone(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_an_operator_that_does_not_lead_sends_reads_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "HttpTransport", Wire)
     async with standby() as (operator, _):
         client: Any = operator.recorder._client

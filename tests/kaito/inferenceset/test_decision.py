@@ -42,11 +42,7 @@ def replicas(*given: str) -> list[Replica]:
         (["old ready", "old ready", "old ready", "new"], 3, []),
         (["old ready", "old ready", "old ready", "new ready"], 3, ["old-0"]),
         (["old ready", "old ready", "new ready", "new ready"], 2, ["old-0", "old-1"]),
-        (
-            ["old ready", "new ready", "new ready", "new ready"],
-            1,
-            ["old-0", "new-1", "new-2"],
-        ),
+        (["old ready", "new ready", "new ready", "new ready"], 1, ["old-0", "new-1", "new-2"]),
         (["old terminating", "old ready", "old ready"], 2, []),
         (["old", "new ready", "new ready"], 2, ["old-0"]),
         (["old ready", "new ready"], 0, ["old-0", "new-1"]),

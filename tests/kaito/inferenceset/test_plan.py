@@ -198,14 +198,8 @@ def said(type_: str, message: str, status: str = "False") -> dict[str, str]:
     ("conditions", "told"),
     [
         ([said("ResourceReady", "inference.preset is none")], "inference.preset is none"),
-        (
-            [said("InferenceReady", "no pod"), said("ResourceReady", "no node")],
-            "no node",
-        ),
-        (
-            [said("InferenceReady", "no pod"), said("ResourceReady", "all there", "True")],
-            "no pod",
-        ),
+        ([said("InferenceReady", "no pod"), said("ResourceReady", "no node")], "no node"),
+        ([said("InferenceReady", "no pod"), said("ResourceReady", "all there", "True")], "no pod"),
     ],
 )
 def test_what_holds_up_a_replica_is_told_of_the_set(conditions: list[Any], told: str):

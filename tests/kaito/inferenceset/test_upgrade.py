@@ -189,10 +189,7 @@ def test_the_end_of_an_upgrade_is_recorded_once():
     found.set = with_status(found.set, {"numDriftedWorkspaces": 1})
     found.reads.add(INFERENCE_SETS, found.set)
     ended = found.status["autoUpgrade"]
-    assert ended == {
-        "numDriftedWorkspaces": 0,
-        "lastSuccessfulUpgradeTime": "2026-01-01T01:00:00Z",
-    }
+    assert ended == {"numDriftedWorkspaces": 0, "lastSuccessfulUpgradeTime": "2026-01-01T01:00:00Z"}
     found.reads.add(INFERENCE_SETS, with_status(found.set, ended))
     later = found.kind.plan(found.observe(), NOW + timedelta(hours=1)).status
     assert later is not None

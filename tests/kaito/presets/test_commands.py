@@ -105,11 +105,7 @@ def test_a_small_model_on_several_nodes_is_sharded_all_the_same():
     ("settings", "name", "value"),
     [
         (replace(ONE, with_adapters=True), "enable-lora", ""),
-        (
-            replace(ONE, with_config=True),
-            "kaito-config-file",
-            "/mnt/config/inference_config.yaml",
-        ),
+        (replace(ONE, with_config=True), "kaito-config-file", "/mnt/config/inference_config.yaml"),
         (replace(ONE, performance_mode="throughput"), "performance-mode", "throughput"),
         (replace(ONE, performance_mode="balanced"), "performance-mode", None),
         (replace(ONE, port=5001), "port", "5001"),
@@ -214,12 +210,7 @@ def test_flags_of_an_edit_come_and_go_in_a_command_that_there_is(nodes: int):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        transformers_command(model("phi-4"))[2],
-        "my-server --enable-lora",
-        "/bin/sh",
-    ],
+    "line", [transformers_command(model("phi-4"))[2], "my-server --enable-lora", "/bin/sh"]
 )
 def test_a_command_of_another_server_is_left_alone(line: str):
     assert with_optional_flags(line, with_adapters=True, with_config=True) == line

@@ -10,11 +10,7 @@ import msgspec
 import pytest
 
 from controller.kaito.api.messages import cut
-from controller.kaito.provisioning.claims import (
-    ClaimFacts,
-    ClaimState,
-    ObservedClaim,
-)
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
     Commitment,
@@ -22,12 +18,7 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.provisioning.decision import (
-    BOUND,
-    Awaited,
-    decide_claims,
-    remove_claims,
-)
+from controller.kaito.provisioning.decision import BOUND, Awaited, decide_claims, remove_claims
 from controller.kaito.provisioning.nodes import claim_name
 from tests.kaito.provisioning.world import START, UID, World
 

@@ -27,8 +27,7 @@ from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 
 GOLDEN: dict[str, Any] = yaml.load(
-    Path(__file__).with_name("node_pools.yaml").read_text(encoding="utf-8"),
-    Loader=yaml.CSafeLoader,
+    Path(__file__).with_name("node_pools.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
 )
 AZURE = NodeClassSettings(
     classes=(ConfiguredNodeClass("image-family-ubuntu", default=True), ConfiguredNodeClass("other"))

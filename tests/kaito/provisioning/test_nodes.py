@@ -61,12 +61,7 @@ def node(
             ("a",),
         ),
         ([node("a"), node("b", claimed=False, gpus=0)], "NodesReady", "Enough Nodes are ready", ()),
-        (
-            [node("a"), node("b"), node("c", gpus=0)],
-            "NodesReady",
-            "Enough Nodes are ready",
-            (),
-        ),
+        ([node("a"), node("b"), node("c", gpus=0)], "NodesReady", "Enough Nodes are ready", ()),
         (
             [node("a"), node("b", pressures=("DiskPressure", "PIDPressure"))],
             "NodesReady",

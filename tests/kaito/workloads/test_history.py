@@ -18,10 +18,7 @@ HASH = revision_hash(WORKSPACE)
 
 
 def kept(number: int, hash_: str, digits: int = 5, data: Any = None) -> WorkspaceRevision:
-    metadata = {
-        "name": f"phi-{hash_[:digits]}",
-        "annotations": {"workspace.kaito.io/hash": hash_},
-    }
+    metadata = {"name": f"phi-{hash_[:digits]}", "annotations": {"workspace.kaito.io/hash": hash_}}
     return msgspec.convert(
         {"metadata": metadata, "revision": number, "data": data}, WorkspaceRevision
     )

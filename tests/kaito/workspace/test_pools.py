@@ -339,10 +339,7 @@ def test_a_node_class_that_is_not_configured_in_full_has_to_be_created_by_an_adm
     [
         (node_class(ready=""), "waiting until Karpenter's provider reports that it is ready"),
         (node_class(ready="False", message="no such subnet"), "is not ready: no such subnet"),
-        (
-            changed(node_class(), deletion_timestamp="2026-01-01T00:00:00Z"),
-            "is being deleted",
-        ),
+        (changed(node_class(), deletion_timestamp="2026-01-01T00:00:00Z"), "is being deleted"),
     ],
 )
 def test_no_pool_is_created_before_its_node_class_is_ready(found: Any, message: str):

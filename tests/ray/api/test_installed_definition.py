@@ -11,11 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.object_schema import (
-    GroupVersionKind,
-    ObjectSchema,
-    parse_schemas,
-)
+from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema, parse_schemas
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource

@@ -9,11 +9,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.kube.resources import (
-    PLUGIN_POD_GROUPS,
-    PODS,
-    WORKLOADS,
-)
+from controller.kube.resources import PLUGIN_POD_GROUPS, PODS, WORKLOADS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.batch_schedulers import (
     BATCH_SCHEDULERS,
@@ -202,10 +198,7 @@ def test_volcano_needs_room_for_the_least_that_an_autoscaler_keeps():
 
 
 def test_the_clusters_of_a_rayjob_have_its_volcano_group_and_copies_of_them_their_own():
-    labels = {
-        "ray.io/originated-from-crd": "RayJob",
-        "ray.io/originated-from-cr-name": "nightly",
-    }
+    labels = {"ray.io/originated-from-crd": "RayJob", "ray.io/originated-from-cr-name": "nightly"}
     of_job = msgspec.convert(
         OWNER | {"kind": "RayJob", "name": "nightly", "uid": "j"},
         type(head().metadata.owner_references[0]),
@@ -272,10 +265,7 @@ def test_scheduler_plugins_get_a_group_that_stays_as_it_was_made():
     [body] = created(made, "PodGroup")
     assert body["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
     assert body["metadata"]["name"] == "example"
-    assert body["spec"] == {
-        "minMember": 4,
-        "minResources": {"cpu": "2500m", "memory": "3584Mi"},
-    }
+    assert body["spec"] == {"minMember": 4, "minResources": {"cpu": "2500m", "memory": "3584Mi"}}
     assert pods(made)["small"] == {
         "labels": {"scheduling.x-k8s.io/pod-group": "example"},
         "annotations": {},

@@ -17,9 +17,7 @@ MAX_UINT16_HOSTS = 65_535
 
 
 @pytest.mark.parametrize("hosts", [None, "absent", 0, -1, 1])
-def test_without_a_number_of_hosts_a_replica_is_one_pod_and_no_worker_is_deleted(
-    hosts: Any,
-):
+def test_without_a_number_of_hosts_a_replica_is_one_pod_and_no_worker_is_deleted(hosts: Any):
     raw = manifest()
     (group,) = raw["spec"]["workerGroupSpecs"]
     group.pop("numOfHosts", None)

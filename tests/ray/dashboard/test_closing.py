@@ -126,11 +126,7 @@ def run(
     folder: Path, *, due: float, until: float, ends: bool = True, uvicorn: str = "uvicorn/server.py"
 ) -> subprocess.CompletedProcess[str]:
     """Run the program, in which half a second makes a connection idle."""
-    for name, text in (
-        ("ray/__init__.py", RAY),
-        (uvicorn, UVICORN),
-        ("grpc/aio/_server.py", GRPC),
-    ):
+    for name, text in (("ray/__init__.py", RAY), (uvicorn, UVICORN), ("grpc/aio/_server.py", GRPC)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder / "grpc/aio/_server.py").write_text(f"{GRPC}\nclass Rpc(Base): pass\n")

@@ -10,15 +10,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LogTail, MergePatch
-from tests.ray.cluster.support import (
-    cluster,
-    plan,
-    pod,
-    reads,
-    with_children,
-    workers,
-    writes,
-)
+from tests.ray.cluster.support import cluster, plan, pod, reads, with_children, workers, writes
 
 TEXT = "starting\nRuntimeError: no GPU found\n"
 END = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-08-20T09:58:30Z"}

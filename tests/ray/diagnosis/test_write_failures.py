@@ -113,12 +113,7 @@ def cause_of(failed: Failure) -> Cause:
         ("Invalid", INVALID, "ObjectInvalid", "spec.containers[0].resources.requests: Invalid"),
         ("Forbidden", GOING, "NamespaceTerminating", "because it is being terminated"),
         ("NamespaceTerminating", "no", "NamespaceTerminating", "no"),
-        (
-            "TooManyRequests",
-            "slow down",
-            "ApiServerUnavailable",
-            "slow down; the operator tries",
-        ),
+        ("TooManyRequests", "slow down", "ApiServerUnavailable", "slow down; the operator tries"),
         ("NotSent", "refused", "ApiServerUnavailable", "cannot create a pod: refused"),
         ("Paused", WEBHOOK, "ApiServerUnavailable", WEBHOOK),
         ("DeletedAgain", "somebody keeps deleting it", "RepeatedlyDeleted", "somebody keeps"),
@@ -214,10 +209,7 @@ def test_a_pod_that_cannot_be_deleted_is_named():
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
-        (
-            "minimum memory usage per Container is 512Mi, but request is 256Mi",
-            WAIT_SIZE,
-        ),
+        ("minimum memory usage per Container is 512Mi, but request is 256Mi", WAIT_SIZE),
         (
             f"[minimum cpu usage per Container is 250m, but request is 0.2, {MOST}]",
             f"change the resources of container ray-worker in the pod template; {WAIT_SIZE}",

@@ -30,10 +30,7 @@ def test_nothing_is_written_while_that_of_rayclusters_lacks_what_is_compared():
 
 def test_complete_definitions_hold_nothing_back():
     complete = {each: without(each) for each in (RAYCLUSTERFLEETS, RAYCLUSTERS)}
-    for resource, paths in (
-        (RAYCLUSTERFLEETS, RELIED_ON),
-        (RAYCLUSTERS, RELIED_ON_IN_CLUSTERS),
-    ):
+    for resource, paths in ((RAYCLUSTERFLEETS, RELIED_ON), (RAYCLUSTERS, RELIED_ON_IN_CLUSTERS)):
         schema = complete[resource].schema
         assert schema is not None
         assert [path for path in paths if schema.lacks(path)] == []

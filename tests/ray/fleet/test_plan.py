@@ -63,10 +63,7 @@ def test_a_copy_is_a_cluster_of_the_template_that_knows_its_index():
     assert stamps["manta.dev/cluster-index"] == "0"
     assert stamps["manta.dev/cluster-count"] == "1"
     (reference,) = meta["ownerReferences"]
-    assert (reference["apiVersion"], reference["kind"]) == (
-        "manta.dev/v1alpha1",
-        "RayClusterFleet",
-    )
+    assert (reference["apiVersion"], reference["kind"]) == ("manta.dev/v1alpha1", "RayClusterFleet")
     assert (reference["uid"], reference["controller"]) == (UID, True)
     assert body["spec"] == template["spec"]
 
@@ -106,14 +103,7 @@ def test_a_fleet_of_the_same_name_that_was_created_later_has_other_names():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"replicas": 4},
-        {"minReplicas": 1},
-        {"maxReplicas": 7},
-        {"suspend": True},
-    ],
-    ids=str,
+    "change", [{"replicas": 4}, {"minReplicas": 1}, {"maxReplicas": 7}, {"suspend": True}], ids=str
 )
 def test_numbers_of_a_worker_group_are_changed_in_place(change: dict[str, Any]):
     spec = cluster_spec()

@@ -101,8 +101,7 @@ def test_the_group_is_made_before_the_cluster_with_room_for_the_submitter():
 
 
 @pytest.mark.parametrize(
-    ("mode", "cpu", "memory"),
-    [("SidecarMode", "3", "3784Mi"), ("HTTPMode", "2500m", "3584Mi")],
+    ("mode", "cpu", "memory"), [("SidecarMode", "3", "3784Mi"), ("HTTPMode", "2500m", "3584Mi")]
 )
 def test_only_a_submitter_that_is_a_pod_or_a_container_needs_room(mode: str, cpu: str, memory: str):
     wanted = body(served(scene(mode=mode)).plan(), "PodGroup")

@@ -28,15 +28,7 @@ from controller.runtime.kind import CreateError, LogText
 from controller.runtime.plan import NOTHING, Create, Delete, Event, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.rayjobs import is_head_lost, rayjob, valid
-from tests.ray.job.scenes import (
-    CLUSTER,
-    CLUSTER_UID,
-    JOB_ID,
-    Scene,
-    cluster,
-    running,
-    submitter,
-)
+from tests.ray.job.scenes import CLUSTER, CLUSTER_UID, JOB_ID, Scene, cluster, running, submitter
 
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"
@@ -446,8 +438,7 @@ def forgotten() -> Scene:
 
 
 @pytest.mark.parametrize(
-    ("make", "patience"),
-    [(not_submitted, 30), (printing, 300), (deleted, 30), (forgotten, 10)],
+    ("make", "patience"), [(not_submitted, 30), (printing, 300), (deleted, 30), (forgotten, 10)]
 )
 def test_the_operators_own_patience_begins_again_with_a_jump_of_the_clock(
     make: Callable[[], Scene], patience: float
@@ -502,13 +493,7 @@ def test_with_fault_tolerance_the_head_has_five_minutes():
     assert scene.plan().commit is None
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        {"restarts": 1},
-        {"name": "example-head-bbbbbbbb"},
-    ],
-)
+@pytest.mark.parametrize("head", [{"restarts": 1}, {"name": "example-head-bbbbbbbb"}])
 def test_a_head_restarted_or_replaced_that_does_not_know_the_job_loses_it(head: dict[str, Any]):
     scene = Scene("Running").with_cluster().with_head(**head).knows_nothing()
     assert is_head_lost(status_of(scene.plan()))
@@ -537,18 +522,10 @@ def test_a_submitter_that_might_submit_a_failed_job_yet_is_ended(
 
 
 @pytest.mark.parametrize(
-    "state",
-    [
-        {"terminated": {"exitCode": 1}},
-        {"waiting": {"reason": "CrashLoopBackOff"}},
-    ],
+    "state", [{"terminated": {"exitCode": 1}}, {"waiting": {"reason": "CrashLoopBackOff"}}]
 )
 def test_a_head_whose_ray_has_ended_is_no_head(state: dict[str, Any]):
-    status = {
-        "name": "ray-head",
-        "state": state,
-        "lastState": {"terminated": {"exitCode": 1}},
-    }
+    status = {"name": "ray-head", "state": state, "lastState": {"terminated": {"exitCode": 1}}}
     scene = Scene("Running").with_cluster().with_head(containers=[status])
     assert scene.plan().subscriptions == ()
 

@@ -29,16 +29,8 @@ from tests.ray.job.scenes import CLUSTER, JOB_ID, Scene, head_pod, running
 from tests.ray.job.test_job_plan import reported, status_of
 
 STOP = f"stop/{JOB_ID}"
-SELECTED: dict[str, Any] = {
-    "rayClusterSpec": None,
-    "clusterSelector": {"ray.io/cluster": CLUSTER},
-}
-STORED = {
-    "type": "JobStopped",
-    "status": "False",
-    "reason": "StopNotConfirmed",
-    "message": "",
-}
+SELECTED: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": CLUSTER}}
+STORED = {"type": "JobStopped", "status": "False", "reason": "StopNotConfirmed", "message": ""}
 
 
 def overdue(**more: Any) -> Scene:

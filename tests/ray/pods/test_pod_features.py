@@ -70,10 +70,7 @@ def test_a_worker_drains_before_its_end_and_a_head_only_has_the_time(
 
 @pytest.mark.parametrize(
     "annotations",
-    [
-        {"ray.io/graceful-termination-enabled": "True"},
-        {"manta.dev/graceful-termination": "{}"},
-    ],
+    [{"ray.io/graceful-termination-enabled": "True"}, {"manta.dev/graceful-termination": "{}"}],
 )
 def test_an_annotation_asks_for_it_where_the_definition_drops_the_field(annotations: Body):
     _, worker = pods(annotations)

@@ -67,11 +67,7 @@ def pod(
                 "namespace": "default",
                 "uid": f"uid of {name}",
                 "annotations": annotations,
-                "labels": {
-                    "ray.io/node-type": role,
-                    "ray.io/group": group,
-                    "ray.io/serve": serve,
-                },
+                "labels": {"ray.io/node-type": role, "ray.io/group": group, "ray.io/serve": serve},
             },
             "spec": {"containers": [{"name": "ray", "ports": ports}]},
             "status": {

@@ -70,9 +70,7 @@ def group(spec: Spec, position: int = 0) -> Spec:
         "order-of-keys",
     ],
 )
-def test_what_may_change_in_a_running_cluster_asks_for_no_other(
-    edit: Callable[[Spec], object],
-):
+def test_what_may_change_in_a_running_cluster_asks_for_no_other(edit: Callable[[Spec], object]):
     assert change(edit) is SpecChange.NONE
 
 

@@ -96,9 +96,7 @@ def test_after_an_upgrade_ray_is_left_without_a_capacity_so_that_deployments_sca
 
 
 @pytest.mark.parametrize("conditions", [ROLLBACK, ROLLBACK[:1]], ids=["rolling back", "before"])
-def test_an_operator_started_in_mid_rollback_sends_no_third_config(
-    conditions: tuple[str, ...],
-):
+def test_an_operator_started_in_mid_rollback_sends_no_third_config(conditions: tuple[str, ...]):
     scene = Scene(edition(THIRD, upgradeStrategy=STEPWISE), *conditions)
     active = scene.has(ACTIVE, edition(OLD), targetCapacity=60, trafficRoutedPercent=60)
     pending = scene.has(PENDING, edition(NEW), targetCapacity=60, trafficRoutedPercent=40)
@@ -181,9 +179,7 @@ def test_no_more_traffic_moves_than_there_are_ready_replicas(ready: int | None, 
 
 
 @pytest.mark.parametrize("state", [ServeState(), None], ids=["nothing is listed", "no answer"])
-def test_services_stay_where_they_are_while_serve_has_not_started(
-    state: ServeState | None,
-):
+def test_services_stay_where_they_are_while_serve_has_not_started(state: ServeState | None):
     scene = Scene(edition(NEW), "UpgradeInProgress")
     active = scene.has(ACTIVE, edition(OLD))
     uid = scene.has(PENDING, edition(NEW)).metadata.uid

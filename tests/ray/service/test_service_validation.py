@@ -15,16 +15,7 @@ from controller.ray.api import RayService
 from controller.ray.service.observation import read_goal
 from tests.integration.rayservices import service_manifest
 from tests.ray.job.rayjobs import changed
-from tests.ray.service.scenes import (
-    ACTIVE,
-    NEW,
-    OLD,
-    PENDING,
-    SETTINGS,
-    STEPWISE,
-    Scene,
-    edition,
-)
+from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, SETTINGS, STEPWISE, Scene, edition
 
 CLUSTER = "spec.rayClusterConfig"
 OPTIONS = "spec.upgradeStrategy.clusterUpgradeOptions"

@@ -92,7 +92,7 @@ async def test_two_at_once_make_it_once_in_the_place_of_one_that_was_not_finishe
     assert not half.exists()
     assert not (environment.folder / "tmp").exists()
     assert [step.split()[0] for step in first.steps] == [
-        *("making", "downloading", "installing", "trying"),
+        *("making", "downloading", "installing", "trying")
     ]
     assert first.done[-1] == (1, 1)
     assert second.steps == ["another manta is making the environment with Ray; waiting for it"]
@@ -185,9 +185,7 @@ def test_every_failure_has_a_sentence(environment: RayEnvironment, output: str, 
     assert words in remedy(InstallerFailed("pip", output), environment)
 
 
-async def test_programs_have_a_temporary_folder_that_goes_with_the_environment(
-    tmp_path: Path,
-):
+async def test_programs_have_a_temporary_folder_that_goes_with_the_environment(tmp_path: Path):
     lines: list[str] = []
     installer = Installer(tmp_path / "made", 1)
     code = "import tempfile; print(tempfile.gettempdir())"

@@ -60,10 +60,7 @@ def test_data_comes_from_public_addresses_only(url: str, problem: str):
             "a" * 64,
             f"invalid repository name ({'a' * 64}), cannot specify 64-byte hexadecimal strings",
         ),
-        (
-            "/".join(["abc"] * 70),
-            "repository name must not be more than 255 total characters",
-        ),
+        ("/".join(["abc"] * 70), "repository name must not be more than 255 total characters"),
         ("x" * 2000, "invalid reference format"),
     ],
 )

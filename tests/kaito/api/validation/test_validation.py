@@ -258,11 +258,7 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
             '"accelerator": resource.partition.mode'
         ),
     ),
-    (
-        workspace(tuning=tuning(method="full")),
-        DEFAULT,
-        "invalid value: full: tuning.Method",
-    ),
+    (workspace(tuning=tuning(method="full")), DEFAULT, "invalid value: full: tuning.Method"),
     (
         workspace(tuning=tuning(preset={"name": "gpt-oss-20b"})),
         DEFAULT,
@@ -307,11 +303,7 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
         DEFAULT,
         "invalid value: Unable to parse output image reference: invalid reference format",
     ),
-    (
-        workspace(name="a" * 55),
-        DEFAULT,
-        "must begin with a letter and have at most 54 characters",
-    ),
+    (workspace(name="a" * 55), DEFAULT, "must begin with a letter and have at most 54 characters"),
     (
         workspace(inference=inference(adapters=[{"source": {"name": "A", "urls": ["http://x"]}}])),
         DEFAULT,
@@ -322,11 +314,7 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
             "invalid value: a lowercase RFC 1123 subdomain must consist"
         ),
     ),
-    (
-        workspace(inference=inference(adapters=[{}])),
-        DEFAULT,
-        "missing field(s): inference.Source",
-    ),
+    (workspace(inference=inference(adapters=[{}])), DEFAULT, "missing field(s): inference.Source"),
     (
         workspace(inference=inference(adapters=[{"source": {"image": "b"}}])),
         DEFAULT,

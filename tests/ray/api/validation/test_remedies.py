@@ -108,9 +108,7 @@ CLUSTERS: list[tuple[str, Changes, Changes]] = [
             "spec.authOptions": {"mode": "disabled", "enableK8sTokenAuth": True, "secretName": "s"},
             "spec.rayVersion": "2.50.0",
         },
-        {
-            "spec.authOptions": {"mode": "token", "enableK8sTokenAuth": True, "secretName": "s"},
-        },
+        {"spec.authOptions": {"mode": "token", "enableK8sTokenAuth": True, "secretName": "s"}},
     ),
     (
         "settings of a rolling update on the cluster of a job",

@@ -130,8 +130,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
         },
     ),
     "route": sample(
-        annotations={"kubernetes.io/ingress.class": "nginx"},
-        headGroupSpec={"enableIngress": True},
+        annotations={"kubernetes.io/ingress.class": "nginx"}, headGroupSpec={"enableIngress": True}
     ),
     "network-policy": sample(
         networkPolicy={

@@ -99,8 +99,7 @@ def test_a_cluster_that_does_not_ask_gets_none():
 
 
 @pytest.mark.parametrize(
-    ("minutes", "ready", "kept"),
-    [(4, "False", True), (6, "False", False), (600, "True", True)],
+    ("minutes", "ready", "kept"), [(4, "False", True), (6, "False", False), (600, "True", True)]
 )
 def test_without_an_answer_a_budget_stays_as_long_as_a_head_is_ready(
     minutes: int, ready: str, kept: bool

@@ -114,10 +114,7 @@ def test_the_submitter_of_the_rayjob_that_owns_the_cluster_reaches_the_dashboard
     raw = sample({}, labels=marks, ownerReferences=[owner])
     raw["spec"]["headGroupSpec"]["rayStartParams"] = parameters
     found = specs(raw)
-    submitter = {
-        "ray.io/originated-from-cr-name": "train",
-        "ray.io/originated-from-crd": "RayJob",
-    }
+    submitter = {"ray.io/originated-from-cr-name": "train", "ray.io/originated-from-crd": "RayJob"}
     rule = {
         "from": [{"podSelector": {"matchLabels": submitter}}],
         "ports": [{"protocol": "TCP", "port": port} for port in ports],
@@ -193,8 +190,7 @@ def test_a_policy_that_somebody_has_opened_is_closed_again(change: Json):
     stored = msgspec.to_builtins(kept.get(NETWORK_POLICIES, "default/example-head"))
     good = stored["spec"]
     kept.add(
-        NETWORK_POLICIES,
-        msgspec.convert(stored | {"spec": good | change}, NETWORK_POLICIES.view),
+        NETWORK_POLICIES, msgspec.convert(stored | {"spec": good | change}, NETWORK_POLICIES.view)
     )
     [repair] = repairs(plan(kept))
     assert isinstance(repair, Replace), "KubeRay's role grants no patch"

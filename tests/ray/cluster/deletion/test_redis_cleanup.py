@@ -53,11 +53,7 @@ def rich_template() -> dict[str, Any]:
     raw = redis.with_options()
     template = raw["spec"]["headGroupSpec"]["template"]
     template["metadata"] = {
-        "labels": {
-            "ray.io/node-type": "mine",
-            "app.kubernetes.io/created-by": "me",
-            "team": "a",
-        },
+        "labels": {"ray.io/node-type": "mine", "app.kubernetes.io/created-by": "me", "team": "a"},
         "annotations": {"note": "b"},
         "finalizers": ["example.com/hold"],
     }

@@ -76,10 +76,7 @@ def test_a_job_that_lacks_no_pod_is_not_asked():
     ("refusal", "remedy"),
     [
         (FULL, "ask for a larger quota"),
-        (
-            FLOOR,
-            "ask for another LimitRange: this Job always has 200m of CPU and 256Mi of memory",
-        ),
+        (FLOOR, "ask for another LimitRange: this Job always has 200m of CPU and 256Mi of memory"),
         (
             RESTRICTED,
             (

@@ -68,10 +68,7 @@ def test_a_head_without_memory_under_autoscaler_v2_is_replaced_under_another_nam
     killed = head(
         restart_policy="Never",
         ready=False,
-        containers=[
-            {"name": "ray-head", "state": KILLED},
-            {"name": "autoscaler", "state": RUNS},
-        ],
+        containers=[{"name": "ray-head", "state": KILLED}, {"name": "autoscaler", "state": RUNS}],
     )
     made = plan(settled(obj, killed, *workers(2)))
     assert verbs(made, Delete) == [killed.metadata.name]

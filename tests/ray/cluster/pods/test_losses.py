@@ -320,10 +320,7 @@ def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        (
-            "",
-            "was deleted by another client; .*names the client that deleted it or.*changed its",
-        ),
+        ("", "was deleted by another client; .*names the client that deleted it or.*changed its"),
         ("EvictionByEvictionAPI", r"was evicted through the API.*\(EvictionByEvictionAPI: why\)"),
         ("PreemptionByScheduler", "was preempted by the scheduler.*priorityClassName"),
         ("DeletionByTaintManager", "because of a taint of its node.*tolerate the taint"),

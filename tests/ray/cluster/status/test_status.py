@@ -16,14 +16,7 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.rollout_memory import Note
-from controller.runtime.plan import (
-    Create,
-    Delete,
-    Failure,
-    MergePatch,
-    StatusPatch,
-    Target,
-)
+from controller.runtime.plan import Create, Delete, Failure, MergePatch, StatusPatch, Target
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
@@ -429,9 +422,7 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     raw = manifest()
     raw["metadata"]["labels"] = {"volcano.sh/queue-name": "q", "team": "a"}
     obj = cluster(
-        raw,
-        gcsFaultToleranceOptions={"redisAddress": "r"},
-        authOptions={"mode": "token"},
+        raw, gcsFaultToleranceOptions={"redisAddress": "r"}, authOptions={"mode": "token"}
     )
     status = status_of(with_children(kept(obj, *READY)))
     features = said(status, "FeaturesSupported")

@@ -132,9 +132,7 @@ def test_the_lowest_free_replica_index_is_given():
         pytest.param([host("a", 1, terminating=True)], id="going"),
     ],
 )
-def test_a_slice_that_lost_a_host_goes_whole_and_comes_back_under_a_new_name(
-    lost: list[Pod],
-):
+def test_a_slice_that_lost_a_host_goes_whole_and_comes_back_under_a_new_name(lost: list[Pod]):
     present = [host("a", 0), *lost, host("a", 2)]
     made_ = plan(around(multi(2), *present, *whole("b", index=1)))
     assert gone(made_) == {p.metadata.name for p in present if not p.metadata.terminating}

@@ -14,11 +14,7 @@ from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.pods import unhealthy_reason
-from controller.ray.cluster.scale_down import (
-    ScaleDownRules,
-    deletion_order,
-    pods_to_delete,
-)
+from controller.ray.cluster.scale_down import ScaleDownRules, deletion_order, pods_to_delete
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import pod, workers
 

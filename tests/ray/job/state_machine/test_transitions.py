@@ -150,9 +150,7 @@ def _fails(row: Any) -> bool:
 
 
 @pytest.mark.parametrize("state", sorted(GOES_BY_ITSELF, key=lambda state: state.value))
-def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification_says(
-    state: State,
-):
+def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification_says(state: State):
     for suspend in (False, True):
         for valid in (False, True):
             facts = JobFacts(suspend=suspend, valid=valid, leftovers=True)

@@ -61,14 +61,8 @@ def test_its_events_are_read_when_it_has_had_no_pod_for_some_seconds_and_then_se
 @pytest.mark.parametrize(
     ("spec", "remedy"),
     [
-        (
-            {},
-            f"of the submitter: give {FIELD} a container ray-job-submitter that has them",
-        ),
-        (
-            {"submitterPodTemplate": TEMPLATE},
-            f"of container mine in {FIELD}",
-        ),
+        ({}, f"of the submitter: give {FIELD} a container ray-job-submitter that has them"),
+        ({"submitterPodTemplate": TEMPLATE}, f"of container mine in {FIELD}"),
     ],
 )
 def test_what_a_limit_range_refuses_is_told_with_the_field_that_sizes_it(

@@ -45,11 +45,7 @@ from tests.ray.service.rollout.world import (
 )
 
 NEW, STEPWISE, NONE = UpgradeType.NEW_CLUSTER, UpgradeType.INCREMENTAL, UpgradeType.NONE
-QUICK = [
-    Rules((NEW,)),
-    Rules((NONE,)),
-    Rules((STEPWISE,)),
-]
+QUICK = [Rules((NEW,)), Rules((NONE,)), Rules((STEPWISE,))]
 RULES = [
     *QUICK,
     *(

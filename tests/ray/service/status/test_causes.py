@@ -250,10 +250,7 @@ def upgrading(seen: ServiceObservation, *, weight: int | None = None) -> Service
     assert other.active is not None
     pending = replace(other.active, name="svc-b", role=PENDING)
     shares = {} if weight is None else {"targetCapacity": 40, "trafficRoutedPercent": weight}
-    status = {
-        ACTIVE: {"rayClusterName": "svc-a"},
-        PENDING: {"rayClusterName": "svc-b", **shares},
-    }
+    status = {ACTIVE: {"rayClusterName": "svc-a"}, PENDING: {"rayClusterName": "svc-b", **shares}}
     return replace(seen, status=status, pending=pending, endpoints=(HEAD,))
 
 

@@ -139,9 +139,7 @@ def test_ray_is_told_nothing_by_a_plan_that_has_to_read_or_write_something_first
 
 
 @pytest.mark.parametrize(
-    "nodes",
-    [(), (RayNode("n1", ADDRESS, alive=False),)],
-    ids=["none", "dead"],
+    "nodes", [(), (RayNode("n1", ADDRESS, alive=False),)], ids=["none", "dead"]
 )
 def test_ray_is_told_of_living_nodes_only(nodes: tuple[RayNode, ...]):
     assert with_ray(Plan(), seen_with(LEAVING, ray=answering(*nodes))).commands == ()

@@ -68,10 +68,7 @@ def test_the_head_is_named_when_all_else_is_done():
 
 
 def test_why_ray_could_not_drain_is_said_once():
-    drains = {
-        "c1": CommandRefused("no such command"),
-        "c2": CommandRefused("no such command"),
-    }
+    drains = {"c1": CommandRefused("no such command"), "c2": CommandRefused("no such command")}
     said = cause(old("a", annotations=draining()), ray=answering(drains=drains))
     assert said.endswith("; workers go without having been drained: no such command")
     assert said.count("no such command") == 1

@@ -81,11 +81,7 @@ def test_a_ready_pod_that_ray_lists_as_alive_is_available():
 
 @pytest.mark.parametrize(
     ("worker", "joined"),
-    [
-        (old("a"), True),
-        (old("a", **STARTING), False),
-        (old("a", ready=False), True),
-    ],
+    [(old("a"), True), (old("a", **STARTING), False), (old("a", ready=False), True)],
     ids=["ready", "pending", "running"],
 )
 def test_a_pod_may_hold_work_unless_it_never_ran(worker: Pod, *, joined: bool):
@@ -196,9 +192,7 @@ def test_a_time_that_cannot_be_read_is_none():
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"terminating": True}, {"phase": "Failed"}],
-    ids=["terminating", "failed"],
+    "more", [{"terminating": True}, {"phase": "Failed"}], ids=["terminating", "failed"]
 )
 def test_a_pod_that_goes_by_itself_is_gone(more: dict[str, Any]):
     assert the_unit(old("a", **more)).gone
