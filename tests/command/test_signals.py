@@ -60,11 +60,3 @@ async def test_a_signal_cancels_what_is_watched_and_lets_it_clean_up(number: sig
 
     assert await interruptible(work()) == INTERRUPTED
     assert cleaned.is_set()
-
-
-@pytest.mark.real_time
-async def test_without_a_signal_the_status_is_that_of_the_work():
-    async def work() -> int:
-        return 3
-
-    assert await interruptible(work()) == 3

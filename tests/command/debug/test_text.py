@@ -179,7 +179,3 @@ def test_nothing_that_is_read_moves_the_cursor():
 def test_the_second_line_says_whether_this_process_leads(leader: Any, line: str):
     page = msgspec.structs.replace(PAGE, leader=leader)
     assert page_text(page, io.StringIO()).splitlines()[1] == line
-
-
-def test_a_page_without_sections_is_one_line():
-    assert page_text(PageContent(version="1"), io.StringIO()) == "manta 1 at , log level\n"

@@ -11,7 +11,7 @@ import pytest
 
 from controller.apimachinery.ownership import owner_reference
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.planning.dry_run import DryRun, NeverSettlesError, with_created_kinds
+from controller.command.planning.dry_run import DryRun, NeverSettlesError
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
@@ -89,23 +89,6 @@ def names(kinds: Sequence[Any]) -> list[str]:
     return [kind.primary.kind for kind in kinds]
 
 
-def test_kinds_are_found_over_every_path_once():
-    app = ToyKind(APPS, creates=(DATABASES, FRONT_ENDS))
-    database = ToyKind(DATABASES, creates=(VOLUMES,))
-    front_end = ToyKind(FRONT_ENDS, creates=(DATABASES, VOLUMES))
-    volume = ToyKind(VOLUMES)
-    served: list[Any] = [volume, front_end, app, database]
-    assert names(with_created_kinds(app, served)) == ["App", "Database", "FrontEnd", "Volume"]
-    assert names(with_created_kinds(front_end, served)) == ["FrontEnd", "Database", "Volume"]
-    assert names(with_created_kinds(volume, served)) == ["Volume"]
-
-
-def test_kinds_that_are_not_served_are_left_out_and_circles_end():
-    app = ToyKind(APPS, creates=(DATABASES, VOLUMES))
-    database = ToyKind(DATABASES, creates=(APPS,))
-    assert names(with_created_kinds(app, [app, database])) == ["App", "Database"]
-
-
 def test_what_is_created_for_a_new_object_is_reconciled_over_every_path():
     kinds: list[Any] = [
         ToyKind(APPS, creates=(DATABASES, FRONT_ENDS)),
@@ -123,13 +106,6 @@ def test_what_is_created_for_a_new_object_is_reconciled_over_every_path():
         "app-frontend-database-volume",
         "app-frontend-volume",
     ]
-
-
-def test_an_object_is_not_planned_again_before_anything_has_changed():
-    kinds: list[Any] = [ToyKind(APPS, creates=(VOLUMES,)), ToyKind(VOLUMES)]
-    dry_run_of(kinds).reconcile_with_created(kinds, "n/app")
-    assert kinds[0].observed == ["n/app"] * 2
-    assert kinds[1].observed == ["n/app-volume"]
 
 
 @dataclass(frozen=True)

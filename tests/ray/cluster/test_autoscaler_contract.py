@@ -11,8 +11,8 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
-from tests.ray.cluster.support import cluster, head, manifest, plan, pod, with_status, workers
-from tests.ray.cluster.test_plan import conditions, scaled, settled, suspension, verbs
+from tests.ray.cluster.support import cluster, head, manifest, plan, pod, workers
+from tests.ray.cluster.test_plan import scaled, settled, verbs
 
 AUTOSCALED = {"enableInTreeAutoscaling": True}
 
@@ -81,13 +81,6 @@ def test_a_suspended_group_under_autoscaling_is_not_valid_and_keeps_its_pods():
     made = plan(settled(cluster(raw), head(), *workers(2)))
     assert [event.reason for event in made.events] == ["InvalidRayClusterSpec"]
     assert made.stages == ()
-
-
-def test_a_suspended_cluster_loses_all_workers_also_under_autoscaling():
-    obj = with_status(cluster(suspend=True, **AUTOSCALED), suspension("True", "False"))
-    made = plan(settled(obj, head(), *workers(2)))
-    assert len(verbs(made, Delete)) == 3
-    assert conditions(made)["RayClusterSuspending"] == "True"
 
 
 @pytest.mark.parametrize(

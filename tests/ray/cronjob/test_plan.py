@@ -282,12 +282,6 @@ def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
     assert created(plan(with_status(kept, made), now=at(10, 7))) == [name_of(at(10))]
 
 
-def test_its_own_rayjobs_take_no_names_away():
-    seen = RayCronJobKind().observe("default/cron", reads(cron_job(), job(at(10))))
-    assert seen is not None
-    assert seen.name_conflicts == {}
-
-
 def test_a_rayjob_that_cannot_be_read_holds_its_name():
     made = plan(
         cron_job(),
@@ -551,12 +545,6 @@ def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     assert again.events == ()
     assert difference(said.status, again.wanted) == {}
     assert "lastScheduleTime" not in status.wanted
-
-
-def test_endless_words_of_a_server_are_cut():
-    made = plan(cron_job(), now=at(10))
-    status = status_after(cron_job(), now=at(10), made=made, message="no " * 5000)
-    assert len(status.wanted["conditions"][0]["message"]) == 4096
 
 
 def test_a_refused_deletion_is_named():

@@ -31,13 +31,6 @@ def test_a_value_that_holds_is_drawn_in_steps():
     assert ys[4] - ys[0] == 120
 
 
-def test_other_points_are_joined_and_the_largest_value_is_the_top():
-    joined = Series("v1", [(0, 0), (10, 40)])
-    (points,) = lines(Chart("upgrade", [Panel("requests a second", [joined])], 10))
-    assert len(points) == 2
-    assert points[0][1] - points[1][1] == 120
-
-
 def test_marks_that_follow_each_other_do_not_overlap():
     marks = [(1, "edited: v2"), (96, "reverted: v1"), (110, "edited: v2"), (248, "complete")]
     chart = Chart("upgrade", [Panel("%", [Series("a", [(0, 1)])])], 260, marks)

@@ -20,7 +20,6 @@ from controller.command.development.demos.model_server import (
     RefusedRequest,
     StandIn,
     StandInHandler,
-    flags_of,
     main,
 )
 from controller.command.development.demos.workspace import model_server_image
@@ -45,12 +44,6 @@ def test_an_answer_has_openais_form_says_that_it_is_no_models_and_repeats_the_qu
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
 
 
-def test_every_answer_has_its_own_id():
-    stand_in = StandIn("phi")
-    body = json.dumps({"messages": [USER]}).encode()
-    assert stand_in.completion(body, 1)["id"] != stand_in.completion(body, 1)["id"]
-
-
 @pytest.mark.parametrize(
     ("request_body", "words"),
     [
@@ -71,11 +64,6 @@ def test_a_request_that_cannot_be_answered_is_refused(request_body: dict[str, An
 def test_a_body_that_is_no_request_is_refused(body: bytes):
     with pytest.raises(RefusedRequest):
         StandIn("phi").completion(body, 1)
-
-
-def test_flags_are_read_as_vllm_has_them():
-    words = ["--port=5001", "--enable-lora", "--served-model-name=phi", "rest"]
-    assert flags_of(words) == {"port": "5001", "enable-lora": "", "served-model-name": "phi"}
 
 
 def test_only_the_model_server_is_stood_in_for(capsys: pytest.CaptureFixture[str]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import statistics
-import time
 import tracemalloc
 
 import pytest
@@ -123,24 +122,6 @@ async def test_memory_is_steady_while_jobs_come_and_go():
         tracemalloc.stop()
         assert grown < 60_000, f"{grown} bytes are left of 200 jobs"
         assert it.actors.statistics().actors == 0
-
-
-async def test_looking_at_one_object_costs_the_same_among_many():
-    async with world(SimulatedRay(recording=False)) as it:
-
-        def cost() -> float:
-            samples = []
-            for _ in range(300):
-                started = time.perf_counter()
-                it.watch("ns/one", head("one"))
-                samples.append(time.perf_counter() - started)
-            return statistics.median(samples)
-
-        it.watch("ns/one", head("one"))
-        few = cost()
-        for n in range(5_000):
-            it.watch(f"ns/{n}", head(f"cluster-{n}"))
-        assert cost() < 10 * few
 
 
 async def test_many_jobs_on_one_head_are_all_asked_about():
