@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.command.manager.flags import ManagerOptions, read_options
-from controller.command.manager.start import settings_of
+from controller.command.manager import ManagerOptions, read_options, settings_of
 from controller.ray.api import custom_resource_definitions
 from controller.ray.api.feature_gates import GATES
 from controller.ray.permissions import PERMISSIONS

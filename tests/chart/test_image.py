@@ -47,7 +47,7 @@ def test_the_image_starts_the_operator():
 
 def test_the_image_has_the_command_of_kuberays_chart():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["manager"] == "controller.command.manager.start:main"
+    assert scripts["manager"] == "controller.command.manager:main"
     assert "RUN ln -s /opt/manta/bin/manager /manager\n" in DOCKERFILE
 
 

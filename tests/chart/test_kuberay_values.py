@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.command.manager.flags import read_configuration, read_options
-from controller.command.manager.start import kind_settings_of, settings_of
+from controller.command.manager import (
+    kind_settings_of,
+    read_configuration,
+    read_options,
+    settings_of,
+)
 from tests.chart.helm import (
     CHART,
     KUBERAY_CHART,

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings
-from controller.command.manager.flags import read_options
-from controller.command.manager.start import kind_settings_of
+from controller.command.manager import kind_settings_of, read_options
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from tests.chart.helm import CHART, helm, needs_helm, only, rendered

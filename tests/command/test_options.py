@@ -15,9 +15,9 @@ from controller.command.cli import parser
 from controller.command.cli.arguments import feature_gates
 from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
+from controller.command.operator_deployments import ChangeFailed, split_image
 from controller.command.run.operator import operator_for
 from controller.command.run.run import is_outside
-from controller.command.takeover.deployments import ChangeFailed, split_image
 from controller.kube.credentials import InClusterCredentials, StaticCredentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings

@@ -13,7 +13,7 @@ import yaml
 
 from controller.__main__ import main
 from controller.command.connection import with_remedy
-from controller.command.manager.start import main as manager
+from controller.command.manager import main as manager
 from controller.kube.errors import (
     Forbidden,
     KubeError,

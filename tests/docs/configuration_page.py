@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.command.cli import parser
-from controller.command.manager.flags import _FLAGS, Configuration
+from controller.command.manager import _FLAGS, Configuration
 from controller.ray.api.feature_gates import GATES
 from tests.docs.tree import ROOT
 from tests.docs.upgrade_pictures import with_blocks

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from controller.command.manager.flags import _FLAGS, _OTHERS
+from controller.command.manager import _FLAGS, _OTHERS
 from tests.docs.configuration_page import PAGE, SECTIONS, table, variables_read
 from tests.docs.upgrade_pictures import block
 

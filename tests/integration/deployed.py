@@ -298,7 +298,7 @@ def _script(mounts: Mapping[str, Mapping[str, bytes]], folder: Path, name: str) 
     return "\n".join([*dict.fromkeys(lines), f"hostname {name}", 'exec "$@"'])
 
 
-MANAGER = {"/manager": (sys.executable, "-m", "controller.command.manager.start")}
+MANAGER = {"/manager": (sys.executable, "-m", "controller.command.manager")}
 """What the image has under that name."""
 
 

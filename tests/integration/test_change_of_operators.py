@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.takeover.deployments import DEPLOYMENTS, ChangeFailed, ChangeOptions
-from controller.command.takeover.run import Tools, hand_back_with, take_over_with
+from controller.command.operator_deployments import DEPLOYMENTS, ChangeFailed, ChangeOptions
+from controller.command.takeover import Tools, hand_back_with, take_over_with
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
 from controller.testing.faults import ErrorResponse, FaultyTransport, Rule

@@ -8,7 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
-from controller.command.development.overview import live_overview, picture
+from controller.command.development.dev import live_overview, picture
 from controller.command.status.reading import EVENTS, KINDS, read, watching
 from tests.integration.harness import World
 from tests.integration.test_status import AGENT, ill_cluster

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.rollout.kinds import RolloutError
-from controller.command.rollout.run import RolloutOptions, rollout_with
+from controller.command.rollout import RolloutOptions, rollout_with
+from controller.command.rollout_kinds import RolloutError
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, restore_definition

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.status.models import model_cause
+from controller.command.status.objects import model_cause
 from controller.command.status.reading import MODEL_CHILDREN
 from controller.command.status.run import StatusOptions, status_with
 from controller.command.status.why import WhyOptions, why_with

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.command.development.user_dirs import cache_dir
+from controller.command.development.runs import cache_dir
 
 HERE = Path(__file__).parent
 ASSETS = "KUBEBUILDER_ASSETS"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
     from controller.command.cli.arguments import Commands
-    from controller.command.takeover import ChangeOptions
+    from controller.command.operator_deployments import ChangeOptions
 
 
 def add(commands: Commands) -> None:
@@ -125,7 +125,7 @@ def _hand_back(options: argparse.Namespace) -> int:
 
 
 def _change_options(options: argparse.Namespace) -> ChangeOptions:
-    from controller.command.takeover import ChangeOptions  # noqa: PLC0415
+    from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
 
     return ChangeOptions(
         options.namespace,

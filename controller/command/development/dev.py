@@ -12,28 +12,30 @@ import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.development.demos.view import pod_state
 from controller.command.development.embedded_cluster import embedded_cluster, follow
-from controller.command.development.overview import live_overview
 from controller.command.development.process_node import images_for, process_node
 from controller.command.development.runs import (
     DEFAULT_NAME,
+    cache_dir,
     claim,
     clean_up,
     is_running,
     running,
 )
-from controller.command.development.user_dirs import cache_dir
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
+from controller.command.output import duration
 from controller.command.page.access import OwnerOnly
 from controller.command.page.content import dashboard_address
 from controller.command.page.server import PageServer
 from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
 from controller.command.run.operator import operator_for
 from controller.command.status.reading import EVENTS, KINDS, MODEL_CHILDREN, Seen, read, watching
+from controller.command.status.text import colour_of, event_rows, overview_rows
+from controller.command.status.tree import last_events, overview
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
@@ -45,7 +47,8 @@ from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from controller.command.development.embedded_cluster import EmbeddedCluster
@@ -56,7 +59,6 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation import IsolationOption
     from controller.kube.objects import Pod
     from controller.runtime.settings import LogLevel
-
 
 # Announces where Ray's dashboards can be reached from this machine.
 
@@ -348,3 +350,70 @@ def _greeting(options: DevOptions, url: str, kubeconfig: Path, page: str) -> str
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+_REDRAWN_AFTER: Final = 1.0
+"""Seconds after which ages are shown anew."""
+_MOST_OBJECTS: Final = 15
+
+
+@asynccontextmanager
+async def live_overview(watch: Watch, heading: str) -> AsyncGenerator[None]:
+    """Show on the terminal what there is, until the block ends; the last picture stays.
+
+    Args:
+        watch: keeps up to date what is shown.
+        heading: lines above the tables.
+    """
+    from rich.live import Live  # noqa: PLC0415  an extra
+
+    with Live(heading, refresh_per_second=4) as live:
+
+        async def show() -> None:
+            while True:
+                if (seen := await watch.change(_REDRAWN_AFTER)) is not None:
+                    live.update(picture(seen, heading, wall()))
+
+        showing = asyncio.create_task(show())
+        try:
+            yield
+        finally:
+            showing.cancel()
+            with suppress(asyncio.CancelledError):
+                await showing
+
+
+def picture(seen: Seen, heading: str, now: datetime) -> Any:
+    """Return the screen, for `rich`."""
+    from rich.console import Group  # noqa: PLC0415  an extra
+    from rich.text import Text  # noqa: PLC0415
+
+    objects = overview(seen, None).objects
+    shown = objects[:_MOST_OBJECTS]
+    parts: list[Any] = [Text(heading)]
+    if shown:
+        states = [colour_of(each.state) for each in shown]
+        rows = overview_rows(shown, now, all_of_them=True)
+        parts.append(_table(rows, states, f"at {now:%H:%M:%S} UTC"))
+    if left := len(objects) - len(shown):
+        parts.append(Text(f"and {left} more; manta status -A shows all", style="dim"))
+    if events := last_events(seen.events):
+        oldest = duration(max(0.0, (now - events[0].time).total_seconds()))
+        heads = ["AGE", "OBJECT", "REASON", "NOTE"]
+        styles = ["yellow" if each.type == "Warning" else "" for each in events]
+        title = f"last events, since {oldest} ago"
+        parts.append(_table([heads, *event_rows(events, now)], styles, title))
+    return Group(*parts)
+
+
+def _table(rows: Sequence[Sequence[str]], styles: Sequence[str], title: str) -> Any:
+    from rich.table import Table  # noqa: PLC0415  an extra
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(title=title, box=None, title_justify="left", pad_edge=False, expand=True)
+    for name in rows[0]:
+        widest = name in {"CAUSE", "NOTE"}
+        table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1 if widest else None)
+    for row, style in zip(rows[1:], styles, strict=True):
+        table.add_row(*(Text(cell, style=style) for cell in row))
+    return table

@@ -14,7 +14,14 @@ from controller.command.development.kubeconfig_file import DevContext
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+
+def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return Manta's cache directory: `manta` in `XDG_CACHE_HOME` or in `~/.cache`."""
+    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "manta"
+
 
 DEFAULT_NAME = "dev"
 

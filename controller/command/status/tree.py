@@ -20,22 +20,20 @@ from controller.apimachinery.custom_object import (
     status_of,
 )
 from controller.apimachinery.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
-from controller.command.status.models import (
-    USUAL,
-    claims_of,
-    is_of_workspace,
-    model_cause,
-    model_detail,
-    model_state,
-    workloads_of,
-)
 from controller.command.status.objects import (
+    USUAL,
     EventStatus,
     GroupStatus,
     ObjectStatus,
     Overview,
     PodStatus,
     Tree,
+    claims_of,
+    is_of_workspace,
+    model_cause,
+    model_detail,
+    model_state,
+    workloads_of,
 )
 from controller.command.status.reading import MODEL_KINDS
 from controller.kaito.api.workspace import WORKSPACES

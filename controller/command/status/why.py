@@ -19,7 +19,7 @@ from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned
-from controller.command.status.models import model_cause, model_state
+from controller.command.status.objects import model_cause, model_state
 from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, read
 from controller.command.status.text import condition_text, event_text
 from controller.command.targets import parse_target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.command.manager.flags import parse, truth
+from controller.command.manager import parse, truth
 
 FLAGS = {"name": str, "count": int, "on": truth}
 

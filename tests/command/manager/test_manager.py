@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.command.manager import start
-from controller.command.manager.flags import help_text, read_options
-from controller.command.manager.start import kind_settings_of, main, settings_of
+from controller.command import manager
+from controller.command.manager import (
+    help_text,
+    kind_settings_of,
+    main,
+    read_options,
+    settings_of,
+)
 from controller.ray.api.feature_gates import CRON_JOB
 from controller.runtime.settings import Settings
 
@@ -66,11 +71,11 @@ async def test_each_flag_without_effect_is_told_once_and_the_operator_starts(
         started.append(settings)
         return 0
 
-    monkeypatch.setattr(start, "run", run)
-    monkeypatch.setattr(start, "log_as", lambda _: None)
+    monkeypatch.setattr(manager, "run", run)
+    monkeypatch.setattr(manager, "log_as", lambda _: None)
     options = read_options(["-zap-devel", "--zap-encoder=json", "--zap-encoder=console"])
     with capture_logs() as logs:
-        assert await start._run(options, settings_of(options), kind_settings_of(options)) == 0
+        assert await manager._run(options, settings_of(options), kind_settings_of(options)) == 0
     told = [(line["event"], line["flag"]) for line in logs]
     assert told == [("flag.without_effect", "zap-devel"), ("flag.without_effect", "zap-encoder")]
     assert len(started) == 1

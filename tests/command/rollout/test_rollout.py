@@ -11,15 +11,15 @@ import pytest
 
 from controller.__main__ import main
 from controller.command.cli import parser
-from controller.command.rollout.kinds import (
+from controller.command.rollout import follow, sentence
+from controller.command.rollout_kinds import (
     GroupProgress,
     RayClusterFleetRollout,
     RayClusterRollout,
     RolloutError,
     RolloutProgress,
 )
-from controller.command.rollout.run import follow, sentence
-from controller.command.rollout.workload import Report, parse_workload
+from controller.command.rollout_workload import Report, parse_workload
 from controller.kube.errors import ConfigurationError, NotSent, OutcomeUnknown
 from controller.ray.api import labels
 from tests.ray.cluster.support import manifest
@@ -256,7 +256,7 @@ async def followed(*answers: dict[str, Any] | Exception) -> list[str]:
 
 
 async def test_an_api_server_that_starts_anew_is_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("controller.command.rollout.run.INTERVAL", 0.0)
+    monkeypatch.setattr("controller.command.rollout.INTERVAL", 0.0)
     begun, ended = stored(upgrading("True", "Rolling", "1 of 2")), stored()
     gone = NotSent("connection refused")
     assert await followed(begun, gone, gone, OutcomeUnknown("reset"), begun, ended) == [
@@ -269,7 +269,7 @@ async def test_an_api_server_that_starts_anew_is_waited_for(monkeypatch: pytest.
 
 
 async def test_one_that_never_answered_or_refuses_for_good_is_not(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("controller.command.rollout.run.INTERVAL", 0.0)
+    monkeypatch.setattr("controller.command.rollout.INTERVAL", 0.0)
     with pytest.raises(NotSent):
         await followed(NotSent("connection refused"), stored())
     with pytest.raises(ConfigurationError):

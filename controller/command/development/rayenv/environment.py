@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from controller.command.development.user_dirs import cache_dir
+from controller.command.development.runs import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,7 @@ import msgspec
 import controller
 from controller.command.connection import with_remedy
 from controller.command.kinds import KindSettings
-from controller.command.planning import PlanRequest, plan
-from controller.command.takeover.deployments import (
+from controller.command.operator_deployments import (
     BEFORE,
     DEPLOYMENTS,
     RELEASE,
@@ -29,6 +28,7 @@ from controller.command.takeover.deployments import (
     wait_until_available,
     wait_until_gone,
 )
+from controller.command.planning import PlanRequest, plan
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
@@ -38,7 +38,7 @@ from controller.ray.api import FeatureGates
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from controller.command.takeover.deployments import ChangeOptions
+    from controller.command.operator_deployments import ChangeOptions
 
 USER_AGENT = f"manta-take-over/{controller.__version__}"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"

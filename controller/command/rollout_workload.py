@@ -9,7 +9,7 @@ import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.command.output import CommandOutput
-from controller.command.rollout.kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
+from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
 from controller.command.targets import parse_target
 from controller.kube.errors import Conflict, Forbidden, NotFound
 from controller.kube.resources import CONTROLLER_REVISIONS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
-    from controller.command.rollout.kinds import RolloutProgress
+    from controller.command.rollout_kinds import RolloutProgress
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 

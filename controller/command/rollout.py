@@ -12,8 +12,8 @@ import yaml
 
 from controller.command.connection import run_connected
 from controller.command.planning.object_plan import differences
-from controller.command.rollout.kinds import RolloutError
-from controller.command.rollout.workload import (
+from controller.command.rollout_kinds import RolloutError
+from controller.command.rollout_workload import (
     Report,
     change,
     choose,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from controller.command.planning.object_plan import Difference
-    from controller.command.rollout.kinds import RolloutProgress
-    from controller.command.rollout.workload import TemplateRevision, Workload
+    from controller.command.rollout_kinds import RolloutProgress
+    from controller.command.rollout_workload import TemplateRevision, Workload
     from controller.kube.client import Client
 
 

@@ -1,1 +1,0 @@
-"""`/manager`: the operator with the command line of KubeRay's, so that only the image changes."""
