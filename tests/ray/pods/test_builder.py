@@ -324,21 +324,6 @@ def test_nulls_in_a_template_mean_absent():
     assert masked(head_of(raw)) == yaml.safe_load((GOLDEN / "example.head.yaml").read_text())
 
 
-def test_building_pods_changes_neither_the_object_nor_other_pods():
-    obj = cluster()
-    before = copy.deepcopy((obj.spec, obj.metadata))
-    design = RayClusterKind()._desired(obj)
-    assert isinstance(design, DesiredCluster)
-    group = design.spec.worker_group_specs[0]
-    first = design.builder.worker(group, "a", ReplicaPosition(0))
-    second = design.builder.worker(group, "b", ReplicaPosition(1))
-    assert (obj.spec, obj.metadata) == before
-    assert first["metadata"]["name"] == "a"
-    assert second["metadata"]["name"] == "b"
-    assert first["spec"] is second["spec"]
-    assert first["metadata"]["labels"] != second["metadata"]["labels"]
-
-
 @pytest.mark.parametrize(
     ("place", "gates", "expected"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.api.raycluster import AuthOptions, needs_token_secret, token_secret_name
+from controller.ray.api.raycluster import AuthOptions, token_secret_name
 from tests.ray.cluster.support import manifest
 from tests.ray.pods.golden_pods import built_pods
 from tests.ray.pods.test_builder import HASHES, head_of, pods_of, ray, value
@@ -94,13 +94,6 @@ def test_what_a_template_says_about_its_end_stays():
     assert "+ 85)" in pre_stop(worker)
 
 
-def test_without_fault_tolerance_the_head_says_so_and_nobody_has_its_variables():
-    head, worker = pods()
-    assert head["metadata"]["annotations"]["ray.io/ft-enabled"] == "false"
-    assert "ray.io/ft-enabled" not in worker["metadata"]["annotations"]
-    assert not [name for name in variables(container(head)) if "storage" in name.lower()]
-
-
 def test_the_uid_is_the_namespace_in_redis_when_nobody_gives_another():
     head, _ = pods(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
     assert head["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
@@ -172,23 +165,6 @@ def test_a_token_volume_of_the_users_own_stays():
     volumes = [each for each in head["spec"]["volumes"] if each["name"] == "ray-token"]
     mounts = [each for each in container(head)["volumeMounts"] if each["name"] == "ray-token"]
     assert (volumes, mounts) == ([own], [mount])
-
-
-@pytest.mark.parametrize(
-    ("auth", "expected"),
-    [
-        (None, False),
-        (AuthOptions(), True),
-        (AuthOptions(mode="token"), True),
-        (AuthOptions(mode="disabled"), False),
-        (AuthOptions(mode="token", secret_name="mine"), False),
-        (AuthOptions(mode="token", enable_k8s_token_auth=True), False),
-    ],
-)
-def test_a_secret_is_made_only_for_tokens_that_nobody_else_keeps(
-    auth: AuthOptions | None, expected: bool
-):
-    assert needs_token_secret(auth) is expected
 
 
 def test_the_name_of_the_secret_has_room_in_kuberays_limit():

@@ -33,10 +33,6 @@ DEFAULTS = {
 }
 
 
-def test_a_worker_without_anything_has_the_defaults():
-    assert parameters() == DEFAULTS
-
-
 def test_the_users_parameters_win_except_over_block():
     own = {"address": "x", "block": "false", "num-cpus": "7", "memory": "1", "num-gpus": "0"}
     limits = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
