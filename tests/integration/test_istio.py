@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from controller.devcluster.processes.shim import build_library
+from controller.devcluster.processes.isolation import build_library
 from controller.kube.objects import Pod
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from tests.integration.harness import cluster_of, is_ready, real_world

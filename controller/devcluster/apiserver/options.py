@@ -134,9 +134,9 @@ class ListOptions:
         )
         parse_label_selector(query.get("labelSelector", ""))
         split_field_selector(query.get("fieldSelector", ""))
-        causes = options._watch_causes() if options.watch else options._list_causes()
-        if causes:
-            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
+        if options._contradicts_itself:
+            cause = forbidden_field(_MATCH, "does not go with the other parameters")
+            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", [cause])
         return options
 
     @property
@@ -148,55 +148,16 @@ class ListOptions:
         """
         return revision({"resourceVersion": self.since, "watch": str(self.watch)})
 
-    def _list_causes(self) -> list[StatusCause]:
-        causes: list[StatusCause] = []
-        if self.initial_events is not None:
-            causes.append(
-                forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
-            )
-        if not self.match:
-            return causes
-        if not self.since:
-            causes.append(_forbidden_match("unless resourceVersion is provided"))
-        if self.continue_token:
-            causes.append(_forbidden_match("when continue is provided"))
-        if self.match not in {"Exact", "NotOlderThan"}:
-            causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
-        if self.match == "Exact" and self.since == "0":
-            causes.append(
-                forbidden_field(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
-            )
-        return causes
-
-    def _watch_causes(self) -> list[StatusCause]:
-        if self.initial_events is None:
-            if self.match:
-                return [_forbidden_match("for watch unless sendInitialEvents is provided")]
-            return []
-        causes: list[StatusCause] = []
-        if self.match != "NotOlderThan":
-            causes.append(
-                forbidden_field(
-                    _MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan"
-                )
-            )
-            if self.match:
-                causes.append(_unsupported_match(self.match, '"NotOlderThan"'))
-        if self.continue_token:
-            causes.append(_forbidden_match("when continue is provided"))
-        return causes
-
-
-def _forbidden_match(where: str) -> StatusCause:
-    return forbidden_field(_MATCH, f"{_MATCH} is forbidden {where}")
-
-
-def _unsupported_match(match: str, choices: str) -> StatusCause:
-    return StatusCause(
-        "FieldValueNotSupported",
-        _MATCH,
-        f'Unsupported value: "{match}": supported values: {choices}',
-    )
+    @property
+    def _contradicts_itself(self) -> bool:
+        """True if the parameters do not go together."""
+        if self.watch:
+            wanted = "" if self.initial_events is None else "NotOlderThan"
+            return self.match != wanted or bool(wanted and self.continue_token)
+        if self.initial_events is not None or self.match not in {"", "Exact", "NotOlderThan"}:
+            return True
+        unfit = not self.since or self.continue_token or (self.match, self.since) == ("Exact", "0")
+        return bool(self.match and unfit)
 
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")

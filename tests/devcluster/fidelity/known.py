@@ -118,6 +118,14 @@ def _narrow(table: Any) -> Any:
     }
 
 
+def _is_contradiction(step: Step, embedded: Seen, real: Seen) -> bool:
+    return (
+        bool({"resourceVersionMatch", "sendInitialEvents"} & step.query.keys())
+        and "does not go with the other parameters" in _message(embedded)
+        and embedded.status == real.status == 422
+    )
+
+
 def _is_list_of_forms(step: Step, embedded: Seen, real: Seen) -> bool:
     return step.headers.get("Accept") == "text/html" and embedded.status == real.status == 406
 
@@ -298,6 +306,11 @@ KNOWN = (
         "quoted object",
         "errors about what a patch makes quote the whole object or patch as Go prints it",
         _is_quoted_object,
+    ),
+    Known(
+        "parameters of lists that contradict each other",
+        "upstream says which of them, and how; no client sends them",
+        _is_contradiction,
     ),
     Known(
         "list of representations",

@@ -15,14 +15,13 @@ from pathlib import Path
 import pytest
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
-from controller.devcluster.processes.isolation import OPENERS
+from controller.devcluster.processes.isolation import OPENERS, ShimIsolation, build_library
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     ContainerDir,
     Isolation,
     Launch,
 )
-from controller.devcluster.processes.shim import ShimIsolation, build_library
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.authorization import Attributes, Rbac
+from controller.devcluster.apiserver.authorization import Attributes, EscalationCheck, Rbac
 from controller.devcluster.apiserver.bodies import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.deletion import Deleter
-from controller.devcluster.apiserver.escalation import EscalationCheck
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.messages import (
     WRITES,

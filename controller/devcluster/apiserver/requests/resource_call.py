@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from controller.devcluster.apiserver.messages import (
     accepted,
@@ -28,22 +28,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.objects import Json
     from controller.devcluster.apiserver.resources import ApiResource
     from controller.devcluster.apiserver.store import Stored
-
-
-class Representation(Protocol):
-    """One form, chosen by the request's Accept header."""
-
-    def one(self, stored: Stored, *, first: bool = True) -> bytes:
-        """Return a single object; `first` is whether it is the first of a stream."""
-        ...
-
-    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """Return a list with its metadata."""
-        ...
-
-    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
-        """Return the object of a BOOKMARK event; `first` is whether it begins a stream."""
-        ...
 
 
 def _body(object_: Json) -> Json:
@@ -173,6 +157,10 @@ class TableRows:
         """Return a table without rows, at the revision; it cannot have annotations."""
         at = {"resourceVersion": metadata["resourceVersion"]}
         return self._table([], at, definitions=first)
+
+
+Representation: TypeAlias = WholeObjects | MetadataOnly | TableRows
+"""One form, chosen by the request's Accept header."""
 
 
 class ResourceCall(NamedTuple):

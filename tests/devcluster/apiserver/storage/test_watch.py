@@ -124,20 +124,17 @@ async def test_initial_events_may_be_declined(api):
 
 
 @pytest.mark.parametrize(
-    ("query", "causes"),
+    "query",
     [
-        ({"resourceVersionMatch": "NotOlderThan"}, [("FieldValueForbidden")]),
-        ({"sendInitialEvents": "true"}, [("FieldValueForbidden")]),
-        (
-            {"sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
-            ["FieldValueForbidden", "FieldValueNotSupported"],
-        ),
+        {"resourceVersionMatch": "NotOlderThan"},
+        {"sendInitialEvents": "true"},
+        {"sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
     ],
 )
-async def test_parameters_that_contradict_each_other_are_invalid(api, query, causes):
+async def test_parameters_that_contradict_each_other_are_invalid(api, query):
     answer = await api.get(api.path("pods"), watch="1", timeoutSeconds="1", **query)
     assert answer.status == 422
-    assert answer.causes == [(cause, "resourceVersionMatch") for cause in causes]
+    assert ("FieldValueForbidden", "resourceVersionMatch") in answer.causes
 
 
 async def test_a_revision_that_is_no_number_is_an_error(api):

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from controller.devcluster.processes.isolation import build_library
 from controller.devcluster.processes.pod_sandbox import Mount
-from controller.devcluster.processes.shim import build_library
 from tests.devcluster.processes.machines import (
     PYTHON,
     container_dir,
