@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 
 import pytest
-from structlog.testing import capture_logs
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.event_series import BURST, REFILL, REFRESH, SILENCE, TRIES
+from controller.runtime.event_series import REFRESH, SILENCE, TRIES
 from controller.runtime.plan import Event
-from controller.runtime.recorder import MOST_REMEMBERED, MOST_UNSENT, Recorder, clip, shorten
+from controller.runtime.recorder import MOST_REMEMBERED, MOST_UNSENT, clip, shorten
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
-
-
-async def test_equal_events_are_one_object_with_a_count_and_different_notes_all_show():
-    async with recording() as (recorder, sink):
-        for _ in range(3):
-            recorder.record(PODS, META, event("same"))
-            await asyncio.sleep(1)
-        for number in range(12):
-            recorder.record(PODS, META, event(f"note {number}"))
-        await asyncio.sleep(1)
-    assert sink.counts == [3, *[1] * 12]
-    assert sorted(sink.notes) == sorted(["same", *(f"note {number}" for number in range(12))])
 
 
 async def test_events_that_differ_only_in_what_a_server_varies_are_one_series():
@@ -38,43 +24,6 @@ async def test_events_that_differ_only_in_what_a_server_varies_are_one_series():
             recorder.record(PODS, META, Event("Warning", "No", "Reconcile", note, quotes=True))
         await asyncio.sleep(1)
     assert sink.counts == [5]
-
-
-async def test_an_event_that_cannot_be_sent_ends_no_task_and_costs_only_itself():
-    def script(_verb: str, name: str) -> None:
-        if name.startswith("odd"):
-            raise RecursionError(name)
-
-    with capture_logs():
-        async with recording(Sink(script)) as (recorder, sink):
-            await _send_odd_ones(recorder)
-    assert sink.notes == ["good"]
-    assert recorder.statistics.failed == 20
-    assert recorder.statistics.unsent == 0
-
-
-async def _send_odd_ones(recorder: Recorder) -> None:
-    for number in range(20):
-        recorder.record(PODS, ObjectMeta(name="odd", uid=f"uid-{number}"), event())
-    await asyncio.sleep(1)
-    recorder.record(PODS, META, event("good"))
-    await asyncio.sleep(1)
-
-
-async def test_the_spam_filter_counts_per_object_and_type_whatever_the_reason():
-    async with recording() as (recorder, sink):
-        for number in range(2 * BURST):
-            recorder.record(PODS, META, event(f"note {number}", reason=f"Reason{number}"))
-        recorder.record(PODS, META, Event("Warning", "Because", "Reconcile", "a warning"))
-        recorder.record(PODS, ObjectMeta(name="q", namespace="ns", uid="uid-q"), event("other"))
-        await asyncio.sleep(1)
-        assert len(sink.events) == BURST + 2
-        assert recorder.statistics.spam == BURST
-        await asyncio.sleep(REFILL)
-        recorder.record(PODS, META, event("again"))
-        recorder.record(PODS, META, event("but not twice"))
-        await asyncio.sleep(1)
-        assert sink.notes[-1] == "again"
 
 
 @pytest.mark.parametrize(
@@ -104,22 +53,6 @@ async def test_refusals_are_final_and_everything_else_is_tried_again(
         assert recorder.statistics.unsent == 0
 
 
-async def test_attempts_wait_twice_as_long_each_time_and_the_first_is_anywhere_before():
-    times: list[float] = []
-
-    def fail(_verb: str, _name: str) -> None:
-        times.append(asyncio.get_running_loop().time())
-        raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, _):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(500)
-    gaps = [round(b - a, 1) for a, b in itertools.pairwise(times)]
-    assert 0 <= gaps[0] <= 12.5
-    assert len(gaps) == 5
-    assert all(7.4 <= gap / 2**number <= 12.6 for number, gap in enumerate(gaps[1:], 1))
-
-
 async def test_an_event_that_has_expired_on_the_server_is_made_again():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event())
@@ -128,33 +61,6 @@ async def test_an_event_that_has_expired_on_the_server_is_made_again():
         recorder.record(PODS, META, event())
         await asyncio.sleep(1)
         assert sink.counts == [2]
-
-
-async def test_at_the_end_there_is_one_attempt_and_no_more():
-    def fail(_verb: str, _name: str) -> None:
-        raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await recorder.flush()
-    assert len(sink.calls) == 1
-
-
-async def test_of_a_thousand_events_that_each_fail_four_times_none_is_lost():
-    failures: dict[str, int] = {}
-
-    def fail(_verb: str, name: str) -> None:
-        failures[name] = failures.get(name, 0) + 1
-        if failures[name] <= 4:
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        for number in range(MOST_UNSENT):
-            meta = ObjectMeta(name=f"p{number}", namespace="ns", uid=f"uid-{number}")
-            recorder.record(PODS, meta, event())
-        await asyncio.sleep(300)
-        assert len(sink.events) == MOST_UNSENT
-        assert recorder.statistics.sent == MOST_UNSENT
 
 
 async def test_a_series_is_told_at_two_refreshed_and_finished_by_silence():
@@ -192,35 +98,12 @@ async def test_repetitions_during_a_slow_create_are_not_lost():
     assert sink.counts == [4]
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "with.dots-and-dashes", "Upper_case", "x" * 300, "-starts-badly", "ends-"]
-)
-async def test_names_of_events_are_names(name: str):
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid=name[:9]), event())
-        recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid="2"), event())
-    label = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-    assert len(sink.events) == 2
-    for made in sink.events:
-        assert re.fullmatch(rf"{label}(\.{label})*", made)
-        assert len(made) <= 253
-
-
 async def test_events_about_cluster_scoped_objects_are_in_the_default_namespace():
     async with recording() as (recorder, sink):
         recorder.record(NODES, ObjectMeta(name="n", uid="uid-n"), event())
     (made,) = sink.events.values()
     assert made["metadata"]["namespace"] == "default"
     assert made["regarding"]["namespace"] == ""
-
-
-async def test_two_notes_for_one_reason_are_both_visible():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event("pod a failed"))
-        await asyncio.sleep(60)
-        recorder.record(PODS, META, event("pod b failed"))
-        await asyncio.sleep(1)
-    assert sink.notes == ["pod a failed", "pod b failed"]
 
 
 async def test_every_field_is_what_the_api_server_validates():

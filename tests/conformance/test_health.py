@@ -11,10 +11,8 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
-from structlog.testing import capture_logs
 
 from controller.kube.client import Client
-from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import RECONCILE_BUCKETS
@@ -46,57 +44,6 @@ async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
 
 def broken() -> str | None:
     raise RuntimeError("a password may be in here")
-
-
-async def test_checks_are_served_together_and_alone_with_and_without_a_slash():
-    health = Health()
-    health.add_readiness("caches", lambda: "cannot list pods")
-    async with serving(server(health)) as session:
-        for path in ("/healthz", "/healthz/", "/livez", "/healthz/ping", "/healthz/ping/"):
-            assert await ask(session, path) == (200, "ok")
-        assert await ask(session, "/readyz/ping") == (200, "ok")
-        assert await ask(session, "/readyz/caches") == (500, "cannot list pods\n")
-        status, _ = await ask(session, "/readyz/unknown")
-        assert status == 404
-        status, text = await ask(session, "/healthz?verbose")
-        assert (status, text) == (200, "[+]ping ok\nhealthz check passed\n")
-
-
-async def test_a_failed_check_lists_all_of_them():
-    health = Health()
-    health.add_readiness("caches", lambda: "cannot list pods")
-    health.add_readiness("broken", broken)
-    async with serving(server(health)) as session:
-        with capture_logs() as logs:
-            status, text = await ask(session, "/readyz")
-        assert status == 500
-        assert text.splitlines() == [
-            "[+]ping ok",
-            "[-]caches failed: cannot list pods",
-            "[-]broken failed: reason withheld",
-            "readyz check failed",
-        ]
-        assert [line["check"] for line in logs] == ["broken"], "the reason is in the log"
-
-
-async def test_checks_can_be_left_out_also_unknown_ones():
-    health = Health()
-    health.add_readiness("caches", lambda: "cannot list pods")
-    async with serving(server(health)) as session:
-        assert (await ask(session, "/readyz?exclude=caches&exclude=never-heard-of"))[0] == 200
-        assert (await ask(session, "/readyz?exclude=ping"))[0] == 500
-
-
-async def test_a_process_without_checks_of_its_own_answers_a_ping():
-    async with serving(server(Health())) as session:
-        assert await ask(session, "/readyz?verbose") == (200, "[+]ping ok\nreadyz check passed\n")
-
-
-async def test_checks_must_be_there_before_they_are_served():
-    health = Health()
-    async with serving(server(health)):
-        with pytest.raises(ManagerMisuse, match="too late"):
-            health.add_readiness("late", lambda: None)
 
 
 @pytest.mark.parametrize(

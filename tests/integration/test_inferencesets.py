@@ -30,7 +30,6 @@ from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
 from controller.runtime.kind import Kind
-from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
@@ -117,20 +116,6 @@ async def test_a_taken_name_is_told_and_left_alone_and_used_once_it_is_free(sets
     assert left.metadata.controller is None
     await sets.world.user.delete(WORKSPACES, sets.world.namespace, name)
     await sets.serves(2, seconds=120)
-
-
-@embedded_only
-async def test_a_quota_that_refuses_every_workspace_costs_few_requests(sets: InferenceSets):
-    refusal = ErrorResponse(403, "Forbidden", "exceeded quota")
-    rule = Rule(refusal, resource=str(WORKSPACES), verbs=frozenset({"create"}))
-    operator = sets.start_operator(rules=[rule])
-    await sets.create(replicas=5000)
-    await sets.world.settle(60)
-    asked = operator.transport.journal.entries
-    creates = [each for each in asked if each.attributes.verb == "create"]
-    tried = [each for each in creates if each.attributes.resource == str(WORKSPACES)]
-    assert 0 < len(tried) < 40
-    assert "exceeded quota" in (await sets.condition())[2]
 
 
 @embedded_only

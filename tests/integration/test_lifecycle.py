@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from controller.apimachinery.custom_object import status_of
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import ErrorResponse, Rule
-from tests.integration.harness import World, example_cluster, role
+from controller.testing.faults import ErrorResponse, Lag, Rule
+from tests.integration.harness import World, embedded_world, example_cluster, role
 
 
 async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):
@@ -161,3 +164,64 @@ async def test_a_writer_of_the_old_version_drops_no_newer_field(world: World):
     await world.eventually(lambda: len(world.journal.ready_workers()) == 2)
     assert newer.items() <= (await world.cluster()).spec.items()
     assert (await world.cluster()).status["conditions"], "nor does it drop the status"
+
+
+# -- a suspension frees what a cluster uses, also beside an edit that is refused for another fiel --
+
+
+NO_SUCH_RAY = {"authOptions": {"mode": "token"}, "rayVersion": "2.0.0"}
+
+
+async def edit(world: World, **spec: Any) -> None:
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
+    await world.settle(30)
+
+
+async def pods(world: World) -> int:
+    return len((await world.user.list(PODS, world.namespace)).items)
+
+
+@pytest.mark.embedded_only
+async def test_a_suspended_cluster_stays_so_until_the_other_field_is_right_and_it_is_resumed():
+    async with embedded_world() as world:
+        world.start_operator()
+        await world.user.create(RAYCLUSTERS, world.namespace, example_cluster(replicas=2))
+        await world.eventually(world.is_ready)
+        await edit(world, **NO_SUCH_RAY)
+        assert await pods(world) == 3
+        await edit(world, suspend=True)
+        assert await pods(world) == 0
+        assert status_of(await world.cluster())["state"] == "suspended"
+        await edit(world, suspend=False)
+        assert await pods(world) == 0
+        await edit(world, authOptions=None)
+        await world.eventually(world.is_ready)
+        assert await pods(world) == 3
+
+
+# -- the bug that Manta exists to make impossible: acting on a cache that lags behind --------------
+
+
+LAG_SECONDS = 10.0
+
+
+@pytest.mark.vital
+@pytest.mark.timeout(240)
+async def test_with_pod_events_ten_seconds_late_exactly_the_difference_is_made(world: World):
+    world.start_operator(rules=[Rule(Lag(LAG_SECONDS), resource="pods")])
+    await world.create_cluster(replicas=1)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 1, seconds=90)
+
+    await world.scale(10)
+    await world.eventually(lambda: len(world.journal.workers()) == 10, seconds=90)
+    assert world.journal.workers_created() == 10
+
+    await world.scale(3)
+    await world.eventually(lambda: len(world.journal.workers()) == 3, seconds=90)
+    # The caches catch up only now: whatever they still make the operator do would show here.
+    await world.eventually(lambda: len(world.journal.present) == 4, seconds=90)
+    await world.settle(2 * LAG_SECONDS + 5)
+
+    assert world.journal.workers_created() == 10
+    assert world.journal.workers_deleted() == 7
+    assert world.journal.most_live_heads == 1

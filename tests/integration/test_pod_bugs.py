@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,8 +10,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.runtime.expectations.expectation import ObjectReference
-from controller.testing.faults import JournalEntry, Lag, Rule
+from controller.testing.faults import Lag, Rule
 from tests.integration.harness import (
     RunningOperator,
     World,
@@ -54,19 +52,6 @@ async def is_suspended(world: World) -> bool:
 
 
 @pytest.mark.embedded_only
-async def test_scaling_from_ten_to_nine_removes_one_and_makes_none():
-    async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
-        operator = world.start_operator(rules=[lagging()])
-        await world.create_cluster(replicas=10)
-        await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=120)
-        await world.settle(2 * LAG)
-        await world.scale(9)
-        await world.settle(120)
-        assert world.journal.workers_deleted() == deletes(operator) == 1
-        assert world.journal.workers_created() == 10
-
-
-@pytest.mark.embedded_only
 async def test_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
     async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
         operator = world.start_operator(rules=[lagging()])
@@ -79,24 +64,6 @@ async def test_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
         await world.settle(120)
         assert world.journal.workers_deleted() == deletes(operator) == 5
         assert world.journal.workers_created() == 10
-
-
-async def test_of_a_scale_in_with_names_only_the_named_workers_go(world: World):
-    world.start_operator(rules=[lagging()])
-    manifest = example_cluster(replicas=4)
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.eventually(lambda: len(world.journal.ready_workers()) == 4, seconds=90)
-    named = sorted(pod.metadata.name for pod in world.journal.workers())[1:3]
-    group = "/spec/workerGroupSpecs/0"
-    operations = [
-        {"op": "replace", "path": f"{group}/replicas", "value": 2},
-        {"op": "add", "path": f"{group}/scaleStrategy", "value": {"workersToDelete": named}},
-    ]
-    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
-    await world.settle(4 * LAG)
-    gone = sorted(world.journal.created[uid].metadata.name for uid in world.journal.marked)
-    assert gone == named
-    assert world.journal.workers_created() == 4
 
 
 async def test_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: World):
@@ -116,43 +83,6 @@ async def test_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: Worl
     assert world.journal.marked == {dead.metadata.uid}
     assert len(world.journal.workers()) == 2
     assert world.journal.workers_created() == 3
-
-
-async def test_of_a_cluster_that_is_gone_no_expectation_is_kept(world: World):
-    operator = world.start_operator(rules=[lagging()])
-    for number in range(3):
-        await world.create_cluster(f"c{number}", replicas=2)
-    await world.eventually(lambda: len(world.journal.workers()) == 6)
-    for number in range(3):
-        await world.user.delete(RAYCLUSTERS, world.namespace, f"c{number}")
-    for number in range(3):
-        await world.eventually(lambda n=number: world.is_gone(f"c{n}"), seconds=90)
-    await world.settle(2 * LAG)
-    kept = operator.operator.expectations.statistics()
-    assert (kept.expectations, kept.owners) == (0, 0)
-
-
-async def test_every_write_is_expected_before_it_is_sent(world: World):
-    operator = world.start_operator()
-    expectations = operator.operator.expectations
-    unrecorded: list[str] = []
-    sent = Counter[str]()
-
-    def check(entry: JournalEntry) -> None:
-        about = entry.attributes
-        if about.writes and about.resource == "pods":
-            sent[about.verb] += 1
-            found = expectations.get(ObjectReference(PODS, f"{world.namespace}/{about.name}"))
-            if found is None or found.write is None:
-                unrecorded.append(f"{about.verb} {about.name}")
-
-    operator.transport.on_request.append(check)
-    await world.create_cluster(replicas=3)
-    await world.eventually(world.is_ready)
-    await world.scale(1)
-    await world.eventually(lambda: len(world.journal.present) == 2)
-    assert (sent["create"], sent["delete"]) == (4, 2)
-    assert unrecorded == []
 
 
 async def test_a_suspension_deletes_each_pod_once_whatever_happened_before(world: World):
@@ -274,21 +204,6 @@ async def test_what_is_not_its_own_outlives_every_change_of_the_cluster(world: W
     assert await world.user.get(CONFIG_MAPS, world.namespace, "pod-group")
 
 
-async def test_a_changed_specification_under_recreate_replaces_every_pod_once(world: World):
-    world.start_operator(rules=[lagging()])
-    manifest = example_cluster(replicas=3)
-    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
-    before = set(world.journal.created)
-    await change(world, rayVersion="2.53.0")
-    await world.eventually(lambda: before <= world.journal.marked, seconds=120)
-    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=120)
-    await world.settle(10)
-    assert len(world.journal.created) == 2 * len(before)
-    assert world.journal.most_live_heads == 1
-
-
 async def test_a_head_whose_labels_are_taken_away_gets_no_second_one_while_it_runs(world: World):
     world.start_operator()
     await world.create_cluster()
@@ -304,3 +219,18 @@ async def test_a_head_whose_labels_are_taken_away_gets_no_second_one_while_it_ru
     assert await condition(world, "ObservationInDoubt") == "True"
     pod = await world.user.get(PODS, world.namespace, head.metadata.name)
     assert not pod.metadata.terminating
+
+
+async def test_a_changed_specification_under_recreate_replaces_every_pod_once(world: World):
+    world.start_operator(rules=[lagging()])
+    manifest = example_cluster(replicas=3)
+    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
+    before = set(world.journal.created)
+    await change(world, rayVersion="2.53.0")
+    await world.eventually(lambda: before <= world.journal.marked, seconds=120)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=120)
+    await world.settle(10)
+    assert len(world.journal.created) == 2 * len(before)
+    assert world.journal.most_live_heads == 1

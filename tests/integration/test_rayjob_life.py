@@ -526,3 +526,29 @@ async def test_a_head_that_is_lost_before_the_submitter_starts_costs_no_attempt(
     assert status.get("failed", 0) == 0
     assert len(status["attempts"]) == 1
     assert rays.ray.submissions() == 1
+
+
+# -- rayJobs from their manifests to their ends, on simulated Rays ---------------------------------
+
+
+async def test_a_job_over_http_runs_once_and_completes(rays: Rays):
+    rays.start_operator()
+    await rays.create()
+    status = await rays.reaches("Complete")
+
+    assert status["jobStatus"] == "SUCCEEDED"
+    assert status["succeeded"] == 1
+    assert status.get("failed", 0) == 0
+    assert rays.ray.submissions() == 1
+    (attempt,) = status["attempts"]
+    assert attempt["result"] == "Succeeded"
+    assert attempt["rayClusterName"] == status["rayClusterName"]
+    assert await rays.clusters() == [status["rayClusterName"]]
+
+
+async def test_a_job_with_a_submitter_runs_once_and_completes(rays: Rays):
+    rays.start_operator()
+    await rays.create(submissionMode="K8sJobMode")
+    status = await rays.reaches("Complete")
+    assert status["succeeded"] == 1
+    assert rays.ray.submissions() == 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
+from controller.kube.errors import KubeError
 from controller.kube.objects import Pod
-from controller.kube.resources import PODS
-from controller.ray.api.rayservice import RAYSERVICES
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS, labels
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, is_ready
 from tests.integration.rayservices import (
@@ -20,6 +24,7 @@ from tests.integration.rayservices import (
     service_manifest,
     with_image,
 )
+from tests.integration.test_takeover_of_services import left_by_kuberay
 from tests.ray.dashboard.simulated import Fault
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
@@ -193,22 +198,6 @@ async def test_what_stays_wrong_is_reported_once(services: Services):
     assert [each for each in entries if each.attributes.writes] == []
 
 
-async def test_of_a_service_that_is_gone_nothing_is_kept(services: Services):
-    operator = services.start_operator()
-    for number in range(3):
-        created = await services.create(service_manifest(f"svc-{number}"))
-        await services.serving(f"svc-{number}")
-        meta = created.metadata
-        await services.world.user.delete(
-            RAYSERVICES, services.world.namespace, meta.name, uid=meta.uid
-        )
-    await services.world.eventually(lambda: not services.world.journal.present)
-    await services.world.settle(30)
-    actors, expectations = services.actors.statistics(), operator.operator.expectations.statistics()
-    assert (actors.actors, actors.probes, actors.commands) == (0, 0, 0)
-    assert (expectations.expectations, expectations.owners) == (0, 0)
-
-
 async def test_the_time_to_initialize_begins_anew_with_a_resumption(services: Services):
     services.start_operator()
     manifest = service_manifest(suspend=True)
@@ -217,3 +206,74 @@ async def test_the_time_to_initialize_begins_anew_with_a_resumption(services: Se
     await services.world.settle(300)
     await services.patch(suspend=False)
     assert await services.serving()
+
+
+# -- a RayService's edit is not lost while it cannot be recorded from what a cluster was created ---
+
+
+CHANGES = frozenset({"patch", "update", "replace"})
+EDITED = "rayproject/ray:2.99.0"
+
+
+def refused(resource: str) -> Rule:
+    return Rule(ErrorResponse(403, "Forbidden", "not by policy"), resource, CHANGES)
+
+
+@asynccontextmanager
+async def stripped(world: World, name: str) -> AsyncIterator[None]:
+    """Have another client take the annotation off again and again."""
+    strip = {"metadata": {"annotations": {labels.MADE_FROM: None}}}
+
+    async def again_and_again() -> None:
+        while True:
+            with suppress(KubeError):
+                found = await world.user.get(RAYCLUSTERS, world.namespace, name)
+                if labels.MADE_FROM in (found.metadata.annotations or {}):
+                    await world.user.merge_patch(RAYCLUSTERS, world.namespace, name, strip)
+            await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(again_and_again())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_edit_counts_though_the_annotation_was_gone_and_another_write_refused(
+    world: World,
+):
+    services, manifest = Services(world), service_manifest()
+    operator = services.start_operator()
+    await services.deployed(manifest)
+    (old,) = await services.clusters()
+    async with stripped(world, old):
+        await world.settle(30)
+        rule = refused("services")
+        operator.transport.rules.append(rule)
+        for service in (await world.user.list(SERVICES, world.namespace)).items:
+            if service.metadata.name.endswith("-serve-svc"):
+                elsewhere = {"spec": {"selector": {"ray.io/cluster": "nobody"}}}
+                name = service.metadata.name
+                await world.user.merge_patch(SERVICES, world.namespace, name, elsewhere)
+        await services.edit(with_image(manifest, EDITED))
+        await world.settle(120)
+    operator.transport.rules.remove(rule)
+    await world.settle(600)
+    assert await services.active() != old
+
+
+async def test_an_edit_counts_though_the_take_over_could_not_be_recorded_for_a_minute(
+    world: World,
+):
+    services, manifest = Services(world), service_manifest()
+    await left_by_kuberay(services, manifest)
+    (old,) = await services.clusters()
+    await services.edit(with_image(manifest, EDITED))
+    operator = services.start_operator()
+    rule = refused("rayclusters.ray.io")
+    operator.transport.rules.append(rule)
+    await world.settle(60)
+    operator.transport.rules.remove(rule)
+    await world.settle(300)
+    assert await services.active() != old

@@ -5,6 +5,7 @@ On a real API server the operator is a service account with a Role of just these
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -26,8 +27,10 @@ from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors, JobStatus
 from controller.ray.permissions import PERMISSIONS
 from controller.testing.faults import JournalEntry
-from tests.integration.harness import OPERATOR, World
+from tests.integration.definitions import put_in_place
+from tests.integration.harness import OPERATOR, RunningOperator, World
 from tests.integration.rays import Rays, job_manifest
+from tests.integration.rayservices import Services, live_and_die
 from tests.integration.test_rights import restricted
 from tests.ray.dashboard.simulated import Course
 
@@ -196,3 +199,69 @@ async def test_under_kuberays_role_only_the_submitters_words_are_missing(world: 
         log = status["attempts"][0]["log"]
         assert log.startswith("not available: ")
         assert "forbidden" in log
+
+
+# -- rayServices under the definitions of KubeRay, and with the rights of the chart or of KubeRay --
+
+
+KUBERAY_CRDS = Path(
+    os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[3] / "shared" / "crds")
+)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.vital
+@pytest.mark.parametrize(
+    ("rules", "without"),
+    [(rules_of_the_chart, set()), (rules_of_kuberay, {f"list {HISTORY}", f"list {BUDGETS}"})],
+    ids=["chart", "kuberay"],
+)
+async def test_the_rights_are_enough_for_services(
+    world: World, rules: Callable[[], Rules], without: set[str]
+):
+    services = Services(world)
+    if world.server is not None:
+        world.server.audit.authorizer = partial(Limited.allows, rules())
+        operator = services.start_operator()
+        refused = refusals(operator)
+        await live_and_die(services)
+    else:
+        transport = await restricted(world, rules())
+        operator = services.start_operator(transport=transport)
+        refused = refusals(operator)
+        try:
+            await live_and_die(services)
+        finally:
+            await operator.kill()
+            await transport.aclose()
+    assert set(refused) <= without
+
+
+def refusals(operator: RunningOperator) -> list[str]:
+    """Resources of the requests that are refused from now on."""
+    found: list[str] = []
+
+    def note(entry: JournalEntry) -> None:
+        if entry.outcome == "403":
+            found.append(f"{entry.attributes.verb} {entry.attributes.resource}")
+
+    operator.transport.on_answer.append(note)
+    return found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.embedded_only
+async def test_kuberays_definitions_serve_as_well(world: World):
+    for plural in ("rayservices", "rayclusters"):
+        file = KUBERAY_CRDS / f"ray.io_{plural}.yaml"
+        if not file.exists():
+            pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
+        await put_in_place(world, yaml.load(file.read_text(), Loader=yaml.CSafeLoader))
+    await world.settle(2)
+    services = Services(world)
+    services.start_operator()
+    await live_and_die(services)
+    reported = await world.events_about("RayService", "svc")
+    assert "DefinitionIncomplete" not in [reason for reason, _ in reported]

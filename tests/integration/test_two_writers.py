@@ -11,12 +11,19 @@ import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
-from controller.devcluster.apiserver import StoredEvent
 from controller.kube.errors import KubeError
-from controller.kube.resources import ROLES, SERVICES, Resource
+from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
+from tests.integration.definitions import (
+    RAYJOBS_CRD,
+    RAYSERVICES_CRD,
+    drop_fields,
+    restore_definition,
+)
 from tests.integration.harness import RunningOperator, World
-from tests.integration.test_failing_keys import KINDS, begin
+from tests.integration.rays import Rays
+from tests.integration.rayservices import Services, service_manifest, with_image
+from tests.integration.test_failing_keys import begin
 from tests.integration.test_unconfirmed_writes import warnings
 
 SERVICE = "example-head-svc"
@@ -79,45 +86,6 @@ async def ready_reason(world: World) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("resource", "plural", "name", "change", "field"),
-    [
-        (
-            SERVICES,
-            "services",
-            SERVICE,
-            {"spec": {"selector": {"ray.io/node-type": "worker"}}},
-            "spec.selector.ray.io/node-type",
-        ),
-        (
-            SERVICES,
-            "services",
-            SERVICE,
-            {"metadata": {"labels": {"ray.io/cluster": "theirs"}}},
-            "metadata.labels.ray.io/cluster",
-        ),
-        (ROLES, "roles.rbac.authorization.k8s.io", "example", {"rules": []}, "rules"),
-    ],
-)
-async def test_repairs_back_off_and_name_the_other_writer(  # noqa: PLR0917
-    world: World, resource: Resource[Any], plural: str, name: str, change: Any, field: str
-):
-    operator = await begin(world, "cluster", enableInTreeAutoscaling=True)
-    await world.eventually(world.is_ready)
-    await track_managers(world, resource, name)
-    since = len(operator.transport.journal.entries)
-    fight(world, resource, name, change)
-    await world.settle(200)
-    assert 3 <= writes(operator, plural, name, since) <= 12
-    said = await contested(world)
-    assert f"another writer ({RIVAL}) keeps changing {field} of {resource.kind} {name}" in said
-    told = [note for reason, note in await warnings(world, "RayCluster") if "Contested" in reason]
-    assert len(told) == 1
-    assert RIVAL in told[0]
-    assert await world.is_ready()
-
-
-@pytest.mark.slow
 async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_said(world: World):
     operator = await begin(world, "cluster")
     await world.eventually(world.is_ready)
@@ -147,65 +115,9 @@ async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_sa
     assert await rival.get_raw(SERVICES, world.namespace, SERVICE), "it is not delayed any more"
 
 
-@pytest.mark.slow
-async def test_a_finalizer_that_is_taken_off_is_added_with_back_off(world: World):
-    operator = await begin(
-        world,
-        "cluster",
-        gcsFaultToleranceOptions={"redisAddress": "redis:6379"},
-    )
-    await world.eventually(world.is_ready)
-    await track_managers(world, RAYCLUSTERS, "example")
-    since = len(operator.transport.journal.entries)
-    fight(world, RAYCLUSTERS, "example", {"metadata": {"finalizers": None}})
-    await world.settle(200)
-    assert 3 <= writes(operator, "rayclusters.ray.io", "example", since) <= 12
-    said = await contested(world)
-    assert "keeps changing metadata.finalizers of RayCluster example" in said
-
-
-def undo(world: World, resource: Resource[Any], change: dict[str, Any]) -> None:
-    """Have another controller undo each write at once, before the operator has seen its own."""
-    assert world.server is not None
-    rival = world.client(f"{RIVAL}/1.0")
-
-    async def react() -> None:
-        with suppress(KubeError):
-            await rival.merge_patch(resource, world.namespace, "example", change)
-
-    def on_write(event: StoredEvent) -> None:
-        found = event.current.object
-        differs = apply_merge_patch(copy.deepcopy(found), change) != found
-        if event.table == str(resource) and event.type != "DELETED" and differs:
-            world.background(react())
-
-    world.server.on_write.append(on_write)
-
-
 NO_FINALIZERS, NO_ANNOTATIONS = (
     {"metadata": {each: None}} for each in ("finalizers", "annotations")
 )
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "field"),
-    [
-        ("job", NO_FINALIZERS, "metadata.finalizers"),
-        ("service", NO_FINALIZERS, "metadata.finalizers"),
-        ("workspace", NO_ANNOTATIONS, "metadata.annotations."),
-    ],
-)
-async def test_what_is_undone_on_an_object_of_any_kind_is_repaired_with_back_off_and_it_is_said(
-    world: World, kind: str, change: dict[str, Any], field: str
-):
-    resource = KINDS[kind].resource
-    undo(world, resource, change)
-    operator = await begin(world, kind)
-    await world.settle(200)
-    assert 3 <= writes(operator, str(resource), "example", 0) <= 15
-    obj = await world.user.get(resource, world.namespace, "example")
-    found = find_condition(obj.status.get("conditions", ()), "FieldsContested") or {}
-    assert f"another writer keeps changing {field}" in found.get("message", "")
 
 
 async def test_when_the_other_writer_stops_the_field_is_repaired_and_nothing_is_said(world: World):
@@ -222,3 +134,67 @@ async def test_when_the_other_writer_stops_the_field_is_repaired_and_nothing_is_
     assert "app" not in service["spec"]["selector"]
     await world.settle(400)
     assert not await contested(world)
+
+
+# -- a finalizer of somebody else holds a child: that is said, and nothing is lost for it ----------
+
+
+HOLD = {"metadata": {"finalizers": ["example.com/hold"]}}
+KEPT = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 3600}
+
+
+async def deleted_but_held(rays: Rays) -> str:
+    """Run a job to its end, and delete its cluster, which a finalizer holds."""
+    rays.start_operator()
+    await rays.create(**KEPT)
+    name = (await rays.reaches("Complete"))["rayClusterName"]
+    await rays.world.settle(10)
+    await rays.world.user.merge_patch(RAYCLUSTERS, rays.world.namespace, name, HOLD)
+    await rays.world.user.delete(RAYCLUSTERS, rays.world.namespace, name)
+    await rays.world.settle(5)
+    return name
+
+
+@pytest.mark.parametrize("field", ["jobDeploymentStatus", "rayClusterName"])
+async def test_a_job_whose_cluster_is_held_keeps_what_a_definition_drops_for_a_while(
+    rays: Rays, field: str
+):
+    await deleted_but_held(rays)
+    before = (await rays.status())[field]
+    await drop_fields(rays.world, f"status.{field}", name=RAYJOBS_CRD)
+    await rays.world.settle(300)
+    await restore_definition(rays.world, name=RAYJOBS_CRD)
+    await rays.world.settle(60)
+    assert (await rays.status())[field] == before
+
+
+async def test_without_a_place_for_conditions_an_event_names_the_held_child_once(rays: Rays):
+    await drop_fields(rays.world, "status.conditions", name=RAYJOBS_CRD)
+    await deleted_but_held(rays)
+    await rays.world.settle(600)
+    told = [note for reason, note in await rays.events() if reason == "ChildHeld"]
+    assert len(told) == 1
+    assert "example.com/hold" in told[0]
+
+
+async def test_a_service_whose_former_cluster_is_held_keeps_the_one_that_serves(world: World):
+    services, manifest = Services(world), service_manifest()
+    services.start_operator()
+    await services.deployed(manifest)
+    (old,) = await services.clusters()
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, old, HOLD)
+    await services.edit(with_image(manifest, "rayproject/ray:2.99.0"))
+
+    async def is_deleted() -> bool:
+        found = await world.user.get(RAYCLUSTERS, world.namespace, old)
+        return found.metadata.terminating
+
+    await world.eventually(is_deleted, seconds=300)
+    await world.settle(5)
+    serving = await services.active()
+    await drop_fields(world, "status.activeServiceStatus", name=RAYSERVICES_CRD)
+    await world.settle(200)
+    await restore_definition(world, name=RAYSERVICES_CRD)
+    await world.settle(300)
+    assert await services.active() == serving
+    assert sorted(await services.clusters()) == sorted([old, serving])

@@ -204,23 +204,6 @@ async def test_the_cluster_of_a_service_is_not_taken_for_lost(world: World):
     assert "cannot be decoded" in ready["message"]
 
 
-async def test_a_quantity_of_5000_digits_is_a_problem_of_its_field(world: World):
-    world.start_operator()
-    body = example_cluster()
-    container = body["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    container["resources"]["limits"]["memory"] = "9" * 5000
-    await world.user.create(RAYCLUSTERS, world.namespace, body)
-
-    async def said() -> bool:
-        return (await ready_condition(world, "example")).get("reason") == "InvalidRayClusterSpec"
-
-    await world.eventually(said)
-    assert (await ready_condition(world, "example"))["message"] == (
-        "spec.headGroupSpec.template.spec.containers[0].resources.limits[memory]: "
-        "'99999999999999999999'... has 5000 characters, at most 256 may be"
-    )
-
-
 LABELS = {
     "name": "rayclusters.ray.io/default",
     "group": "ray.io",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -181,20 +180,6 @@ async def test_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
 def is_commit(entry: object) -> bool:
     about = entry.attributes  # type: ignore[attr-defined]
     return about.resource == str(WORKSPACES) and about.subresource != "status"
-
-
-@embedded_only
-async def test_a_refusal_in_other_words_each_time_does_not_end_the_back_off(
-    spaces: Workspaces,
-):
-    refusal = ErrorResponse(403, "Forbidden", "request {n} was refused")
-    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}))])
-    await spaces.create()
-    await spaces.world.settle(3600)
-    attempts = [each.attributes.resource for each in operator.transport.journal.writes]
-    assert 100 < attempts.count(str(NODE_CLAIMS)) < 130  # one in thirty seconds in the end
-    assert attempts.count(str(WORKSPACES)) < 130  # at most one for each attempt
-    assert re.search(r"request \d+ was refused", (await spaces.condition("NodeClaimReady"))[2])
 
 
 @embedded_only

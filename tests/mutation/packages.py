@@ -37,7 +37,6 @@ TESTS = {
     "workqueue": ("tests/workqueue", "tests/conformance/test_workqueue.py"),
     "informers": (
         "tests/informers",
-        "tests/conformance/test_pager.py",
         "tests/conformance/test_reflector.py",
         "tests/conformance/test_shared_informer.py",
         "tests/conformance/test_store.py",

@@ -14,14 +14,16 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 import structlog
 
-from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.lives import LIVES
+from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
 
 if TYPE_CHECKING:
@@ -31,6 +33,12 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 
 EXAMPLES = 10
 """Lives of a sort with one seed; CI plays the first seed of each sort, all others are rare."""
+
+BAD_LUCK = msgspec.json.decode(
+    Path(__file__).with_name("bad_luck.json").read_bytes(), type=dict[str, Scenario]
+)
+"""Lives that chance seldom draws, by what must be survived. Each is there for one guard of the
+operator, or one excuse of the referee, and goes wrong when that is removed."""
 
 SORTS = (
     "rays",
