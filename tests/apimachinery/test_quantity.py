@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.quantity import (
-    ZERO,
-    Family,
-    InvalidQuantity,
-    Quantity,
-    parse_quantity,
-)
+from controller.apimachinery.quantity import ZERO, Family, InvalidQuantity, Quantity, parse_quantity
 
 CANONICAL = [
     ("0", "0"), ("0n", "0"), ("0Ki", "0"), ("0e3", "0"), ("00", "0"), ("-0", "0"),

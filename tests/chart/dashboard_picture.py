@@ -210,9 +210,7 @@ def answers(found: Prometheus, began: float) -> dict[int, list[Series]]:
             line
             for legend, query in queries(panel)
             for line in series(
-                legend,
-                found.history(query, begin=began, end=began + SECONDS, step=STEP),
-                began,
+                legend, found.history(query, begin=began, end=began + SECONDS, step=STEP), began
             )
         ]
         for panel in PANELS

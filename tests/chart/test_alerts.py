@@ -211,8 +211,7 @@ CASES: dict[str, Case] = {
         OBJECT,
     ),
     "RayServiceNotReady": Case(
-        *gauge("manta_service_state", of=UID, bad="1", good="_", state="not_ready"),
-        OBJECT,
+        *gauge("manta_service_state", of=UID, bad="1", good="_", state="not_ready"), OBJECT
     ),
     "RayServiceUpgradeStuck": Case(
         *gauge("manta_service_upgrade_seconds", of=UID, bad="3601", good="_"), OBJECT

@@ -16,13 +16,7 @@ from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.chart.helm import CHART, ROOT, needs_helm, rendered
-from tests.chart.prometheus import (
-    JOB,
-    NAMESPACE,
-    alerts,
-    needs_prometheus,
-    unknown_in,
-)
+from tests.chart.prometheus import JOB, NAMESPACE, alerts, needs_prometheus, unknown_in
 from tests.chart.running_prometheus import leave_a_lease, prometheus
 from tests.e2e.processes import manta, until, write_kubeconfig
 from tests.ports import free_port

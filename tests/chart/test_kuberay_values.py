@@ -14,14 +14,7 @@ from controller.command.manager import (
     read_options,
     settings_of,
 )
-from tests.chart.helm import (
-    CHART,
-    KUBERAY_CHART,
-    needs_helm,
-    needs_kuberay_charts,
-    only,
-    rendered,
-)
+from tests.chart.helm import CHART, KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 
 pytestmark = [pytest.mark.slow, needs_helm]
 

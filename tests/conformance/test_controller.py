@@ -306,9 +306,7 @@ async def test_an_error_wins_over_a_wake_up(widgets: WidgetWorld):
     await widgets.eventually(lambda: widgets.children == 1, seconds=10)
 
 
-async def test_initial_objects_have_low_priority_and_keep_it_after_an_error(
-    widgets: WidgetWorld,
-):
+async def test_initial_objects_have_low_priority_and_keep_it_after_an_error(widgets: WidgetWorld):
     await widgets.create("old", size=1)
     errors = [RuntimeError("first")]
 

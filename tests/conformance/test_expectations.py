@@ -160,9 +160,7 @@ def test_a_deletion_without_an_object_in_its_answer_is_settled_by_terminating_to
     assert (book.live(), book.entries) == ([], 0)
 
 
-async def test_the_controller_closes_the_account_of_an_owner_that_is_gone(
-    widgets: WidgetWorld,
-):
+async def test_the_controller_closes_the_account_of_an_owner_that_is_gone(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.create("first", size=1)
     await widgets.counted(1, "first")
@@ -293,9 +291,7 @@ async def test_a_quota_of_ten_costs_few_calls():
     assert len(client.calls) == 15 + 1
 
 
-async def test_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
-    widgets: WidgetWorld,
-):
+async def test_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(widgets: WidgetWorld):
     operator = widgets.start(rules=[Rule(LostRequest(), "configmaps", frozenset({"create"}))])
     await widgets.create(size=1)
     await widgets.settle(0.2)
@@ -763,9 +759,7 @@ def test_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
     assert book.statistics().oldest_unseen == 0.0
 
 
-async def test_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
-    widgets: WidgetWorld,
-):
+async def test_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.create(size=1)
     await widgets.counted(1)
@@ -826,9 +820,7 @@ async def test_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_databa
     assert book.signs.pop() == "configmaps default/a is at 40, the store was at 100 before"
 
 
-async def test_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
-    widgets: WidgetWorld,
-):
+async def test_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.create(size=2)
     await widgets.counted(2)
@@ -873,9 +865,7 @@ async def test_our_own_write_that_leaves_the_selection_does_not_make_a_second_ch
     assert len(widgets.created) == 1
 
 
-async def test_a_new_operator_does_not_trust_a_cache_older_than_now(
-    widgets: WidgetWorld,
-):
+async def test_a_new_operator_does_not_trust_a_cache_older_than_now(widgets: WidgetWorld):
     stale = StaleCache(widgets.server, "/api/v1/configmaps")
     await stale.remember({"labelSelector": LABEL})
     first = widgets.start()

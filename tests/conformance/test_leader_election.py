@@ -217,9 +217,7 @@ async def test_a_conflict_at_the_release_is_followed_by_another_attempt():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
-        a.suffers(
-            Rule(ErrorResponse(409, "Conflict"), LEASE, frozenset({"update"}), times=2),
-        )
+        a.suffers(Rule(ErrorResponse(409, "Conflict"), LEASE, frozenset({"update"}), times=2))
         await a.elector.release()
         assert (await world.record())["holderIdentity"] == ""
 

@@ -312,8 +312,7 @@ class TestWatching:
     async def test_half_a_line_before_a_silence_is_left_with_its_stream(self):
         half = added("b", 3)[:20]
         source = ScriptedSource(
-            lists=[EMPTY],
-            watches=[[added("a", 2), bookmark(2), half, Hang], [added("b", 3), Hang]],
+            lists=[EMPTY], watches=[[added("a", 2), bookmark(2), half, Hang], [added("b", 3), Hang]]
         )
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -626,7 +625,7 @@ class TestLists:
 
     async def test_a_snapshot_that_expires_between_pages_is_read_at_once_in_whole(self):
         source = ScriptedSource(
-            lists=[page([thing("a", 1)], 10, "next"), Expired(), page([thing("b", 2)], 12)],
+            lists=[page([thing("a", 1)], 10, "next"), Expired(), page([thing("b", 2)], 12)]
         )
         informer = informer_of(source, settings=PAGED)
         async with running(informer):

@@ -70,9 +70,7 @@ class Caller:
 async def replay(*, lists=(), watches=(), settings=PAGED, seconds=0, **keywords):
     """What a handler hears of a script."""
     informer = informer_of(
-        ScriptedSource(lists=list(lists), watches=[*watches, [Hang]]),
-        settings=settings,
-        **keywords,
+        ScriptedSource(lists=list(lists), watches=[*watches, [Hang]]), settings=settings, **keywords
     )
     informer.add_handler(recorder := Recorder())
     async with running(informer):
@@ -103,11 +101,7 @@ class TestOrder:
             watches=[[deleted("a", 2), status(410)]],
             seconds=3,
         )
-        assert calls == [
-            ("add", "a", "1", True),
-            ("delete", "a", "2"),
-            ("add", "a", "3", False),
-        ]
+        assert calls == [("add", "a", "1", True), ("delete", "a", "2"), ("add", "a", "3", False)]
 
     async def test_what_came_just_before_a_list_without_it_ends_with_its_latest_state(self):
         last: list[object] = []
@@ -161,10 +155,7 @@ class TestOrder:
         assert calls == [("add", "a", "2", False), ("update", "a", "2", "3")]
 
     async def test_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
-        script = [
-            page([thing("a", 1, uid="first")], 1),
-            page([thing("a", 5, uid="second")], 6),
-        ]
+        script = [page([thing("a", 1, uid="first")], 1), page([thing("a", 5, uid="second")], 6)]
         heard: list[tuple[str, str]] = []
 
         def note(kind, obj):

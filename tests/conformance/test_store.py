@@ -11,15 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
-from informers import (
-    Codec,
-    IndexFunctionError,
-    Store,
-    Tombstone,
-    is_comparable,
-    key_of,
-    object_key,
-)
+from informers import Codec, IndexFunctionError, Store, Tombstone, is_comparable, key_of, object_key
 from informers.objects import Replaced, Upserted, is_newer, is_older
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels

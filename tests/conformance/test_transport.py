@@ -15,14 +15,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
-from tests.kube.fakes import (
-    POD,
-    FakeTransport,
-    answer,
-    chunks,
-    client,
-    status_body,
-)
+from tests.kube.fakes import POD, FakeTransport, answer, chunks, client, status_body
 from tests.kube.servers import HoldingServer
 
 RESET = errors.OutcomeUnknown("connection reset by peer")

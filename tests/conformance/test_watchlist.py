@@ -197,12 +197,7 @@ class TestRetries:
 
     @pytest.mark.parametrize(
         "refusal",
-        [
-            Expired(),
-            ResourceVersionTooLarge(),
-            [status(410, "Expired")],
-            [status(410, "Gone")],
-        ],
+        [Expired(), ResourceVersionTooLarge(), [status(410, "Expired")], [status(410, "Gone")]],
     )
     async def test_an_unusable_revision_is_followed_by_a_stream_without_one_at_once(self, refusal):
         source = ScriptedSource(

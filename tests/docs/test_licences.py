@@ -6,15 +6,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from tests.docs.licences import (
-    IMAGE,
-    PAGE,
-    TESTS,
-    is_permitted,
-    licence,
-    pinned,
-    table,
-)
+from tests.docs.licences import IMAGE, PAGE, TESTS, is_permitted, licence, pinned, table
 from tests.docs.upgrade_pictures import block
 
 

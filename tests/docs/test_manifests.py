@@ -9,12 +9,7 @@ import pytest
 import yaml
 
 from controller.kube.resources import CRDS
-from controller.ray.api import (
-    RAYCLUSTERS,
-    RAYJOBS,
-    RAYSERVICES,
-    custom_resource_definitions,
-)
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.testing.cluster import Cluster
 from tests.docs.tree import PAGES, blocks_of
 

@@ -25,12 +25,7 @@ from tests.e2e.kuberay_plugin import Plugin, needs_plugin
 from tests.e2e.processes import Kubectl, Process, manta_dev, needs_kubectl, until
 from tests.ports import free_port
 
-pytestmark = [
-    needs_kubectl,
-    pytest.mark.slow,
-    pytest.mark.rare,
-    pytest.mark.timeout(900),
-]
+pytestmark = [needs_kubectl, pytest.mark.slow, pytest.mark.rare, pytest.mark.timeout(900)]
 
 PYTHON_CLIENT = os.environ.get("KUBERAY_PYTHON_CLIENT", "")
 APISERVER = os.environ.get("KUBERAY_APISERVER", "")

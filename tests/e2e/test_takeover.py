@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.processes import (
-    ROOT,
-    Kubectl,
-    manta,
-    manta_dev,
-    manta_once,
-    needs_kubectl,
-    until,
-)
+from tests.e2e.processes import ROOT, Kubectl, manta, manta_dev, manta_once, needs_kubectl, until
 from tests.ports import free_port
 
 pytestmark = [needs_kubectl, pytest.mark.timeout(400)]

@@ -62,8 +62,7 @@ class Life:
 
 
 SERVED = inference(
-    config="options",
-    adapters=[{"source": {"name": "a", "image": "example.com/a:1"}}],
+    config="options", adapters=[{"source": {"name": "a", "image": "example.com/a:1"}}]
 )
 LIVES = {
     "served Workspace": Life(manifest(NAME, inference=SERVED)),

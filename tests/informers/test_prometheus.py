@@ -41,9 +41,7 @@ async def registry():
     )
     source.lists.append(page([thing("a", 1)], REVISION))
     informer = informer_of(
-        source,
-        settings=ReflectorSettings(),
-        metrics=metrics.recorder(InformerLabels(**LABELS)),
+        source, settings=ReflectorSettings(), metrics=metrics.recorder(InformerLabels(**LABELS))
     )
     informer.add_handler(Recorder(fail_on={"a"}))
     informer.add_handler(Recorder())

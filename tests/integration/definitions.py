@@ -12,12 +12,7 @@ import yaml
 
 from controller.kube.errors import StatusError
 from controller.kube.resources import CRDS, Resource
-from controller.ray.api import (
-    RAYCLUSTERS,
-    RAYJOBS,
-    RAYSERVICES,
-    custom_resource_definitions,
-)
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.harness import World, example_cluster
 

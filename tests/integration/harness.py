@@ -222,10 +222,7 @@ class World(Cluster):
     async def scale(self, replicas: int, name: str = "example") -> None:
         path = "/spec/workerGroupSpecs/0/replicas"
         await self.user.json_patch(
-            RAYCLUSTERS,
-            self.namespace,
-            name,
-            [{"op": "replace", "path": path, "value": replicas}],
+            RAYCLUSTERS, self.namespace, name, [{"op": "replace", "path": path, "value": replicas}]
         )
 
 
@@ -280,10 +277,7 @@ async def real_world(
 
 @asynccontextmanager
 async def _inhabited(
-    world: World,
-    components: frozenset[str],
-    nodes: NodeSettings,
-    node_rules: Iterable[Rule] = (),
+    world: World, components: frozenset[str], nodes: NodeSettings, node_rules: Iterable[Rule] = ()
 ) -> AsyncIterator[None]:
     between = world.transport
     if rules := tuple(node_rules):

@@ -134,10 +134,7 @@ class Queue:
 
     async def _merge(self, path: str, spec: dict[str, Any]) -> None:
         await self.world.user.request_json(
-            "PATCH",
-            path,
-            body={"spec": spec},
-            content_type=MERGE_PATCH,
+            "PATCH", path, body={"spec": spec}, content_type=MERGE_PATCH
         )
 
     async def _create(

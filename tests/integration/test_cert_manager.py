@@ -47,11 +47,7 @@ async def test_a_certificate_of_an_authority_becomes_a_secret():
                 },
             )
             await _create(world, "issuers", "authority", {"ca": {"secretName": "authority"}})
-            served = {
-                "secretName": "served",
-                "dnsNames": NAMES,
-                "issuerRef": {"name": "authority"},
-            }
+            served = {"secretName": "served", "dnsNames": NAMES, "issuerRef": {"name": "authority"}}
             await _create(world, "certificates", "served", served)
             authority, _ = await world.eventually(lambda: _pair(world, "authority"), seconds=90)
             certificate, issuer = await world.eventually(lambda: _pair(world, "served"), seconds=90)

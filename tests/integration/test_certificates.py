@@ -114,9 +114,7 @@ async def test_addresses_follow_the_pods_and_nothing_is_left_when_mtls_is_turned
 
 
 @pytest.mark.embedded_only
-async def test_an_edit_under_recreate_restarts_all_pods_with_certificates(
-    world: World,
-):
+async def test_an_edit_under_recreate_restarts_all_pods_with_certificates(world: World):
     await install_cert_manager(world)
     world.start_operator(kind=KIND)
     body = manifest(enabled=False)

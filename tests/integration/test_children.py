@@ -195,10 +195,7 @@ async def is_gone(world: World, resource: Resource[Any], name: str) -> bool:
 
 
 FOREIGN: Json = {
-    "metadata": {
-        "labels": {"example.com/team": "a"},
-        "annotations": {"example.com/note": "b"},
-    }
+    "metadata": {"labels": {"example.com/team": "a"}, "annotations": {"example.com/note": "b"}}
 }
 
 
@@ -420,10 +417,7 @@ async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: Wor
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "example-gcs-pvc"},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "resources": {"requests": {"storage": "5Gi"}},
-        },
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}},
     }
     made = await world.user.create(CLAIMS, world.namespace, claim)
     await everything(world)

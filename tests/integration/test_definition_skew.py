@@ -144,9 +144,7 @@ async def test_a_field_that_the_definition_lacks_explains_nothing_even_after_an_
 
 
 @pytest.mark.embedded_only
-async def test_what_was_listed_while_a_definition_lacked_the_groups_deletes_no_worker(
-    world: World,
-):
+async def test_what_was_listed_while_a_definition_lacked_the_groups_deletes_no_worker(world: World):
     """The next operator lists, the definition is put back, and only then is its schema read."""
     first = world.start_operator()
     await world.user.create(RAYCLUSTERS, world.namespace, example_cluster(replicas=10))

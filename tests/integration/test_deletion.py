@@ -86,9 +86,7 @@ async def spoil(world: World, **annotations: str) -> None:
     await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patched)
 
 
-async def test_the_job_runs_once_after_the_head_has_gone_and_then_the_cluster_goes(
-    world: World,
-):
+async def test_the_job_runs_once_after_the_head_has_gone_and_then_the_cluster_goes(world: World):
     world.start_operator()
     await ready_cluster(world)
     assert await finalizers(world) == (FINALIZER,)
@@ -292,9 +290,7 @@ async def test_a_refused_edit_of_a_group_leaves_no_state_in_redis(world: World):
     assert len(cleaners(world)) == 1
 
 
-async def test_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(
-    world: World,
-):
+async def test_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(world: World):
     world.start_operator()
     await ready_cluster(world)
     path = "/spec/gcsFaultToleranceOptions"

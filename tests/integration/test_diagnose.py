@@ -53,10 +53,7 @@ async def two_clusters_and_an_operator(world: World) -> None:
     }
     await world.user.create(CONFIG_MAPS, world.namespace, settings)
     operator = {
-        "metadata": {
-            "name": "manta-0",
-            "labels": {"app.kubernetes.io/name": "manta-operator"},
-        },
+        "metadata": {"name": "manta-0", "labels": {"app.kubernetes.io/name": "manta-operator"}},
         "spec": {
             "containers": [{"name": "manta", "image": "manta:1"}],
             "volumes": [{"name": "config", "configMap": {"name": "settings"}}],

@@ -183,9 +183,7 @@ async def test_a_new_operator_takes_no_budget_away_before_it_knows():
     ],
     ids=["by-name", "by-another-label", "all-pods"],
 )
-async def test_a_budget_of_the_users_for_the_same_pods_is_told(
-    selector: dict[str, Any],
-):
+async def test_a_budget_of_the_users_for_the_same_pods_is_told(selector: dict[str, Any]):
     async with inhabited(workersMaxUnavailablePercent=50) as seen:
         await seen.have(HEAD, WORKERS)
         await seen.world.settle(630)  # nothing else enqueues the cluster any more

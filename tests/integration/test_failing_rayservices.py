@@ -10,12 +10,7 @@ import pytest
 
 from controller.testing.faults import Rule
 from tests.integration.harness import World
-from tests.integration.rayservices import (
-    Services,
-    serve_config,
-    service_manifest,
-    with_image,
-)
+from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 from tests.integration.test_failing_keys import MOST, SORTS, TEN_MINUTES, requests
 
 CLUSTERS, SERVICES = "rayclusters.ray.io", "services"

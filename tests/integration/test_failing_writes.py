@@ -29,13 +29,7 @@ from tests.integration.rays import Rays, forever
 from tests.integration.rayservices import Services, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.integration.test_all_kinds import cron_job, start
-from tests.integration.test_failing_keys import (
-    MOST,
-    SORTS,
-    TEN_MINUTES,
-    TRACE,
-    requests,
-)
+from tests.integration.test_failing_keys import MOST, SORTS, TEN_MINUTES, TRACE, requests
 from tests.integration.test_failing_rayservices import CLUSTERS, CREATE, DELETE, PATCH
 from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned

@@ -247,9 +247,7 @@ async def test_16_the_order_of_worker_groups_means_nothing(
 
 
 @pytest.mark.real_only
-async def test_23_what_a_limit_range_refuses_is_the_first_cause_until_it_is_sized(
-    reports: Reports,
-):
+async def test_23_what_a_limit_range_refuses_is_the_first_cause_until_it_is_sized(reports: Reports):
     floor, cluster, job = case("23-limitrange-vs-injected-containers.yaml")
     await reports.apply(floor, cluster, job)
     await reports.says(cluster, "LimitRangeViolated", "wait-gcs-ready")

@@ -79,10 +79,7 @@ async def replicas(at: Site, namespace: str, wanted: int) -> None:
 
 
 async def test_an_upgrade_and_the_end_of_a_release_touch_no_pod(
-    chart_before: Path,
-    chart_now: Path,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    chart_before: Path, chart_now: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     old, new = tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("new")
     async with site(()) as at:

@@ -36,12 +36,7 @@ from tests.integration.harness import (
     real_world,
 )
 from tests.integration.rays import Rays
-from tests.integration.test_samples import (
-    NEEDS_MORE_THAN_CORE,
-    all_features,
-    collection,
-    install,
-)
+from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, all_features, collection, install
 from tests.ray.dashboard.simulated import Course
 from tests.samples import NAMED, SAMPLES, THEIR_CRDS
 

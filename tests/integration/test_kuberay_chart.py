@@ -127,10 +127,7 @@ async def running(
     release = site.namespace("release")
     await site.create_namespaces(release, *namespaces)
     objects = rendered(KUBERAY_CHART, *values, namespace=release)
-    async with (
-        site.applied(objects),
-        container_of(site, objects, folder, MANAGER) as container,
-    ):
+    async with site.applied(objects), container_of(site, objects, folder, MANAGER) as container:
         it = Running(site, container, release)
         (described,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
         for probe in ("livenessProbe", "readinessProbe"):

@@ -68,9 +68,7 @@ async def test_workers_named_in_workers_to_delete_are_the_ones_that_go(world: Wo
     assert gone == [named]
 
 
-async def test_deleted_workers_and_heads_are_replaced_under_new_names(
-    world: World,
-):
+async def test_deleted_workers_and_heads_are_replaced_under_new_names(world: World):
     world.start_operator()
     await world.create_cluster(replicas=1)
     await world.eventually(world.is_ready)

@@ -22,11 +22,7 @@ WATCHED = 30
 PAUSE = 0.05
 """Seconds between two creations."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.embedded_only,
-    pytest.mark.usefixtures("silence"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.usefixtures("silence")]
 
 
 @pytest.mark.timeout(1200)
@@ -35,8 +31,7 @@ async def test_a_hundred_dead_dashboards_of_five_hundred_delay_nothing_else():
         crowd = Crowd(world, (Rule(DelayedRequest(LATENCY)),))
         began = crowd.waits()
         await asyncio.gather(
-            crowd.create(DEAD, SILENT, pause=PAUSE),
-            crowd.create(LIVE, JOBS - SILENT, pause=PAUSE),
+            crowd.create(DEAD, SILENT, pause=PAUSE), crowd.create(LIVE, JOBS - SILENT, pause=PAUSE)
         )
         await crowd.accepted(JOBS - SILENT, seconds=120)
         assert crowd.p99_wait(began) <= 1.01

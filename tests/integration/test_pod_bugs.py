@@ -142,10 +142,7 @@ def _another_head(world: World, before: Pod) -> bool:
 async def test_a_head_that_ends_under_autoscaler_v2_comes_back_once(world: World):
     world.start_operator()
     manifest = example_cluster(replicas=1)
-    manifest["spec"] |= {
-        "enableInTreeAutoscaling": True,
-        "autoscalerOptions": {"version": "v2"},
-    }
+    manifest["spec"] |= {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v2"}}
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
     await world.eventually(world.is_ready)
     ended = the_head(world)

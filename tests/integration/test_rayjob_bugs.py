@@ -100,9 +100,7 @@ async def test_a_failed_driver_is_shown_though_the_submitter_goes_on(rays: Rays)
     assert status["reason"] == "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
-async def test_a_submitter_that_exits_with_0_does_not_make_a_failed_job_succeed(
-    rays: Rays,
-):
+async def test_a_submitter_that_exits_with_0_does_not_make_a_failed_job_succeed(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", backoffLimit=1)
@@ -358,10 +356,7 @@ async def test_a_retry_finds_what_was_saved_and_says_what_went_before(rays: Rays
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "saved"},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
     }
     made = await rays.world.user.create(CLAIMS, rays.world.namespace, claim)
     manifest = rays.manifest(backoffLimit=1)

@@ -130,10 +130,7 @@ async def test_a_job_that_has_ended_is_deleted_at_once(rays: Rays):
 async def test_a_job_on_a_cluster_of_another_owner_leaves_it_alone(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
-    spec: dict[str, Any] = {
-        "rayClusterSpec": None,
-        "clusterSelector": {"ray.io/cluster": "shared"},
-    }
+    spec: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "shared"}}
     await rays.create(**spec)
 
     async def told() -> bool:

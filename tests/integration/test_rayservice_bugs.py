@@ -115,9 +115,7 @@ async def test_an_upgrade_that_has_begun_ends_whatever_the_specification_says(
     assert failures == []
 
 
-async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
-    services: Services,
-):
+async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(services: Services):
     operator = services.start_operator()
     await services.deployed()
     refused = ErrorResponse(403, "Forbidden", "not now, {n}")
@@ -263,9 +261,7 @@ async def test_an_edit_counts_though_the_annotation_was_gone_and_another_write_r
     assert await services.active() != old
 
 
-async def test_an_edit_counts_though_the_take_over_could_not_be_recorded_for_a_minute(
-    world: World,
-):
+async def test_an_edit_counts_though_the_take_over_could_not_be_recorded_for_a_minute(world: World):
     services, manifest = Services(world), service_manifest()
     await left_by_kuberay(services, manifest)
     (old,) = await services.clusters()

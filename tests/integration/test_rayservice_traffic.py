@@ -63,9 +63,7 @@ class Switch:
                 self.gone = world.loop.time()
 
 
-async def test_there_is_always_an_endpoint_and_the_old_head_stays_for_the_delay(
-    services: Services,
-):
+async def test_there_is_always_an_endpoint_and_the_old_head_stays_for_the_delay(services: Services):
     """Requests that were under way when the service moved have the delay to end."""
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=DELAY)

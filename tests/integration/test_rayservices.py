@@ -46,9 +46,7 @@ async def test_a_service_becomes_ready(services: Services):
     assert len(services.serve_of(active["rayClusterName"]).puts) == 1
 
 
-async def test_image_and_config_changed_together_reach_the_new_cluster_only(
-    services: Services,
-):
+async def test_image_and_config_changed_together_reach_the_new_cluster_only(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=30)
     old = await services.deployed(manifest)

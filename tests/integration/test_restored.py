@@ -94,9 +94,7 @@ async def test_the_first_cache_that_notices_ends_the_process_before_it_is_read(w
     assert [each for each in writes(operator, since) if "pods" in each] == []
 
 
-async def test_a_server_whose_revisions_go_on_is_noticed_by_what_it_has_never_shown(
-    world: World,
-):
+async def test_a_server_whose_revisions_go_on_is_noticed_by_what_it_has_never_shown(world: World):
     """As etcd's manual advises: watches expire, and the cluster is listed before its pods are."""
     assert world.server is not None
     operator = world.start_operator()

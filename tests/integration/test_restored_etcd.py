@@ -50,9 +50,7 @@ class ControlPlane:
         await self.start()
 
 
-async def test_an_etcd_that_is_restored_ends_the_process_and_the_next_one_follows(
-    tmp_path: Path,
-):
+async def test_an_etcd_that_is_restored_ends_the_process_and_the_next_one_follows(tmp_path: Path):
     plane = ControlPlane(tmp_path)
     try:
         async with real_world(str(await plane.start()), cleanup=False) as world:

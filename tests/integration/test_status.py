@@ -73,9 +73,7 @@ async def test_the_tree_of_a_cluster_has_the_stored_first_cause_and_that_of_each
     assert any("raycluster/example   CreatedHeadPod" in each for each in events)
 
 
-async def test_the_causes_of_a_cluster_without_our_conditions_are_found_from_its_pods(
-    world: World,
-):
+async def test_the_causes_of_a_cluster_without_our_conditions_are_found_from_its_pods(world: World):
     operator = world.start_operator()
     cause = await ill_cluster(world)
     await operator.kill()

@@ -113,9 +113,7 @@ def test_a_tuning_that_runs_has_no_cause_although_it_has_not_succeeded_yet():
     assert model_cause({"state": "NotReady"}, [pending]) == "still tuning"
 
 
-async def test_an_inference_set_has_its_workspaces_and_the_table_each_after_it(
-    spaces: Workspaces,
-):
+async def test_an_inference_set_has_its_workspaces_and_the_table_each_after_it(spaces: Workspaces):
     await spaces.world.user.create(CRDS, "", inference_set_definition())
     gates = FeatureGates({"Workspace": True, "enableInferenceSetController": True})
     settings = KindSettings.from_environment(gates)

@@ -56,12 +56,7 @@ def job() -> dict[str, Any]:
 def cron_job() -> dict[str, Any]:
     spec = {"schedule": "0 0 1 1 *", "jobTemplate": job()["spec"]}
     metadata = {"name": "example"}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCronJob",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return {"apiVersion": "ray.io/v1", "kind": "RayCronJob", "metadata": metadata, "spec": spec}
 
 
 def service() -> dict[str, Any]:
@@ -106,10 +101,7 @@ IN_FLEET = [f"spec.template.spec.{HEAD}.nodeSelektor (did you mean nodeSelector?
     ],
 )
 async def test_an_unknown_field_is_named_with_its_path_and_the_nearest_name(
-    world: World,
-    resource: Resource[Any],
-    manifest: Callable[[], dict[str, Any]],
-    named: list[str],
+    world: World, resource: Resource[Any], manifest: Callable[[], dict[str, Any]], named: list[str]
 ):
     gates = FeatureGates({"RayClusterFleet": True})
     world.start_operator(kinds=kinds_of(KindSettings.from_environment(gates, {}), None))

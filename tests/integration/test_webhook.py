@@ -96,9 +96,7 @@ async def asked(folder: Path) -> AsyncIterator[Any]:
     ):
 
         async def ask(
-            obj: dict[str, Any],
-            before: dict[str, Any] | None = None,
-            path: str = "validate",
+            obj: dict[str, Any], before: dict[str, Any] | None = None, path: str = "validate"
         ) -> dict[str, Any]:
             group, _, version = obj["apiVersion"].partition("/")
             plural = f"{obj['kind'].lower()}s"

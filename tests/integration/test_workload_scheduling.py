@@ -69,9 +69,7 @@ def bound(pods: list[Pod]) -> int:
     return sum(bool(pod.spec.node_name) for pod in pods)
 
 
-async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(
-    machines: Machines,
-):
+async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(machines: Machines):
     world = machines.world
     world.start_operator(kind=RayClusterKind(ClusterSettings(batch_scheduler=WORKLOAD_API)))
     await machines.add("first", cpu="2")

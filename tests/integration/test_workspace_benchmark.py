@@ -131,9 +131,7 @@ async def test_the_result_is_recorded_once_and_the_log_is_never_read_again(space
     assert len(logs.asked) == 1
 
 
-async def test_whatever_the_log_says_the_model_serves_and_it_is_read_again(
-    spaces: Workspaces,
-):
+async def test_whatever_the_log_says_the_model_serves_and_it_is_read_again(spaces: Workspaces):
     logs = Logs(spaces.world)
     logs.answers = [
         never,

@@ -96,9 +96,7 @@ async def test_a_refused_edit_changes_nothing_until_it_is_taken_back_also_if_the
     assert len((await state(spaces))[2]) == 2
 
 
-async def test_a_refused_edit_is_taken_back_or_its_workspace_is_deleted(
-    spaces: Workspaces,
-):
+async def test_a_refused_edit_is_taken_back_or_its_workspace_is_deleted(spaces: Workspaces):
     spaces.start_operator()
     await has_a_server(spaces)
     before = await state(spaces)

@@ -17,11 +17,7 @@ from controller.kube.resources import CRDS, NODES
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
-from tests.integration.workspace_pools import (
-    PoolWorkspaces,
-    definitions,
-    opened,
-)
+from tests.integration.workspace_pools import PoolWorkspaces, definitions, opened
 from tests.integration.workspaces import INSTANCE, manifest
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
@@ -42,10 +38,7 @@ def pool_body(name: str, owner: dict[str, str], replicas: int = 0) -> dict[str, 
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": name, "labels": owner},
-        "spec": {
-            "replicas": replicas,
-            "template": {"metadata": {"labels": owner}, "spec": spec},
-        },
+        "spec": {"replicas": replicas, "template": {"metadata": {"labels": owner}, "spec": spec}},
     }
 
 
@@ -122,9 +115,7 @@ async def test_while_nothing_happens_nothing_is_asked(spaces: PoolWorkspaces):
     assert [each for each in asked if each.resource and each.verb != "watch"] == []
 
 
-async def test_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(
-    spaces: PoolWorkspaces,
-):
+async def test_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(spaces: PoolWorkspaces):
     namespace = spaces.world.namespace
     other = {labels.POOL_WORKSPACE: "b-phi", labels.POOL_WORKSPACE_NAMESPACE: "a"}
     body = pool_body(f"{namespace}-phi", other, replicas=1)
@@ -151,9 +142,7 @@ async def test_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorkspaces)
     await spaces.has_nodes()
 
 
-async def test_a_workspace_that_is_made_anew_does_not_take_the_old_pool(
-    spaces: PoolWorkspaces,
-):
+async def test_a_workspace_that_is_made_anew_does_not_take_the_old_pool(spaces: PoolWorkspaces):
     operator = spaces.start_operator()
     await spaces.create()
     await spaces.has_nodes()

@@ -67,11 +67,7 @@ async def test_list_sends_only_what_was_asked_for():
     assert (found.resource_version, found.continue_) == ("9", "next")
     await api.list(PODS)
     narrow, wide = transport.requests
-    assert narrow.query == {
-        "labelSelector": "a=b",
-        "limit": "5",
-        "continue": "t",
-    }
+    assert narrow.query == {"labelSelector": "a=b", "limit": "5", "continue": "t"}
     assert (wide.path, wide.query) == ("/api/v1/pods", {})
 
 

@@ -80,9 +80,7 @@ def response(status: int, body: bytes, length: int | None = None, **headers: str
     return f"HTTP/1.1 {status} Whatever\r\n{lines}\r\n".encode() + body
 
 
-async def test_closing_ends_even_in_a_task_that_has_been_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_closing_ends_even_in_a_task_that_has_been_cancelled(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(http, "_CLOSE_TIMEOUT", 0.05)
     transport = HttpTransport(StaticCredentials("http://127.0.0.1:1"))
     with socket.socket() as lasting:

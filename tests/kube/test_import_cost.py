@@ -57,15 +57,7 @@ def loaded_by(*modules: str) -> set[str]:
 
 @pytest.mark.real_time
 def test_types_and_the_client_load_no_expensive_library():
-    names = (
-        "client",
-        "credentials",
-        "errors",
-        "objects",
-        "resources",
-        "source",
-        "transport",
-    )
+    names = ("client", "credentials", "errors", "objects", "resources", "source", "transport")
     assert loaded_by(*(f"controller.kube.{name}" for name in names)) == set()
 
 

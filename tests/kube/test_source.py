@@ -45,8 +45,7 @@ PAGE = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},
         (lambda: answer(500, status_body(500, "InternalError")), InternalError),
         (
             lambda: answer(
-                504,
-                status_body(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}]),
+                504, status_body(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}])
             ),
             ResourceVersionTooLarge,
         ),
@@ -75,10 +74,7 @@ async def test_selectors_and_namespace_narrow_the_request():
     await source.list({"limit": "500"})
     [request] = transport.requests
     assert request.path == "/api/v1/namespaces/ns/pods"
-    assert request.query == {
-        "labelSelector": "ray.io/cluster",
-        "limit": "500",
-    }
+    assert request.query == {"labelSelector": "ray.io/cluster", "limit": "500"}
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,7 @@ def prepare(package: Package, children: int, *, afresh: bool) -> None:
 
 
 def _configuration(package: Package) -> str:
-    values = {
-        "source_paths": SOURCES,
-        "only_mutate": [package.pattern],
-        "also_copy": COPIED,
-    }
+    values = {"source_paths": SOURCES, "only_mutate": [package.pattern], "also_copy": COPIED}
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     return "\n".join(["[tool.mutmut]", *lines, ""])
 

@@ -396,12 +396,7 @@ class Neighbourhood:
         )
         self.actors = actors
         gates = FeatureGates(
-            {
-                CLUSTER_FLEET: True,
-                MTLS: True,
-                WORKLOAD_SCHEDULING: True,
-                WORKSPACE: self.has_kaito,
-            }
+            {CLUSTER_FLEET: True, MTLS: True, WORKLOAD_SCHEDULING: True, WORKSPACE: self.has_kaito}
         )
         hub: WebReader = self.hub  # type: ignore[assignment]
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)

@@ -41,13 +41,7 @@ class JobsOfLife(TroubledRays):
     """
 
     def __init__(
-        self,
-        world: World,
-        jobs: dict[str, Job],
-        violations: list[str],
-        *,
-        strict: bool,
-        calm: bool,
+        self, world: World, jobs: dict[str, Job], violations: list[str], *, strict: bool, calm: bool
     ) -> None:
         self._jobs = jobs
         self._rays = Rays(world)

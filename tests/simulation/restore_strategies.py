@@ -36,9 +36,7 @@ plain_lives = st.one_of(lives, st.builds(s.Create, which, plain_clusters)).filte
     lambda action: not isinstance(action, s.Create) or not action.body.autoscaler
 )
 single = st.builds(
-    s.Step,
-    delays,
-    st.one_of(scalings, restores, accidents, edits, faults, restarts, plain_lives),
+    s.Step, delays, st.one_of(scalings, restores, accidents, edits, faults, restarts, plain_lives)
 ).map(lambda step: (step,))
 together = st.one_of(
     st.tuples(restores, scalings),

@@ -35,13 +35,7 @@ from tests.simulation.operators import WitnessedKind
 from tests.simulation.orders import Orders
 from tests.simulation.others import Others
 from tests.simulation.outcome import contested, shortcomings
-from tests.simulation.processes import (
-    Process,
-    candidate_of,
-    delete_lease,
-    free_lease,
-    lapses,
-)
+from tests.simulation.processes import Process, candidate_of, delete_lease, free_lease, lapses
 from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
 from tests.simulation.rolling import RollingOfLife

@@ -386,11 +386,7 @@ surroundings = st.builds(
 
 
 first_updates = st.builds(
-    s.EditPods,
-    st.just(0),
-    st.just(-2),
-    st.integers(1, 3),
-    st.sampled_from(["ray", "gpu", "own"]),
+    s.EditPods, st.just(0), st.just(-2), st.integers(1, 3), st.sampled_from(["ray", "gpu", "own"])
 ).map(lambda edit: s.Step(15.0, edit))
 
 
@@ -434,9 +430,7 @@ lives_of_rolling = st.builds(
     surroundings,
     st.lists(rolling_clusters(), min_size=1, max_size=MOST_ROLLING_CLUSTERS).map(tuple),
     st.builds(
-        _begun,
-        first_updates,
-        st.lists(rolling_steps, min_size=3, max_size=MOST_STEPS_WITH_ROLLING),
+        _begun, first_updates, st.lists(rolling_steps, min_size=3, max_size=MOST_STEPS_WITH_ROLLING)
     ),
     drains=st.builds(
         s.Fate,

@@ -37,10 +37,7 @@ TERMS: Object = {
 }
 FOREIGN: Mapping[str, Mapping[str, str]] = {
     "somebodys": {},
-    "of-another-namespace": {
-        labels.WORKSPACE: NAMES[0],
-        labels.WORKSPACE_NAMESPACE: "elsewhere",
-    },
+    "of-another-namespace": {labels.WORKSPACE: NAMES[0], labels.WORKSPACE_NAMESPACE: "elsewhere"},
 }
 """Labels of claims that are none of these Workspaces', by name."""
 

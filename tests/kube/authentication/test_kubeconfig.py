@@ -175,10 +175,7 @@ BAD: dict[str, tuple[Any, str]] = {
         config() | {"current-context": "other"},
         "There is no context 'other' .* There are: one",
     ),
-    "no such cluster": (
-        config() | {"clusters": []},
-        "There is no cluster 'one' for context 'one'",
-    ),
+    "no such cluster": (config() | {"clusters": []}, "There is no cluster 'one' for context 'one'"),
     "no such user": (config() | {"users": None}, "There is no user 'one'"),
     "nameless entry": (
         config() | {"users": [{"user": {}}]},

@@ -181,14 +181,9 @@ ORPHANED = {
 
 SICKNESSES = (
     Sickness(
-        name="a webhook injects sidecars",
-        course=webhook(inject_sidecar, "pods"),
-        spares=KAITO,
+        name="a webhook injects sidecars", course=webhook(inject_sidecar, "pods"), spares=KAITO
     ),
-    Sickness(
-        name="a webhook enforces images, limits and labels",
-        course=webhook(enforce_policy),
-    ),
+    Sickness(name="a webhook enforces images, limits and labels", course=webhook(enforce_policy)),
     Sickness(
         name="a webhook takes labels off what is created",
         course=webhook(drop_labels),

@@ -74,9 +74,7 @@ SICKNESSES = (
         named="SchedulingGroupMissing.*Kubernetes 1.36",
     ),
     Sickness(
-        name="a webhook that refuses the groups of gangs",
-        course=refused_groups,
-        named=NEEDS_TEAM,
+        name="a webhook that refuses the groups of gangs", course=refused_groups, named=NEEDS_TEAM
     ),
     Sickness(name="somebody deletes the groups of gangs", course=deleted_groups),
 )

@@ -118,11 +118,7 @@ def nest(spec: Manifest) -> None:
 # An upgrade meets one odd template that is refused and one odd number: the others strike heads,
 # which it does not replace, or are refused alike.
 SICKNESSES = (
-    Sickness(
-        name="600 nested maps in a template",
-        course=odd(nest),
-        named="nested|deep",
-    ),
+    Sickness(name="600 nested maps in a template", course=odd(nest), named="nested|deep"),
     Sickness(
         name="a variable of a megabyte",
         spares=UPGRADES,

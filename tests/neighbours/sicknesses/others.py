@@ -286,10 +286,7 @@ SICKNESSES = (
         named=contested_by("RayJob", "RayService", "Workspace"),  # whose marks are repaired
         lingers=60.0,  # a contested field is repaired once a minute
     ),
-    Sickness(
-        name="another operator writes the status",
-        course=reverted_status,
-    ),
+    Sickness(name="another operator writes the status", course=reverted_status),
     Sickness(
         name="an autoscaler goes mad",
         course=mad_autoscaler,
@@ -313,9 +310,6 @@ SICKNESSES = (
         named="ChildHeld: .* is being deleted since .*example.com/hold.*remove it by hand",
     ),
     Sickness(
-        name="the namespace is terminating",
-        course=terminating_namespace,
-        late=True,
-        lasts=120,
+        name="the namespace is terminating", course=terminating_namespace, late=True, lasts=120
     ),
 )

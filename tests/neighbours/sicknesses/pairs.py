@@ -206,10 +206,7 @@ SICKNESSES = (
         spares=UPGRADES,
         requests=EACH_TOGGLE * round(600 / TOGGLE),
     ),
-    Sickness(
-        name="no write is ever answered",
-        course=unanswered,
-    ),
+    Sickness(name="no write is ever answered", course=unanswered),
     Sickness(
         name="a webhook hangs beside an edit of another group",
         course=hanging_webhook,

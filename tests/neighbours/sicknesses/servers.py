@@ -151,9 +151,7 @@ SICKNESSES = (
         everywhere="nobody hears of pods",
     ),
     Sickness(
-        name="watches are 20 s late",
-        course=for_all(Lag(20)),
-        everywhere="everything is 20 s late",
+        name="watches are 20 s late", course=for_all(Lag(20)), everywhere="everything is 20 s late"
     ),
     Sickness(
         name="nobody reaches the API server for a minute",

@@ -25,8 +25,7 @@ def struck(fault: RequestFault, *verbs: str) -> Course:
 
 SICKNESSES = (
     Sickness(
-        name="a webhook takes 10 s for each create",
-        course=struck(DelayedRequest(10), "create"),
+        name="a webhook takes 10 s for each create", course=struck(DelayedRequest(10), "create")
     ),
     Sickness(
         name="a webhook takes 10 s for forty objects",
@@ -46,17 +45,11 @@ SICKNESSES = (
         course=struck(DelayedRequest(1000), "patch"),
         lingers=HANGING,
     ),
-    Sickness(
-        name="answers to creates are lost",
-        course=struck(LostResponse(), "create"),
-    ),
+    Sickness(name="answers to creates are lost", course=struck(LostResponse(), "create")),
     Sickness(
         name="requests to create are lost",
         course=struck(LostRequest(), "create"),
         named="connection reset",
     ),
-    Sickness(
-        name="answers to updates are lost",
-        course=struck(LostResponse(), "patch"),
-    ),
+    Sickness(name="answers to updates are lost", course=struck(LostResponse(), "patch")),
 )
