@@ -226,7 +226,6 @@ class Codec(Generic[T]):
         view: a msgspec Struct type with `metadata`; other fields, such as `managedFields`, are
             skipped.
         kind: kind of the objects; an event of another kind is skipped (INF-23). Empty for any.
-        namespace: namespace of the objects, likewise.
         namespaced: whether the objects must have a namespace.
     """
 

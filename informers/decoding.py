@@ -90,11 +90,7 @@ def _text_of(string: bytes) -> str:
 
 
 class LineSplitter:
-    """Collects chunks and returns complete lines, in time linear in the bytes fed.
-
-    Args:
-        limit: maximum bytes of one line.
-    """
+    """Collects chunks and returns complete lines, in time linear in the bytes fed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -74,7 +74,6 @@ class Failed(SourceError):  # noqa: N818
     """Any other status: 401, 403, 404, 5xx.
 
     Attributes:
-        status: HTTP status code.
         reason: the machine-readable reason of the Status object, if there was one.
     """
 

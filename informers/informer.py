@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, Generic
 
 from informers.errors import (
     AlreadyStarted,
@@ -29,47 +29,23 @@ if TYPE_CHECKING:
     from informers.settings import Clock
 
 
-class InformerMetrics(Protocol):
-    """The metrics interface of one informer."""
+class InformerMetrics:
+    """The metrics of one informer; the base class ignores them."""
 
     def started(self, statistics: Callable[[], InformerStatistics], /) -> None:
         """Record that the informer exists; `statistics` reads its state."""
-        ...
 
     def processed(self, seconds: float, /) -> None:
         """Record the time in which one event or list was applied to the store."""
-        ...
 
     def stopped(self) -> None:
         """Record that the informer has ended."""
-        ...
-
-
-class _Unmeasured:
-    """Discards everything."""
-
-    def started(self, statistics: Callable[[], InformerStatistics]) -> None: ...
-
-    def processed(self, seconds: float) -> None: ...
-
-    def stopped(self) -> None: ...
 
 
 class SharedInformer(Generic[T]):
     """Mirrors a collection into an indexed store and notifies handlers of changes.
 
-    Args:
-        name: for logs, metrics and statistics.
-        source: the collection to read.
-        codec: decodes it.
-        clock: monotonic time; the running loop in production.
-        rng: for jitter.
-        indexes: index functions by name.
-        settings: settings of the reflector.
-        metrics: receives measurements.
-
     Attributes:
-        name: as given.
         lister: the read side of the store.
         quarantined: by key, the objects that do not fit their type. The store shows what is left
             of them if their type can hold that, otherwise their last valid state.
@@ -91,7 +67,7 @@ class SharedInformer(Generic[T]):
         self._source = source
         self._clock = clock
         self._settings = settings or ReflectorSettings()
-        self._metrics = metrics or _Unmeasured()
+        self._metrics = metrics or InformerMetrics()
         self._store: Store[T] = Store(indexes)
         self._processor = Processor(self._store)
         self._reflector = Reflector(

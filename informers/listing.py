@@ -195,9 +195,7 @@ class Listed(Generic[T]):
     """A whole list.
 
     Attributes:
-        objects: in the server's order.
         undecodable: objects that do not fit their type.
-        revision: revision of the snapshot of all pages.
         paginated: whether there was more than one page.
     """
 

@@ -143,9 +143,6 @@ class Undecodable:
 
     Attributes:
         key: key of the object, empty if it could not be decoded either.
-        uid: uid of the object.
-        revision: revision of the object.
-        reason: field and problem, or the message of the decoder.
         removed: whether the event was DELETED.
         metadata: its metadata, or the names in it if the rest does not fit; None without a name.
     """
@@ -173,9 +170,7 @@ class Page(Generic[T]):
     """One page of a list.
 
     Attributes:
-        objects: the decoded objects.
         undecodable: objects that do not fit their type.
-        revision: revision of the snapshot that this page belongs to.
         continue_: token for the next page, empty on the last.
     """
 
@@ -190,9 +185,7 @@ class Replaced(Generic[T]):
     """A complete list at one revision, paged or streamed.
 
     Attributes:
-        objects: in the server's order.
         undecodable: objects that exist but do not fit their type.
-        revision: revision of the list.
         fills_gaps: whether the store is known to lack events that came out of order.
     """
 

@@ -64,9 +64,6 @@ Notification: TypeAlias = Added[T] | Updated[T] | Deleted[T]
 class Processor(Generic[T]):
     """The only writer of a store.
 
-    Args:
-        store: the store.
-
     Attributes:
         quarantined: by key, the objects that cannot be decoded. The store shows their last valid
             state, if there was one.
@@ -268,11 +265,7 @@ class Handler(Protocol[T_contra]):
 
 
 class Handlers(Generic[T]):
-    """The handlers of one informer. An exception in one is logged and counted, and disturbs none.
-
-    Attributes:
-        failures: exceptions by the handler's name.
-    """
+    """The handlers of one informer; an exception in one is logged and counted, no more."""
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()

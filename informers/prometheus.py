@@ -12,6 +12,8 @@ from prometheus_client import Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from informers.informer import InformerMetrics
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -42,12 +44,7 @@ class InformerLabels:
 
 
 class InformerCollector(Collector):
-    """All informers of a process, in one registry.
-
-    Args:
-        registry: where the metrics are registered.
-        clock: the informers' clock, for ages.
-    """
+    """All informers of a process, in one registry."""
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock) -> None:
         self._clock = clock
@@ -93,8 +90,8 @@ class InformerCollector(Collector):
         return families.values()
 
 
-class InformerRecorder:
-    """The metrics of one informer: implements `informers.Metrics`."""
+class InformerRecorder(InformerMetrics):
+    """The metrics of one informer."""
 
     def __init__(
         self,

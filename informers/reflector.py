@@ -85,17 +85,8 @@ class Reflector(Generic[T]):
     """Reads from a source into a sink until cancelled.
 
     Args:
-        source: the collection to read.
-        codec: decodes it.
-        sink: receives it.
-        clock: monotonic time.
-        rng: for jitter.
         settings: see `ReflectorSettings`.
         on_error: called with each failure, except the ordinary expiry of a watch.
-
-    Attributes:
-        state: the current state.
-        statistics: counters and times.
     """
 
     def __init__(

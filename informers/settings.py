@@ -167,13 +167,9 @@ class InformerStatistics:
     """Statistics of one informer. Times are those of its clock, None for never.
 
     Attributes:
-        name: as given.
-        description: description of the source.
         state: name of the reflector's state, `Watching`.
         mode: how the latest list was read, `streaming` or `list`.
         has_synced: whether there was a complete list.
-        resource_version: revision of the store.
-        objects: number of objects in the store.
         quarantined: objects that do not fit their type.
         connected: whether a stream is open.
         last_byte: time of the latest byte; with `connected`, the measure of staleness.

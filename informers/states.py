@@ -196,7 +196,6 @@ class ReflectorTransition:
     """The result of a step.
 
     Attributes:
-        state: the next active state.
         delayed: whether to back off first.
         at_least: shortest delay, from Retry-After.
         cause: one word for statistics.

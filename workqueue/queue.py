@@ -100,9 +100,6 @@ class WorkQueue(Generic[K]):
 
     Args:
         name: the queue's name in metrics; without a name there are no metrics.
-        clock: the running event loop or a similar object.
-        rng: source of jitter.
-        metrics: receives measurements.
         backoff: delays after failures.
         ageing: seconds of waiting that are worth one point of priority.
         floor: seconds for which a failed key is held back, even if events add it; less if its

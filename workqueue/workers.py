@@ -33,11 +33,8 @@ class Workers(Generic[K]):
     """Processes keys until the queue is closed and no key is in flight.
 
     Args:
-        queue: where the keys come from.
         process: handles one key. An exception that it raises stops all workers.
         count: maximum number of runs that hold a worker.
-        name: of the workers' tasks.
-        clock: the running event loop, or something like it.
         patience: seconds for which a run holds a worker.
         limit: maximum number of runs without a worker; beyond it runs keep their workers.
     """

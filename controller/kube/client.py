@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube import responses, transport
 from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
@@ -51,20 +50,6 @@ PROXY_TIMEOUT = 10.0
 """Default seconds for a request to a service through the API server."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Target(Generic[T]):
-    """One object, or one subresource of it."""
-
-    resource: Resource[T]
-    namespace: str
-    name: str
-    subresource: str = ""
-
-    @property
-    def path(self) -> str:
-        return self.resource.path(self.namespace, self.name, self.subresource)
-
-
 class Client:
     """Access to one API server.
 
@@ -72,12 +57,10 @@ class Client:
     executed it. After a cancellation the caller must assume the same.
 
     Args:
-        transport: sends the requests.
         user_agent: the program and its component, for the server's audit log.
         clock: for time limits, pauses and retries; production passes the running loop.
         concurrency: limit of concurrent requests (THR-2); watches and proxied requests are exempt.
         timeout: seconds that a call may wait and retry, and then seconds for one attempt.
-        metrics: records every request.
         qps: maximum requests a second, apart from watches; None for no limit.
         burst: requests that may be sent at once, if there is a limit.
         longest_pause: seconds; a longer `Retry-After` is cut to this.
@@ -159,13 +142,14 @@ class Client:
         continue_: str = "",
     ) -> ObjectList[T]:
         """Read one page of a collection at quorum, or all of it without a `limit`."""
-        query = {
-            "labelSelector": label_selector,
-            "fieldSelector": field_selector,
-            "limit": str(limit) if limit else "",
-            "continue": continue_,
-        }
-        answer = await self._list(resource, namespace, query)
+        answer = await self._list(
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_=continue_,
+        )
         return responses.decode_list(answer.body, resource)
 
     async def list_metadata(
@@ -182,12 +166,9 @@ class Client:
         Objects that do not fit their type are listed too; what cannot be decoded of their metadata
         is missing.
         """
-        query = {
-            "labelSelector": label_selector,
-            "limit": str(limit) if limit else "",
-            "continue": continue_,
-        }
-        answer = await self._list(resource, namespace, query)
+        answer = await self._list(
+            resource, namespace, label_selector=label_selector, limit=limit, continue_=continue_
+        )
         return responses.decode_metadata_list(answer.body, resource)
 
     async def read_log_tail(
@@ -226,8 +207,7 @@ class Client:
 
     async def create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         """POST an object. Raises `AlreadyExists` if its name is taken."""
-        request = _with_body("POST", resource.path(namespace), body, transport.JSON)
-        return await self._write(request, resource)
+        return await self._write("POST", resource.path(namespace), body, resource)
 
     async def merge_patch(
         self,
@@ -242,8 +222,8 @@ class Client:
 
         `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
         """
-        target = _Target(resource, namespace, _non_empty(name), subresource)
-        return await self._patch(target, patch, transport.MERGE_PATCH)
+        path = resource.path(namespace, _non_empty(name), subresource)
+        return await self._write("PATCH", path, patch, resource, transport.MERGE_PATCH)
 
     async def json_patch(
         self,
@@ -255,8 +235,8 @@ class Client:
         subresource: str = "",
     ) -> T:
         """Apply operations (RFC 6902). A failed `test` raises `Invalid`."""
-        target = _Target(resource, namespace, _non_empty(name), subresource)
-        return await self._patch(target, list(operations), transport.JSON_PATCH)
+        path = resource.path(namespace, _non_empty(name), subresource)
+        return await self._write("PATCH", path, list(operations), resource, transport.JSON_PATCH)
 
     async def replace(
         self,
@@ -273,9 +253,8 @@ class Client:
             TypeError: `body` is or contains a partial view.
             Conflict: its `metadata.resourceVersion` is outdated.
         """
-        target = _Target(resource, namespace, _non_empty(name), subresource)
-        request = _with_body("PUT", target.path, body, transport.JSON)
-        return await self._write(request, resource)
+        path = resource.path(namespace, _non_empty(name), subresource)
+        return await self._write("PUT", path, body, resource)
 
     async def delete(
         self,
@@ -338,10 +317,8 @@ class Client:
             UnexpectedResponse: the body is longer than `limit`; `WriteUnconfirmed` but for a GET.
             TransportError: see `errors.py`.
         """
-        proxied = _Target(resource, namespace, _non_empty(target), "proxy")
-        request = Request(
-            method, f"{proxied.path}/{path.lstrip('/')}", query or {}, headers or {}, body
-        )
+        proxied = resource.path(namespace, _non_empty(target), "proxy")
+        request = Request(method, f"{proxied}/{path.lstrip('/')}", query or {}, headers or {}, body)
         answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
         if not answer.ok and responses.parse_status(answer) is not None:
             raise responses.error_from_response(answer)
@@ -400,8 +377,21 @@ class Client:
             yield chunks
 
     async def _list(
-        self, resource: Resource[Any], namespace: str, query: Mapping[str, str]
+        self,
+        resource: Resource[Any],
+        namespace: str,
+        *,
+        label_selector: str,
+        limit: int,
+        continue_: str,
+        field_selector: str = "",
     ) -> Response:
+        query = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": str(limit) if limit else "",
+            "continue": continue_,
+        }
         given = {name: value for name, value in query.items() if value}
         return await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
 
@@ -422,14 +412,16 @@ class Client:
             raise responses.error_from_response(answer)
         return answer
 
-    async def _patch(
-        self, target: _Target[T], patch: Any, content_type: transport.ContentType
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        resource: Resource[T],
+        content_type: transport.ContentType = transport.JSON,
     ) -> T:
-        request = _with_body("PATCH", target.path, patch, content_type)
-        return await self._write(request, target.resource)
-
-    async def _write(self, request: Request, resource: Resource[T]) -> T:
-        return _confirmed(await self._send(request), resource)
+        answer = await self._send(_with_body(method, path, body, content_type))
+        return _confirmed(answer, resource)
 
 
 def _non_empty(name: str) -> str:

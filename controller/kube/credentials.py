@@ -113,7 +113,6 @@ class RotatedFile:
     kubelet and other tools replace files, and a short gap must not end the process.
 
     Args:
-        path: the file.
         what: name for messages, such as `service account token`.
 
     Raises:

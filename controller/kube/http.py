@@ -117,9 +117,7 @@ class HttpTransport:
 
     Args:
         credentials: closed together with the transport.
-        user_agent: header for requests without one.
         timeouts: limits of all waits.
-        metrics: records how long names take to be resolved.
     """
 
     def __init__(
@@ -260,22 +258,17 @@ class _TimedResolver(aiohttp.ThreadedResolver):
             self._metrics.record_resolution(time.monotonic() - started)
 
 
-BEFORE_SENDING: Final[ContextVar[Callable[[], None] | None]] = ContextVar(
-    "before_sending", default=None
+BEFORE_SENDING: Final[ContextVar[Callable[[], None]]] = ContextVar(
+    "before_sending", default=lambda: None
 )
 """Called between the connection and the first byte of a request; may raise `NotSent`."""
-
-
-def _check() -> None:
-    if (check := BEFORE_SENDING.get()) is not None:
-        check()
 
 
 class _CheckedRequest(aiohttp.ClientRequest):
     """A request that is checked once it has a connection: to get one may take a second."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        _check()
+        BEFORE_SENDING.get()()
         return await super().send(conn)
 
     async def write_bytes(
@@ -287,7 +280,7 @@ class _CheckedRequest(aiohttp.ClientRequest):
         # In Python 3.11 this is a task that begins a turn of the loop after `send`. Nothing has
         # been written yet: aiohttp writes the headers with the body.
         try:
-            _check()
+            BEFORE_SENDING.get()()
         except NotSent as error:
             assert conn.protocol is not None
             conn.protocol.set_exception(error)  # `request` waits there, and raises it

@@ -78,7 +78,6 @@ class RateLimiter:
     Args:
         qps: requests a second in the long run; more than 0.
         burst: requests that may be sent at once after a while without any; at least 1.
-        clock: measures the intervals.
     """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
@@ -186,7 +185,6 @@ class FairLimiter:
 
     Args:
         slots: maximum slots held at the same time.
-        clock: measures how long requests take.
     """
 
     def __init__(self, slots: int, clock: Clock) -> None:

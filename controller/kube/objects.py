@@ -76,8 +76,6 @@ class ObjectList(Generic[T]):
     """One page of a list.
 
     Attributes:
-        items: the objects, in the server's order.
-        resource_version: revision of the snapshot that the page belongs to.
         continue_: token for the next page, empty on the last page.
     """
 

@@ -68,7 +68,6 @@ class Pauses:
     """The pauses of one client. `MAX_RETRY_AFTER` bounds their number.
 
     Args:
-        clock: measures the pauses.
         longest: seconds; a longer `Retry-After` is cut to this.
     """
 
@@ -146,11 +145,7 @@ FORGOTTEN_AFTER = 600.0
 
 
 class Futile:
-    """Remembers such pairs until `FORGOTTEN_AFTER`.
-
-    Args:
-        clock: measures that time.
-    """
+    """Remembers such pairs until `FORGOTTEN_AFTER`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -6,25 +6,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Histogram
 
+from controller.kube.transport import ClientMetrics
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from controller.kube.transport import ClientMetrics
 
 DURATIONS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-SIZES = (
-    64.0,
-    256.0,
-    512.0,
-    1024.0,
-    4096.0,
-    16384.0,
-    65536.0,
-    262144.0,
-    1048576.0,
-    4194304.0,
-    16777216.0,
-)
+SIZES = (64.0, 256.0, 512.0, 1024.0, 4096.0, *(float(4**power) for power in range(7, 13)))
 
 
 class RestClientMetrics:
@@ -76,7 +65,7 @@ class RestClientMetrics:
         return _HostMetrics(self, host)
 
 
-class _HostMetrics:
+class _HostMetrics(ClientMetrics):
     """Adds the host to the labels of one client."""
 
     def __init__(self, metrics: RestClientMetrics, host: str) -> None:

@@ -11,7 +11,8 @@ an attempt holds a slot; no wait does.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube import responses
@@ -25,13 +26,14 @@ from controller.kube.errors import (
 from controller.kube.limits import FairLimiter, lane_of
 from controller.kube.pauses import Futile, Pauses
 from controller.kube.responses import MAX_BODY, MAX_LIST, Response, parse_status, read_body
-from controller.kube.transport import NO_METRICS, Request
+from controller.kube.transport import NO_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from asyncio import TimerHandle
+    from collections.abc import AsyncGenerator, Callable
 
     from controller.kube.limits import Lane, RateLimiter, Slot
-    from controller.kube.transport import Chunks, ClientMetrics, Transport
+    from controller.kube.transport import Chunks, ClientMetrics, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
 
@@ -48,13 +50,9 @@ class Sender:
     """Sends requests of one client.
 
     Args:
-        transport: sends each attempt.
-        user_agent: sent with each request.
-        clock: for time limits and pauses.
         concurrency: limit of concurrent requests; streams do not count.
         timeout: seconds for waiting and retries, and again for one attempt: a request that waited
             long for others must still get its full time.
-        metrics: records each attempt.
         rate_limiter: every attempt waits for its turn; streams do not.
         longest_pause: seconds; a longer `Retry-After` is cut to this.
     """
@@ -113,17 +111,24 @@ class Sender:
         while True:
             attempts_left -= 1
             slot = await self._take_slot(request, lane, flow, deadline)
+            timer = self._listen(request, on_silence)
+            answer = failure = None
             try:
-                with self._listening(request, on_silence):
-                    answer, failure = await self._try(request, lane, limit)
-            finally:
-                self.limiter.release(slot)
-            if answer is not None:
+                answer = await self._exchange(request, lane, limit)
                 self.pauses.record(lane, answer)
+            except OutcomeUnknown as error:
+                failure = error
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                self.limiter.release(slot)
             wait = self._wait_before_repeating(request, answer)
             out_of_time = wait is not None and self._clock.time() + wait >= deadline
             if wait is None or out_of_time or not attempts_left:
-                self._record(flow, lane, in_vain=wait is not None)
+                if flow and wait is not None:
+                    self._futile.add((flow, lane))
+                else:
+                    self._futile.discard((flow, lane))
                 if answer is None:
                     assert failure is not None
                     raise failure
@@ -160,7 +165,7 @@ class Sender:
         self._metrics.record_wait(request.method, self._clock.time() - started)
         try:
             async with asyncio.timeout(start_timeout):
-                status, headers, chunks = await self._request(request)
+                status, headers, chunks = await self._transport.request(self._complete(request))
                 if not 200 <= status < 300:
                     body = await read_body(status, chunks)
                     self.pauses.record(lane, Response(status, headers, body))
@@ -177,35 +182,14 @@ class Sender:
         finally:
             await chunks.aclose()
 
-    def _record(self, flow: str, lane: Lane, *, in_vain: bool) -> None:
-        if flow and in_vain:
-            self._futile.add((flow, lane))
-        else:
-            self._futile.discard((flow, lane))
-
-    async def _try(
-        self, request: Request, lane: Lane, limit: float
-    ) -> tuple[Response | None, OutcomeUnknown | None]:
-        """Make one attempt. A broken connection is returned, everything else is raised."""
-        try:
-            return await self._exchange(request, lane, limit), None
-        except OutcomeUnknown as failure:
-            return None, failure
-
-    @contextmanager
-    def _listening(
+    def _listen(
         self, request: Request, on_silence: Callable[[OutcomeUnknown], None] | None
-    ) -> Generator[None]:
-        """Call `on_silence` while an attempt stays unanswered for long."""
+    ) -> TimerHandle | None:
+        """Return the timer that calls `on_silence` if an attempt stays unanswered for long."""
         if on_silence is None:
-            yield
-            return
+            return None
         silence = OutcomeUnknown(f"{request}: no complete answer within {SILENCE:.1f} s")
-        timer = self._clock.call_at(self._clock.time() + SILENCE, on_silence, silence)
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return self._clock.call_at(self._clock.time() + SILENCE, on_silence, silence)
 
     async def _take_slot(self, request: Request, lane: Lane, flow: str, deadline: float) -> Slot:
         """Wait for the pause, then for a slot, and anew if a pause has begun meanwhile."""
@@ -248,7 +232,7 @@ class Sender:
         """Send once and read the whole response within `limit` seconds."""
         try:
             async with asyncio.timeout(limit):
-                status, headers, chunks = await self._request(request)
+                status, headers, chunks = await self._transport.request(self._complete(request))
                 body = await read_body(status, chunks, max_bytes)
         except TimeoutError:
             raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
@@ -258,11 +242,9 @@ class Sender:
             raise WriteUnconfirmed(f"{request}: {error}") from error
         return Response(status, headers, body)
 
-    async def _request(self, request: Request) -> RawAnswer:
-        headers = {**self._headers, **request.headers}
-        return await self._transport.request(
-            Request(request.method, request.path, request.query, headers, request.body)
-        )
+    def _complete(self, request: Request) -> Request:
+        """Return the request with the headers of all requests."""
+        return replace(request, headers={**self._headers, **request.headers})
 
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Return the seconds after which `request` may be sent again, None if it must not be."""

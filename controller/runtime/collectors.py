@@ -28,11 +28,7 @@ T = TypeVar("T")
 
 
 class StateCollector(Collector, ABC, Generic[T]):
-    """Metrics of one value; give it to `CollectorRegistry.register`.
-
-    Args:
-        read: returns the present value.
-    """
+    """Metrics of one value; give it to `CollectorRegistry.register`."""
 
     def __init__(self, read: Callable[[], T]) -> None:
         self._read = read
@@ -72,9 +68,6 @@ class ObjectCollector(StateCollector[Iterable[T]]):
     """Metrics of all cached objects of a kind.
 
     An object with unexpected contents, from which no metric can be made, is left out.
-
-    Args:
-        read: returns the objects.
     """
 
     def collect(self) -> Iterator[Metric]:

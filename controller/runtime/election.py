@@ -143,12 +143,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class FencedTransport:
-    """A `Transport` that changes nothing unless this process leads.
-
-    Args:
-        inner: sends the requests.
-        fence: whether this process leads.
-    """
+    """A `Transport` that changes nothing unless this process leads."""
 
     def __init__(self, inner: Transport, fence: Fence) -> None:
         self._inner = inner

@@ -41,13 +41,10 @@ class Elector:
     """An `Election` on the running event loop.
 
     Args:
-        lock: the Lease.
         identity: identity of this process; no other process ever has the same.
         timing: durations of the lease.
         now: a clock that continues while the machine sleeps.
         wall: the time of day, for the record only; no decision depends on it.
-        rng: spreads the candidates.
-        metrics: records the state of the lease.
 
     Attributes:
         holder: identity of the last holder seen, empty for none.

@@ -260,7 +260,6 @@ class DebugServer(HttpListener):
 
     Args:
         port: 0 for a free one.
-        page: what is served.
     """
 
     name = "debug server"

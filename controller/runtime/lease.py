@@ -65,12 +65,7 @@ class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ElectionMetrics:
-    """Metrics of the election: leadership, and renewals that needed a read.
-
-    Args:
-        registry: where they are registered.
-        name: name of the lease.
-    """
+    """Metrics of the election: leadership, and renewals that needed a read."""
 
     def __init__(self, registry: CollectorRegistry, name: str) -> None:
         self._leads = Gauge(
@@ -197,8 +192,6 @@ class LeaseLock:
 
     Args:
         client: client of the API server; nothing else may throttle its requests.
-        namespace: namespace of the Lease.
-        name: name of the Lease.
 
     All methods raise `KubeError`.
     """

@@ -85,9 +85,7 @@ class Manager:
     """Runs runnables.
 
     Args:
-        clock: the running event loop, or something like it.
         grace: seconds for stopping; 0 does not wait, a negative value waits forever.
-        election: decides when the elected group may start.
     """
 
     def __init__(self, *, clock: Clock, grace: float, election: Election | None = None) -> None:
@@ -271,8 +269,6 @@ class Writers:
     """Everything that writes: controllers, once the caches are confirmed.
 
     Args:
-        caches: to be confirmed.
-        controllers: to be run.
         leads_since: called as soon as this process leads; returns since when.
     """
 

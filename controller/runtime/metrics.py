@@ -185,44 +185,28 @@ class RuntimeMetrics:
         )
 
 
+@dataclass(frozen=True, slots=True)
 class ControllerMetrics:
     """The metrics of one controller."""
 
-    def __init__(
-        self,
-        *,
-        reconciled: Callable[[ResultLabel], None],
-        errors: Counter,
-        terminal_errors: Counter,
-        panics: Counter,
-        timeouts: Counter,
-        seconds: Histogram,
-        active: Gauge,
-        slow: Gauge,
-        planning: Histogram,
-        first_write: Callable[[float], None],
-        phase: Callable[[str, float], None],
-        wrote: Callable[[str, int], None],
-        stale: Callable[[Resource[object]], None],  # pyright: ignore[reportInvalidTypeArguments]
-    ) -> None:
-        self.reconciled = reconciled
-        self.errors = errors
-        self.terminal_errors = terminal_errors
-        self.panics = panics
-        self.timeouts = timeouts
-        self.seconds = seconds
-        self._active = active
-        self._slow = slow
-        self.planning = planning
-        self.first_write = first_write
-        self.phase = phase
-        self.wrote = wrote
-        self.stale = stale
+    reconciled: Callable[[ResultLabel], None]
+    errors: Counter
+    terminal_errors: Counter
+    panics: Counter
+    timeouts: Counter
+    seconds: Histogram
+    active: Gauge
+    slow: Gauge
+    planning: Histogram
+    first_write: Callable[[float], None]
+    phase: Callable[[str, float], None]
+    wrote: Callable[[str, int], None]
+    stale: Callable[[Resource[Any]], None]
 
     def observe_workers(self, workers: Workers[Any]) -> None:
         """Read at each scrape how busy these are."""
-        self._active.set_function(lambda: workers.busy)
-        self._slow.set_function(lambda: workers.released)
+        self.active.set_function(lambda: workers.busy)
+        self.slow.set_function(lambda: workers.released)
 
 
 class ExpectationCollector(StateCollector["ExpectationStatistics"]):
@@ -324,8 +308,6 @@ class Monitor:
     """Measures until stopped. A `manager.Runnable`.
 
     Args:
-        metrics: receives the measurements.
-        clock: the running event loop, or something like it.
         time_of_day: read every period, so that it notices jumps even if nothing else reads it.
     """
 
@@ -400,8 +382,6 @@ class TimeOfDay:
     """The time of day. A jump is reported before any later time is returned.
 
     Args:
-        wall: the time of day, UTC.
-        clock: the running event loop, or something like it.
         on_jump: called with the seconds of the jump and the time after it.
     """
 

@@ -72,10 +72,6 @@ class Operator:
         client: access to the API server; the caller closes it after `run`.
         kinds: what is reconciled. Names and primary resources must be unique.
         settings: see `settings.Settings`.
-        clock: the running event loop.
-        wall: the time of day, UTC.
-        rng: jitter and identifiers.
-        registry: registers the metrics.
         election: decides whether this process may write; always, if None: then a cache that was
             read at quorum is not compared with a second read.
         on_synced: called once, when all caches are complete; a good time for `gc.freeze`.
@@ -128,9 +124,15 @@ class Operator:
             fence=leads,
         )
         registry.register(EventCollector(lambda: self.recorder.statistics))
+        self.schemas = InstalledSchemas(
+            client,
+            {PODS, *(kind.primary for kind in kinds)},
+            on_change=self._schema_changed,
+            on_verified=self._verified,
+            reread=self._reread,
+        )
         self.controllers = self._new_controllers(writer, client, rng)
         self.caches = self._new_caches(client, rng, on_synced)
-        self.schemas = self._new_schemas(client)
         self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
         self.health = Health()
         self._monitor = Monitor(self._metrics, clock=clock, time_of_day=self._time_of_day)
@@ -186,7 +188,9 @@ class Operator:
             kind.name: Controller(
                 kind,
                 expectations=self.expectations,
-                executor=Executor(writer, lookups, now=self._clock.time, rng=rng),
+                executor=Executor(
+                    writer, lookups, self.expectations, now=self._clock.time, rng=rng
+                ),
                 recorder=self.recorder,
                 metrics=self._metrics.controller(kind.name, settings.workers),
                 workers=settings.workers,
@@ -196,7 +200,7 @@ class Operator:
                 rng=rng,
                 queue_metrics=queues,
                 timeout=settings.reconcile_timeout_seconds,
-                on_edit=self._edited,
+                on_edit=self.schemas.edited,
             )
             for kind in self._kinds
         }
@@ -215,17 +219,8 @@ class Operator:
             metrics=_informer_metrics(self._registry, self._clock),
             on_synced=on_synced,
             on_quarantine=self._quarantined,
-            on_watch=self._watch_begins,
+            on_watch=self.schemas.watch_begins,
             on_available=self._available,
-        )
-
-    def _new_schemas(self, client: Client) -> InstalledSchemas:
-        return InstalledSchemas(
-            client,
-            {PODS, *(kind.primary for kind in self._kinds)},
-            on_change=self._schema_changed,
-            on_verified=self._verified,
-            reread=self.caches.reread,
         )
 
     def _connect(self) -> None:
@@ -254,9 +249,6 @@ class Operator:
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
 
-    def _watch_begins(self, resource: Resource[Any], namespace: str) -> None:
-        self.schemas.watch_begins(resource, namespace)
-
     def _available(self, resource: Resource[Any]) -> None:
         """Plan all objects of the kinds that own this resource again: they may wait for it."""
         for kind in self._kinds:
@@ -269,8 +261,8 @@ class Operator:
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
 
-    def _edited(self, resource: Resource[Any], key: str) -> None:
-        self.schemas.edited(resource, key)
+    async def _reread(self, resource: Resource[Any]) -> None:
+        await self.caches.reread(resource)
 
     def _verified(self, resource: Resource[Any], keys: list[str]) -> None:
         """Plan edited objects again that may have waited for the schema."""
@@ -281,7 +273,7 @@ class Operator:
     def _begin_to_lead(self) -> float:
         """Return since when this process leads. It has written no time in the future."""
         self.expectations.reader.clock_steady_since = self._time_of_day()
-        return _always() if self._alone else self._clock.time()
+        return -math.inf if self._alone else self._clock.time()  # alone: it has always led
 
     def _clock_jumped(self, seconds: float, now: datetime) -> None:
         """Plan all objects again: their deadlines and schedules are due at other moments."""
@@ -313,11 +305,6 @@ class Operator:
         if metrics is not None:
             servers.append(MonitoringServer(metrics, registry=self._registry))
         return servers
-
-
-def _always() -> float:
-    """Return minus infinity: a process without an election has always led."""
-    return -math.inf
 
 
 def _informer_metrics(

@@ -95,8 +95,6 @@ class Recorder:
     Args:
         client: for `create` and `patch` of events.events.k8s.io.
         instance: `reportingInstance`, usually the pod's name.
-        clock: the running event loop, or something like it.
-        wall: the time of day, UTC.
         rng: jitter, and names where that of the object does not fit.
         fence: no event is sent unless this process leads, and no request outlasts the lease.
     """

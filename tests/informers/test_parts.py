@@ -12,6 +12,7 @@ from informers import (
     Disconnected,
     Failed,
     IndexFunctionError,
+    InformerMetrics,
     ReflectorSettings,
     Unsupported,
     error_from_status,
@@ -261,7 +262,7 @@ async def test_an_informer_reports_to_its_metrics():
     assert recorded.events == ["started", "processed in 0 s", "stopped"]
 
 
-class Recorded:
+class Recorded(InformerMetrics):
     """The metrics of one informer."""
 
     def __init__(self) -> None:

@@ -197,9 +197,9 @@ class Book:
             emit=lambda event: None,
             wall=lambda: NOW,
         )
-        return await Executor(writer, lookups, now=self.now, rng=random.Random(0)).execute(
-            execution
-        )
+        return await Executor(
+            writer, lookups, self.expectations, now=self.now, rng=random.Random(0)
+        ).execute(execution)
 
     def pending(self, owner: str = OWNER.uid) -> frozenset[str]:
         """Return the scopes in which the outcome of a write is unknown."""

@@ -512,7 +512,7 @@ class Simulation:
         for controller in operator.operator.controllers.values():
             left = self._objects(str(controller._kind.primary))
             names = {f"{self.world.namespace}/{each['metadata']['name']}" for each in left}
-            if leaked := set(controller._uids) - names:
+            if leaked := set(controller._owners) - names:
                 blame(f"{controller.name} remembers what is gone: {leaked}")
         for rays in self._all_rays:
             self.referee.violations.extend(rays.leaks())

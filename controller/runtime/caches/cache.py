@@ -61,8 +61,6 @@ class CacheBarrier:
     """Waits until one informer's store is as new as a quorum read that began late enough.
 
     Args:
-        client: for the quorum reads.
-        selection: what the informer watches.
         informer: must have synced.
     """
 
@@ -154,8 +152,6 @@ class Cache:
     """One informer and what is known of it.
 
     Attributes:
-        scope: what it watches.
-        informer: fills the store.
         barrier: waits until the store is up to date.
         last_error: the error of the request that failed last, also if later ones succeeded; None
             until one fails, and again when a confirmation begins.

@@ -75,14 +75,8 @@ class Caches:
     """Creates and runs all informers: a `manager.Runnable`, ready when all have synced.
 
     Args:
-        client: to list and watch with.
-        kinds: their primary and owned resources are watched.
-        expectations: reads from the caches and follows them.
         namespaces: to watch; empty for all.
-        clock: the running event loop, or something like it.
-        rng: jitter.
         sync_timeout: seconds after which incomplete caches are an error.
-        metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
         on_watch: called with the resource and the namespace when a watch of primary objects begins.

@@ -75,7 +75,6 @@ class InstalledSchemas:
     A schema that was read once stays in use while the server gives no response.
 
     Args:
-        client: to read with.
         resources: whose schemas are wanted.
         on_change: called with a resource whose schema, or the error in its place, has changed.
         on_verified: called with a resource and the keys of its edited objects whose schema was

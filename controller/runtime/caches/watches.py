@@ -116,7 +116,6 @@ class EnqueueHandler(Generic[T]):
     """An informer's handler that enqueues the keys a function gives for an object.
 
     Args:
-        queue: the queue of the controller.
         keys: keys for an object; its second argument is False if the object was deleted.
     """
 

@@ -60,7 +60,6 @@ class Expectations:
 
     Args:
         now: monotonic seconds.
-        wall: the time of day, for deletion timestamps.
 
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
@@ -76,7 +75,7 @@ class Expectations:
         self._create_errors = CreateErrors(self._owners)
         self.reader = OverlayReader(self._overlays, self._owners, self._create_errors)
         self._tracker = ExpectationTracker(
-            self._overlays, self._owners, now=now, wall=wall, hooks=self
+            self._overlays, self._owners, now=now, wall=wall, notify=self.enqueue_owners
         )
         self.enqueue: Callable[[Owner], None] = _ignore
         self.on_rewound: Callable[[Resource[Any], str], None] = _ignore
@@ -161,9 +160,7 @@ class Expectations:
 
     def remember(self, owner_uid: str, memory: Any) -> None:
         """Store the memory that the next plan of this owner reads."""
-        state = self._owners.get(owner_uid)
-        if state is not None:
-            state.remember(memory)
+        self._owners.state(owner_uid).remember(memory)
 
     # -- writes -------------------------------------------------------------------------------
 
@@ -177,9 +174,8 @@ class Expectations:
         if expectation.unknown_since is None:
             expectation.generation = owner.generation
         expectation.tried_at = expectation.sent_at.object_revision
-        state = self._owners.get(owner.uid)
-        if state is not None and isinstance(write, Create):
-            state.will_create(write.target.resource)
+        if isinstance(write, Create):
+            self._owners.state(owner.uid).will_create(write.target.resource)
         self._tracker.touch(expectation)
         self._tracker.update(expectation)
 
@@ -199,14 +195,13 @@ class Expectations:
         self._check_time(expectation, obj, created=created)
         self._tracker.set_object(expectation, obj)
         self._tracker.record_member(owner.uid, write)
-        state = self._owners.get(owner.uid)
-        if state is not None:
-            state.refuted.pop(expectation.reference, None)
-            if created:
-                state.record_created(write.target.resource, obj)
-                state.disowned.pop(expectation.reference, None)
-                if _has_other_owner(write, obj):
-                    state.disown(expectation.reference)
+        state = self._owners.state(owner.uid)
+        state.refuted.pop(expectation.reference, None)
+        if created:
+            state.record_created(write.target.resource, obj)
+            state.disowned.pop(expectation.reference, None)
+            if _has_other_owner(write, obj):
+                state.disown(expectation.reference)
         self._create_errors.forget(expectation.reference)
         expectation.name_conflict = expectation.absent = False
         self._tracker.update(expectation)
@@ -262,16 +257,16 @@ class Expectations:
     def is_refuted(self, owner: Owner, write: Write) -> bool:
         """Return whether a live read after such a change found the store's state."""
         reference = ObjectReference(write.target.resource, write.target.key)
-        expectation, state = self.get(reference), self._owners.get(owner.uid)
-        if expectation is None or state is None or not _is_change(write):
+        expectation = self.get(reference)
+        if expectation is None or not _is_change(write):
             return False
-        return state.refuted.get(reference) == expectation.tried_at
+        return self._owners.state(owner.uid).refuted.get(reference) == expectation.tried_at
 
     def is_disowned(self, owner: Owner, write: Write) -> bool:
         """Return whether others gave the last object that was created so another owner."""
-        state = self._owners.get(owner.uid)
         reference = ObjectReference(write.target.resource, write.target.key)
-        return state is not None and reference in state.disowned
+        disowned = self._owners.state(owner.uid).disowned
+        return isinstance(write, Create) and reference in disowned
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """Record that a create met an object of this name of another owner (EXP-33)."""
@@ -300,21 +295,15 @@ class Expectations:
 
     def record_list(self, owner: Owner, lookup: LiveList) -> None:
         """Record a live list of the plan; every object that it returned was looked up."""
-        state = self._owners.get(owner.uid)
-        if state is not None:
-            state.lists.add(lookup)
+        self._owners.state(owner.uid).lists.add(lookup)
 
     def record_log_tail(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
         """Record the tail of a log, or that it is unavailable."""
-        state = self._owners.get(owner.uid)
-        if state is not None:
-            state.keep_log(lookup, text)
+        self._owners.state(owner.uid).keep_log(lookup, text)
 
     def record_failed_create(self, owner: Owner, uid: str, found: FailedCreate) -> None:
         """Record what the events of the object with this uid say."""
-        state = self._owners.get(owner.uid)
-        if state is not None:
-            state.keep_failed_create(uid, found)
+        self._owners.state(owner.uid).keep_failed_create(uid, found)
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""
@@ -337,8 +326,7 @@ class Expectations:
 
     def questions(self, owner: Owner) -> Questions:
         """Return what this owner's next reconcile must find out; O(its expectations)."""
-        state = self._owners.get(owner.uid)
-        found = [self.get(reference) for reference in (state.expectations if state else ())]
+        found = [self.get(each) for each in self._owners.state(owner.uid).expectations]
         asked = (each for each in found if each and self._asked_by(each) == owner.uid)
         return questions(owner, asked, self.next_live_read)
 
@@ -360,8 +348,7 @@ class Expectations:
 
     def overdue_failures(self, owner_uid: str) -> tuple[Failure, ...]:
         """Return this owner's writes whose outcome has been unknown for some time."""
-        state = self._owners.get(owner_uid)
-        found = (self.get(reference) for reference in (state.expectations if state else ()))
+        found = map(self.get, self._owners.state(owner_uid).expectations)
         return tuple(
             replace(failure, overdue=True)
             for expectation in found

@@ -57,9 +57,7 @@ class OwnerState:
     """The records of one owner.
 
     Attributes:
-        namespace: where it and its children live.
         owners: the same object as each controller knows it, by controller.
-        expectations: objects with expectations.
         refuted: revisions of objects at which a live read found that a change was not carried out.
         disowned: objects that others gave another owner after they were created for this one.
         revisions: newest revision observed of each resource.
@@ -183,6 +181,10 @@ class OwnerIndex:
     def get(self, uid: str) -> OwnerState | None:
         """Return the state of the owner with that uid, None if it is unknown."""
         return self._by_uid.get(uid)
+
+    def state(self, uid: str) -> OwnerState:
+        """Return the same, and one that nobody keeps if the owner is unknown."""
+        return self._by_uid.get(uid) or OwnerState("")
 
     def find(self, uids: Iterable[str]) -> list[OwnerState]:
         """Return the states of those owners that are known."""

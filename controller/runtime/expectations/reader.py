@@ -32,11 +32,7 @@ CAPACITY: Final = 4096
 
 
 class CreateErrors:
-    """The last create error under each name. Every call is O(1).
-
-    Args:
-        owners: the owners that still exist.
-    """
+    """The last create error under each name. Every call is O(1)."""
 
     def __init__(self, owners: OwnerIndex) -> None:
         self._owners = owners
@@ -110,7 +106,6 @@ class OverlayReader:
         return self._overlays.get(resource).cache_of(key.rpartition("/")[0]).get(key) is not None
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Return whether there is a cache of it, which requires that the API server serves it."""
         return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -123,17 +118,11 @@ class OverlayReader:
         return self._overlays.get(resource).by_index(index, value)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Return the newest revision observed, of the store or of a response; none ever recurs."""
-        state = self._owners.get(owner_uid)
-        cache = self._overlays.get(resource).cache_of(state.namespace if state else "")
-        newest = cache.resource_version
-        return newest if state is None else state.observe_revision(resource, newest)
+        state = self._owners.state(owner_uid)
+        cache = self._overlays.get(resource).cache_of(state.namespace)
+        return state.observe_revision(resource, cache.resource_version)
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Return this owner's scopes with an unanswered write or a blocking warning.
-
-        Those of changes that are presumed to have failed are left out: they are to be repeated.
-        """
         return frozenset(
             expectation.scope
             for expectation in self._pending(owner_uid)
@@ -145,12 +134,10 @@ class OverlayReader:
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether a create met an object of this name that belongs to another owner."""
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.name_conflict
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Return the names under which a create of this owner met an object of another owner."""
         return frozenset(
             expectation.reference.name
             for expectation in self._of_owner(owner_uid)
@@ -158,58 +145,40 @@ class OverlayReader:
         )
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """Return the last error of a create under this name, None after one has succeeded."""
         return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether a lookup found nothing under this name."""
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.absent
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Return whether that list succeeded and nothing of its resource was created since."""
-        state = self._owners.get(owner_uid)
-        return state is not None and lookup in state.lists
+        return lookup in self._owners.state(owner_uid).lists
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """Return the result of that lookup, None before it was made."""
-        state = self._owners.get(owner_uid)
-        return state.logs.get(lookup) if state is not None else None
+        return self._owners.state(owner_uid).logs.get(lookup)
 
     def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
-        """Return what the events of an object said when they were read last; None before."""
-        state = self._owners.get(owner_uid)
-        return state.failed_creates.get(creator_uid) if state is not None else None
+        return self._owners.state(owner_uid).failed_creates.get(creator_uid)
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Return replicas that this process is creating, with their numbers of members."""
-        state = self._owners.get(owner_uid)
-        return dict(state.incomplete_replicas) if state is not None else {}
+        return dict(self._owners.state(owner_uid).incomplete_replicas)
 
     def memory(self, owner_uid: str) -> Any:
-        """Return the memory of the owner's last plan, None if there is none."""
-        state = self._owners.get(owner_uid)
-        return state.memory if state is not None else None
+        return self._owners.state(owner_uid).memory
 
     def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Return objects that this process created for the owner since that plan."""
-        state = self._owners.get(owner_uid)
-        return tuple(state.created.get(resource, ())) if state is not None else ()
+        return tuple(self._owners.state(owner_uid).created.get(resource, ()))
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
-        """Return objects that exist but cannot be decoded, by name."""
         return self._overlays.get(resource).unreadable(namespace)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """Return the published schema of a resource, empty if it is not read."""
         return self.installed_schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether the schema was read since the object got its present generation."""
         return key not in self.unverified.get(resource, ())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Return sentences about this owner's objects that differ from what was written."""
         sentences: list[str] = []
         for expectation in self._of_owner(owner_uid):
             if expectation.live_only:
@@ -222,8 +191,7 @@ class OverlayReader:
         return tuple(sorted(sentences))
 
     def _of_owner(self, owner_uid: str) -> list[Expectation[Any]]:
-        state = self._owners.get(owner_uid)
-        references = state.expectations if state is not None else ()
+        references = self._owners.state(owner_uid).expectations
         found = (self._overlays.get_expectation(reference) for reference in references)
         return [expectation for expectation in found if expectation is not None]
 
@@ -244,13 +212,10 @@ class ExpectationSnapshot:
     """One expectation.
 
     Attributes:
-        object: resource and key of the object.
-        owners: on whose behalf it is expected.
         awaited: the change that is expected; empty for an entry that is only kept.
         kept: why an entry is kept that awaits nothing.
         seconds: seconds since it is awaited, or since an entry that is kept changed.
         live_reads: live reads since the last change.
-        error: how the last attempt of a write of unknown outcome failed.
     """
 
     object: str
@@ -321,8 +286,6 @@ class ExpectationStatistics:
     """Numbers for metrics and tests.
 
     Attributes:
-        owners: owners for which anything is recorded.
-        expectations: objects with an expectation.
         pending: those of which the store has yet to show a write.
         unknown: writes of unknown outcome.
         oldest_age: seconds since the oldest pending write.

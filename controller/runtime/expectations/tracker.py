@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import is_owned_by
@@ -80,22 +80,12 @@ MAX_LIVE_READ_INTERVAL = 480.0
 """Maximum seconds between two live reads of one expectation; the interval doubles each time."""
 
 
-class TrackerHooks(Protocol):
-    """The function that a tracker calls."""
-
-    def enqueue_owners(self, expectation: Expectation[Any], /) -> None:
-        """Enqueue the owners of an object."""
-
-
 class ExpectationTracker:
     """Keeps each expectation until the store satisfies it.
 
     Args:
-        overlays: what is expected, by resource.
-        owners: the owners for whom it is expected.
         now: monotonic seconds.
-        wall: the time of day, for deletion timestamps.
-        hooks: enqueues owners.
+        notify: enqueues the owners of an object.
 
     Attributes:
         resolved_by: expectations resolved so far, by what resolved them.
@@ -108,13 +98,13 @@ class ExpectationTracker:
         *,
         now: Callable[[], float],
         wall: Callable[[], datetime],
-        hooks: TrackerHooks,
+        notify: Callable[[Expectation[Any]], None],
     ) -> None:
         self._overlays = overlays
         self._owners = owners
         self._now = now
         self._wall = wall
-        self._hooks = hooks
+        self._notify = notify
         self._awaited = AwaitedRevisions()
         self.resolved_by: dict[str, int] = {}
 
@@ -140,7 +130,7 @@ class ExpectationTracker:
         expectation.presumed_failed = False
         if not expectation.needs_live_read:
             expectation.needs_live_read = True
-            self._hooks.enqueue_owners(expectation)
+            self._notify(expectation)
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Return the seconds until this object must be read live; zero or less means now."""
@@ -158,9 +148,8 @@ class ExpectationTracker:
 
     def _count_live_only(self, expectation: Expectation[Any]) -> int:
         """Return how many objects like this one its owner has; of many, `MOST_LIVE_ONLY`."""
-        state = self._owners.get(expectation.writer or next(iter(expectation.owners), ""))
-        references = state.expectations if state is not None else ()
-        found = map(self._overlays.get_expectation, references)
+        owner = expectation.writer or next(iter(expectation.owners), "")
+        found = map(self._overlays.get_expectation, self._owners.state(owner).expectations)
         alike = (each for each in found if each is not None and each.live_only)
         return max(1, len(list(islice(alike, MOST_LIVE_ONLY))))
 
@@ -205,7 +194,7 @@ class ExpectationTracker:
             )
             self.update(expectation)
             if unseen and expectation.satisfied:
-                self._hooks.enqueue_owners(expectation)
+                self._notify(expectation)
 
     def mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
         """Record the deletion of `uid`; `gone` if it certainly no longer exists."""
@@ -251,9 +240,8 @@ class ExpectationTracker:
 
     def record_member(self, owner_uid: str, write: Write | None) -> None:
         """Record that this write has created its object, perhaps a member of a replica."""
-        state = self._owners.get(owner_uid)
-        if state is not None and isinstance(write, Create) and write.member is not None:
-            state.record_member(write.member)
+        if isinstance(write, Create) and write.member is not None:
+            self._owners.state(owner_uid).record_member(write.member)
 
     def count(self, by: str) -> None:
         """Count a resolved expectation."""
@@ -294,7 +282,7 @@ class ExpectationTracker:
             self._end_unknown_write(expectation, "uid")
         if expectation.presumed_failed and _revision(stored) != expectation.tried_at:
             expectation.presumed_failed = False
-            self._hooks.enqueue_owners(expectation)
+            self._notify(expectation)
         if expectation.obj is not None:
             self._compare_object(expectation, expectation.obj, stored)
         if expectation.deleted_uid and expectation.obj is None:
@@ -304,7 +292,7 @@ class ExpectationTracker:
         """End a write of unknown outcome that the store shows as carried out."""
         expectation.end_write()
         self.count(by)
-        self._hooks.enqueue_owners(expectation)
+        self._notify(expectation)
 
     def _compare_object(
         self, expectation: Expectation[Any], obj: KubeObject, stored: KubeObject | None

@@ -66,7 +66,6 @@ class ControllerSnapshot:
     """The present state of a controller, for the debug page.
 
     Attributes:
-        queue: its queue.
         workers: reconciles that hold a worker.
         slow: reconciles that continue without one.
         errors: the last error of each key that is failing.
@@ -82,16 +81,8 @@ class Controller(Generic[Observation]):
     """Reconciles the objects of one kind.
 
     Args:
-        kind: what to do.
-        expectations: caches that include own writes.
-        executor: carries out plans.
-        recorder: takes events.
-        metrics: metrics of this controller.
         workers: maximum concurrent reconciles, apart from those whose requests take long.
         slow_reconciles: maximum number of those.
-        clock: the running event loop, or something like it.
-        wall: the time of day, UTC.
-        rng: jitter of the back-off, and reconcile ids.
         queue_metrics: receives the queue's measurements.
         timeout: seconds that one execution may take; 0 for no limit.
         on_edit: called with the resource and the key of an object before a new generation of it is
@@ -116,14 +107,14 @@ class Controller(Generic[Observation]):
         on_edit: Callable[[Resource[Any], str], None] = lambda _resource, _key: None,
     ) -> None:
         self.name = kind.name
-        self._uids: dict[str, str] = {}
+        self._owners: dict[str, Owner] = {}  # as each was seen last
         self.queue: WorkQueue[str] = WorkQueue(
             kind.name,
             clock=clock,
             rng=rng,
             metrics=queue_metrics,
             backoff=BACKOFF,
-            begun=self._uids.__contains__,
+            begun=self._owners.__contains__,
         )
         self._kind = kind
         self._expectations = expectations
@@ -146,7 +137,6 @@ class Controller(Generic[Observation]):
         self._timeout = timeout
         self._on_edit = on_edit
         self._errors: dict[str, str] = {}
-        self._generations: dict[str, int] = {}
         self._external_source = kind.external_source
         if self._external_source is not None:
             self._external_source.start(self.enqueue)
@@ -296,30 +286,27 @@ class Controller(Generic[Observation]):
     def _observe_owner(self, key: str, primary: KubeObject | None) -> Owner | None:
         if primary is None:
             return None
-        uid = primary.metadata.uid
-        if self._uids.get(key, uid) != uid:
-            self._observe_deletion(key)
-        self._uids[key] = uid
-        self._observe_generation(key, primary)
         meta = primary.metadata
-        owner = Owner(uid, key, self.name, meta.terminating, meta.generation)
+        if (known := self._owners.get(key)) is not None and known.uid != meta.uid:
+            self._observe_deletion(key)
+            known = None
+        owner = Owner(meta.uid, key, self.name, meta.terminating, meta.generation)
+        self._owners[key] = owner
+        if known is None:  # the status has the last generation
+            status = mapping(getattr(primary, "status", None))
+            before = status.get("observedGeneration", meta.generation)
+        else:
+            before = known.generation
+        if before != meta.generation:
+            self._on_edit(self._kind.primary, key)
         self._expectations.add_owner(owner)
         return owner
 
-    def _observe_generation(self, key: str, primary: KubeObject) -> None:
-        """Report an edit; for an object not seen before, the status has the last generation."""
-        generation = primary.metadata.generation
-        stored = mapping(getattr(primary, "status", None)).get("observedGeneration", generation)
-        known = self._generations.get(key, stored)
-        self._generations[key] = generation
-        if known != generation:
-            self._on_edit(self._kind.primary, key)
-
     def _observe_deletion(self, key: str) -> None:
         """Forget everything about an object that no longer exists."""
-        self._generations.pop(key, None)
         self._expectations.remove_owner(self.name, key)
-        self._executor.forget(self._uids.pop(key, ""))
+        if (owner := self._owners.pop(key, None)) is not None:
+            self._executor.forget(owner.uid)
         self.queue.forget(key)
         self._metrics.reconciled("success")
         if self._external_source is not None:

@@ -40,11 +40,9 @@ class PlanOutcome:
     """The outcome of a plan.
 
     Attributes:
-        result: what to do with the key.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
         retry_after: seconds until writes that failed are tried again; None if none did.
         ask_after: seconds until an object is to be read live; None if the caches can tell.
-        writes: mutating requests, by verb.
         failures: writes that did not succeed, the first cause first.
         error: a sentence about the live read that failed, so that nothing was done; else empty.
     """
@@ -63,13 +61,8 @@ class PlanExecution:
     """One plan to carry out.
 
     Attributes:
-        owner: on whose behalf.
-        resource: resource of the primary object.
-        primary: the primary object as it was observed.
-        plan: what to do.
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
-        wall: the time of day, UTC.
         held: its children whose deletion others hold up.
         submit: passes on the plan's commands.
         failing: whether the plan only reports an error.
@@ -166,7 +159,6 @@ class Record:
     """What one object's executions leave for the next one; it is dropped with the object.
 
     Attributes:
-        status: the writes of the status.
         widths: of the slow start, between two batches of one plan.
         failed_groups: writes that keep failing, None if none do.
         repairs: fields that other writers change back.

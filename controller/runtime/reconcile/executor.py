@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
+    from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.plan import Failure, Write
     from controller.runtime.reconcile.writer import Writer
 
@@ -79,22 +80,22 @@ class Executor:
     Its only state is a `Record` of each object.
 
     Args:
-        writer: sends the writes.
-        lookups: answers the plan's lookups.
+        expectations: what the owner must find out.
         now: monotonic seconds.
-        rng: jitter of the waits.
     """
 
     def __init__(
         self,
         writer: Writer,
         lookups: LookupReader,
+        expectations: Expectations,
         *,
         now: Callable[[], float],
         rng: random.Random,
     ) -> None:
         self._writer = writer
         self._lookups = lookups
+        self._expectations = expectations
         self._now = now
         self._rng = rng
         self._records: dict[str, Record] = {}
@@ -107,7 +108,7 @@ class Executor:
         generation = execution.primary.metadata.generation
         record = self._records.setdefault(execution.owner.uid, Record())
         failed_groups = record.failed_groups or FailedGroups(generation, self._rng)
-        questions = self._lookups.questions(execution.owner)
+        questions = self._expectations.questions(execution.owner)
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
         unknown = {group_of(write) for write in questions.repeats}
@@ -134,7 +135,7 @@ class Executor:
             requeue_after = await self._status(run)
         failed_groups.end()
         record.failed_groups = failed_groups if failed_groups.failures else None
-        questions = self._lookups.questions(execution.owner)
+        questions = self._expectations.questions(execution.owner)
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
@@ -216,7 +217,7 @@ class Executor:
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
         for write in writes:
-            disowned = self._writer.is_disowned(run.execution.owner, write)
+            disowned = self._expectations.is_disowned(run.execution.owner, write)
             run.record.repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
@@ -241,7 +242,7 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
-        if self._writer.is_repeated(run.execution.owner, write):
+        if self._expectations.is_repeated(run.execution.owner, write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result, self._now())
             return result

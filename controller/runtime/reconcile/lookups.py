@@ -54,12 +54,7 @@ def subject_of(lookup: AnyLookup) -> str:
 
 
 class LookupReader:
-    """Answers the lookups of plans.
-
-    Args:
-        client: sends the requests.
-        expectations: records the results, so that the cache reader shows them.
-    """
+    """Answers the lookups of plans."""
 
     def __init__(self, client: Client, expectations: Expectations) -> None:
         self._client = client
@@ -97,10 +92,6 @@ class LookupReader:
                 obj = await self._client.get_raw(target.resource, target.namespace, target.name)
         own = self._client.field_manager
         return [SOMEBODY if path == WHOLE else other_writer(obj, path, own=own) for path in paths]
-
-    def questions(self, owner: Owner) -> Questions:
-        """Return what the owner must find out."""
-        return self._expectations.questions(owner)
 
     async def ask(self, owner: Owner, reference: ObjectReference) -> bool:
         """Find out about an object by a live read; return whether the server answered."""
@@ -200,8 +191,6 @@ class UnknownWrites:
     """Sends writes again and reads objects live, beside the writes of a plan.
 
     Args:
-        writer: sends the writes.
-        lookups: reads objects.
         now: monotonic seconds.
         on_silence: called when the server takes long to answer.
     """

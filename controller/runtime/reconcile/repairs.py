@@ -68,8 +68,6 @@ class Repair:
     """The last repair of one field.
 
     Attributes:
-        target: the object.
-        path: the field.
         value: the value that the operator wants.
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.

@@ -295,8 +295,6 @@ class HeldChild:
     """A child that is being deleted and that finalizers of others keep.
 
     Args:
-        resource: its resource.
-        child: the child.
         finalizers: those of others.
     """
 

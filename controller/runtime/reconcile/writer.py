@@ -69,8 +69,6 @@ class Writer:
     unknown, and the cancellation propagates.
 
     Args:
-        client: sends the requests.
-        expectations: records them.
         fence: checked before every write; limits its duration to that of the lease (LE-14).
     """
 
@@ -108,23 +106,16 @@ class Writer:
                 write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
             )
         client = self._client.for_flow(owner.uid, _silence_of(write, on_silence))
-        return await self._perform_recorded(client, owner, write, repetition=repetition)
-
-    def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Return whether the write need not be sent, because it is sent again anyway."""
-        return self._expectations.is_repeated(owner, write)
-
-    def is_disowned(self, owner: Owner, write: Write) -> bool:
-        """Return whether others gave the last object that was created so another owner."""
-        return isinstance(write, Create) and self._expectations.is_disowned(owner, write)
-
-    async def _perform_recorded(
-        self, client: Client, owner: Owner, write: Write, *, repetition: bool
-    ) -> WriteResult:
         self._expectations.expect(owner, write)
         try:
             async with while_leading(self._fence):
-                return await self._send(client, owner, write)
+                match write:
+                    case Create():
+                        return await self._create(client, owner, write)
+                    case Delete():
+                        return await self._delete(client, owner, write)
+                    case MergePatch() | JsonPatch() | Replace():
+                        return await self._change(client, owner, write)
         except KubeError as error:
             return self._on_error(owner, write, error, repetition=repetition)
         except asyncio.CancelledError:
@@ -156,15 +147,6 @@ class Writer:
                 owner, write, CreateError(result.reason, quote(error))
             )
         return result
-
-    async def _send(self, client: Client, owner: Owner, write: Write) -> WriteResult:
-        match write:
-            case Create():
-                return await self._create(client, owner, write)
-            case Delete():
-                return await self._delete(client, owner, write)
-            case MergePatch() | JsonPatch() | Replace():
-                return await self._change(client, owner, write)
 
     async def _create(self, client: Client, owner: Owner, write: Create) -> WriteResult:
         target = write.target
@@ -227,8 +209,22 @@ class Writer:
     async def _change(
         self, client: Client, owner: Owner, write: MergePatch | JsonPatch | Replace
     ) -> WriteResult:
+        target = write.target
+        resource, namespace, name = target.resource, target.namespace, target.name
         try:
-            obj = await self._request(client, write)
+            match write:
+                case MergePatch():
+                    patch, part = _with_preconditions(write), write.subresource
+                    obj = await client.merge_patch(
+                        resource, namespace, name, patch, subresource=part
+                    )
+                case JsonPatch():
+                    changes, part = write.operations, write.subresource
+                    obj = await client.json_patch(
+                        resource, namespace, name, changes, subresource=part
+                    )
+                case Replace():
+                    obj = await self._replace(client, write)
         except (Conflict, NotFound, Invalid) as error:
             return await self._on_precondition_failed(client, owner, write, error)
         if obj is None:
@@ -236,24 +232,6 @@ class Writer:
             return WriteResult(write, WriteOutcome.DONE)
         self._expectations.confirm(owner, write, obj)
         return WriteResult(write, WriteOutcome.DONE, obj)
-
-    async def _request(
-        self, client: Client, write: MergePatch | JsonPatch | Replace
-    ) -> KubeObject | None:
-        target = write.target
-        resource, namespace, name = target.resource, target.namespace, target.name
-        match write:
-            case MergePatch():
-                patch = _with_preconditions(write)
-                return await client.merge_patch(
-                    resource, namespace, name, patch, subresource=write.subresource
-                )
-            case JsonPatch():
-                return await client.json_patch(
-                    resource, namespace, name, write.operations, subresource=write.subresource
-                )
-            case Replace():
-                return await self._replace(client, write)
 
     async def _replace(self, client: Client, write: Replace) -> KubeObject | None:
         """Replace the object and return it; None if it already has all wanted values."""

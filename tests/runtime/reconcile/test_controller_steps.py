@@ -409,7 +409,7 @@ async def test_everything_about_an_object_that_is_gone_is_forgotten():
     assert bench.queue.changes == [("forget", KEY)]
     assert bench.results == {"success": 2}
     await bench.reconcile()
-    assert bench.forgotten == ["uid-f", ""]
+    assert bench.forgotten == ["uid-f"]
 
 
 async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
@@ -723,7 +723,7 @@ async def test_queue_and_workers_get_what_concerns_them(monkeypatch: pytest.Monk
             "rng": bench.rng,
             "metrics": bench.queue_metrics,
             "backoff": BACKOFF,
-            "begun": bench.controller._uids.__contains__,
+            "begun": bench.controller._owners.__contains__,
         },
     ]
     _, *of_workers = made["Workers"]

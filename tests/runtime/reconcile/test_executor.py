@@ -69,6 +69,7 @@ class Bench:
         self.executor = Executor(
             Writer(self.client, self.book.expectations),
             LookupReader(self.client, self.book.expectations),
+            self.book.expectations,
             now=lambda: self.book.time,
             rng=random.Random(0),
         )

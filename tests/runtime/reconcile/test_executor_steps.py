@@ -82,7 +82,7 @@ class Bench:
 
     def __post_init__(self) -> None:
         double: Any = self
-        self.executor = Executor(double, double, now=lambda: self.now, rng=random.Random(0))
+        self.executor = Executor(double, double, double, now=lambda: self.now, rng=random.Random(0))
 
     async def execute(self, plan: Plan) -> PlanOutcome:
         """Carry out a plan, once what has failed is due again."""
