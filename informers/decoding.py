@@ -158,13 +158,7 @@ _identity = msgspec.json.Decoder(_Identity)
 def describe(
     raw: bytes, error: Exception, metadata_decoder: msgspec.json.Decoder[Any]
 ) -> Undecodable:
-    """Return what is known of an object that was refused with this error.
-
-    Args:
-        raw: the object.
-        error: of the decoder, or of `too_deep`.
-        metadata_decoder: decodes its metadata.
-    """
+    """Return what is known of an object that was refused with this error."""
     try:
         metadata = dict(split_json(raw)).get("metadata", b"")
     except Unbalanced as unbalanced:

@@ -121,15 +121,7 @@ def error_from_status(
     causes: Iterable[tuple[str, str]] = (),
     retry_after: float = 0.0,
 ) -> SourceError:
-    """Return the exception of the tree for a Status. Every status has one.
-
-    Args:
-        code: HTTP status code, or `code` of the Status.
-        reason: `reason` of the Status.
-        message: `message` of the Status.
-        causes: `details.causes` as (reason, message) pairs.
-        retry_after: seconds, from the header or from `details.retryAfterSeconds`.
-    """
+    """Return the exception of the tree for a Status. Every status has one."""
     if code == 504 and _names_too_large(message, causes):
         return ResourceVersionTooLarge(message, retry_after=retry_after)
     said = message or f"{code} {reason}".strip()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
+from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic
 
@@ -122,10 +124,6 @@ class SharedInformer(Generic[T]):
     def add_handler(self, handler: Handler[T], *, name: str = "") -> None:
         """Add a handler, at any time. It first receives every object in the store.
 
-        Args:
-            handler: the handler.
-            name: for logs and metrics; the handler's class if empty.
-
         Raises:
             InformerStopped: `run` has ended.
         """
@@ -208,27 +206,14 @@ class SharedInformer(Generic[T]):
         """Return the current statistics."""
         seen = self._reflector.statistics
         return InformerStatistics(
+            **{each.name: copy(getattr(seen, each.name)) for each in fields(seen)},
             name=self.name,
             description=self._source.description,
             state=type(self._reflector.state).__name__,
-            mode=seen.mode,
             has_synced=self.has_synced,
             resource_version=self._store.resource_version,
             objects=len(self._store),
             quarantined=len(self.quarantined),
-            connected=seen.connected,
-            last_byte=seen.last_byte,
-            last_event=seen.last_event,
-            last_bookmark=seen.last_bookmark,
-            last_list=seen.last_list,
-            last_error=seen.last_error,
-            last_error_at=seen.last_error_at,
-            lists=seen.lists,
-            streams=seen.streams,
-            relists=dict(seen.relists),
-            watch_restarts=dict(seen.watch_restarts),
-            fall_backs=seen.fall_backs,
-            skipped=seen.skipped,
             handler_failures=dict(self._handlers.failures),
         )
 

@@ -115,11 +115,7 @@ class Reflector(Generic[T]):
         self.statistics = ReflectorStatistics()
 
     def relist(self, sign: str) -> None:
-        """List at quorum as soon as the store is complete; a list under way may be too old.
-
-        Args:
-            sign: evidence that the server went back in time, for the log.
-        """
+        """List at quorum as soon as the store is complete; a list under way may be too old."""
         self._rewound = sign
         watchdog = self._watchdog
         if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):

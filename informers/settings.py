@@ -137,12 +137,22 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ReflectorStatistics:
     """Counters and times of a reflector; times are those of its clock, None for never.
 
     Attributes:
+        mode: how the latest list was read, `streaming` or `list`.
+        connected: whether a stream is open.
+        last_byte: time of the latest byte; with `connected`, the measure of staleness.
+        last_list: time of the latest complete list.
         quorum_read: time at which the latest quorum read began whose answer reached the sink.
+        last_error: verb, resource and reason of the latest failure; empty after a success.
+        lists: paged lists begun.
+        relists: lists after the first, by cause.
+        watch_restarts: watches resumed without a list, by cause.
+        fall_backs: number of fall-backs from streaming to paged lists.
+        skipped: events that were unknown, repeated, or without metadata.
     """
 
     mode: str = "list"
@@ -162,50 +172,22 @@ class ReflectorStatistics:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class InformerStatistics:
-    """Statistics of one informer. Times are those of its clock, None for never.
+@dataclass(slots=True, kw_only=True)
+class InformerStatistics(ReflectorStatistics):
+    """Statistics of one informer: of its reflector, its store and its handlers.
 
     Attributes:
         state: name of the reflector's state, `Watching`.
-        mode: how the latest list was read, `streaming` or `list`.
         has_synced: whether there was a complete list.
         quarantined: objects that do not fit their type.
-        connected: whether a stream is open.
-        last_byte: time of the latest byte; with `connected`, the measure of staleness.
-        last_event: time of the latest event.
-        last_bookmark: time of the latest bookmark.
-        last_list: time of the latest complete list.
-        last_error: verb, resource and reason of the latest failure; empty after a success.
-        last_error_at: time of that failure.
-        lists: paged lists begun.
-        streams: streams opened.
-        relists: lists after the first, by cause.
-        watch_restarts: watches resumed without a list, by cause.
-        fall_backs: number of fall-backs from streaming to paged lists.
-        skipped: events that were unknown, repeated, or without metadata.
         handler_failures: exceptions of handlers, by name.
     """
 
     name: str
     description: str
     state: str
-    mode: str
     has_synced: bool
     resource_version: str
     objects: int
     quarantined: int
-    connected: bool
-    last_byte: float | None
-    last_event: float | None
-    last_bookmark: float | None
-    last_list: float | None
-    last_error: str
-    last_error_at: float | None
-    lists: int
-    streams: int
-    relists: Mapping[str, int]
-    watch_restarts: Mapping[str, int]
-    fall_backs: int
-    skipped: int
     handler_failures: Mapping[str, int]

@@ -18,19 +18,7 @@ from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
 from workqueue.workers import Workers
 
 __all__ = [
-    "LOW_PRIORITY",
-    "Backoff",
-    "Clock",
-    "Closed",
-    "DelayQueue",
-    "FailingKey",
-    "KeyHeap",
-    "QueueMetrics",
-    "QueueRecorder",
-    "QueueSnapshot",
-    "QueueStatistics",
-    "RunningKey",
-    "TimerHandle",
-    "WorkQueue",
-    "Workers",
-]
+    "LOW_PRIORITY", "Backoff", "Clock", "Closed", "DelayQueue", "FailingKey", "KeyHeap",
+    "QueueMetrics", "QueueRecorder", "QueueSnapshot", "QueueStatistics", "RunningKey",
+    "TimerHandle", "WorkQueue", "Workers",
+]  # fmt: skip

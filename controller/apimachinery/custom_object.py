@@ -264,12 +264,7 @@ class SpecificationMemo(Generic[Custom, V]):
         return len(self._entries)
 
     def present(self, key: str, obj: Custom | None) -> Custom | None:
-        """Return the object; drop the result of one that no longer exists.
-
-        Args:
-            key: namespace and name of the object.
-            obj: the object, None if it no longer exists.
-        """
+        """Return the object; drop the result of one that no longer exists."""
         if obj is None:
             self._entries.pop(key, None)
         return obj
@@ -307,12 +302,7 @@ _REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")
 
 
 def in_canonical_order(value: Any, around: str = "") -> Any:
-    """Return plain data with lists sorted as far as their order has no meaning.
-
-    Args:
-        value: plain data.
-        around: name of the field that encloses it.
-    """
+    """Return plain data with lists sorted as far as their order has no meaning."""
     if isinstance(value, dict):
         fields: dict[str, Any] = {}
         for name, item in cast("dict[str, Any]", value).items():

@@ -225,13 +225,7 @@ class UnknownField:
 
 
 def unknown_fields(value: Any, schema: ObjectSchema, path: str) -> Iterator[UnknownField]:
-    """Yield the fields of plain data that the schema does not have, in the order of the data.
-
-    Args:
-        value: plain data, such as a pod template.
-        schema: schema of the data.
-        path: path of `value`, with which all paths begin.
-    """
+    """Yield the fields of plain data that the schema does not have, in the order of the data."""
     if isinstance(value, list) and schema.items is not None:
         for position, item in enumerate(cast("list[Any]", value)):
             yield from unknown_fields(item, schema.items, f"{path}[{position}]")

@@ -38,12 +38,7 @@ def owner_uid(meta: ObjectMeta) -> str:
 
 
 def requested_owner(metadata: Mapping[str, Any], namespace: str) -> str:
-    """Return the uid of the owner that an object to be created names, empty if it names none.
-
-    Args:
-        metadata: metadata of the request.
-        namespace: namespace of the new object, empty if it is cluster-scoped.
-    """
+    """Return the uid of the owner that an object to be created names, empty if it names none."""
     references: list[Mapping[str, Any]] = metadata.get("ownerReferences") or []
     for reference in references:
         if reference.get("controller"):

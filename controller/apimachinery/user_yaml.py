@@ -118,10 +118,6 @@ def read_yaml_mapping(
 def read_yaml_documents(text: str | bytes, limits: YamlLimits) -> list[Any]:
     """Parse all documents into the types of JSON.
 
-    Args:
-        text: YAML 1.1 with the types of Go's library.
-        limits: maximum sizes.
-
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
     """

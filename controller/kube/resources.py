@@ -5,32 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from controller.kube.objects import (
-    Certificate,
-    ConfigMap,
-    ControllerRevision,
-    CustomResourceDefinition,
-    Gang,
-    Gateway,
-    HTTPRoute,
-    Ingress,
-    Job,
-    KubeObject,
-    Namespace,
-    NetworkPolicy,
-    Node,
-    PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    Role,
-    RoleBinding,
-    Route,
-    Secret,
-    Service,
-    StatefulSet,
-    Workload,
-)
+from controller.kube import objects
+from controller.kube.objects import KubeObject
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -88,14 +64,14 @@ class Resource(Generic[T]):
         return f"{name} ({self.part})" if self.part else name
 
 
-PODS = Resource("", "v1", "pods", "Pod", Pod)
-SERVICES = Resource("", "v1", "services", "Service", Service)
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced=False)
-NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod", objects.Pod)
+SERVICES = Resource("", "v1", "services", "Service", objects.Service)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", objects.ConfigMap)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", objects.Namespace, namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", objects.Node, namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", KubeObject)
-JOBS = Resource("batch", "v1", "jobs", "Job", Job)
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", StatefulSet)
+JOBS = Resource("batch", "v1", "jobs", "Job", objects.Job)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", objects.StatefulSet)
 INSTALL_CRDS: Final = "manta crds | kubectl apply --server-side --force-conflicts -f -"
 """Installs and upgrades the definitions, whoever wrote them last, such as Helm."""
 
@@ -104,35 +80,41 @@ CRDS = Resource(
     "v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",
-    CustomResourceDefinition,
+    objects.CustomResourceDefinition,
     namespaced=False,
 )
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", KubeObject)
-SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
+SECRETS = Resource("", "v1", "secrets", "Secret", objects.Secret)
 
 CLAIMS = Resource(
-    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim
 )
-INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", objects.Ingress)
 NETWORK_POLICIES = Resource(
-    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", NetworkPolicy
+    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", objects.NetworkPolicy
 )
 DISRUPTION_BUDGETS = Resource(
-    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.PodDisruptionBudget
 )
-ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
-GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", Gateway)
-HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", HTTPRoute)
+ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", objects.Route)
+GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", objects.Gateway)
+HTTP_ROUTES = Resource(
+    "gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", objects.HTTPRoute
+)
 CONTROLLER_REVISIONS = Resource(
-    "apps", "v1", "controllerrevisions", "ControllerRevision", ControllerRevision
+    "apps", "v1", "controllerrevisions", "ControllerRevision", objects.ControllerRevision
 )
-ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", Role)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", objects.Role)
 ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", RoleBinding
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", objects.RoleBinding
 )
-VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", Gang)
-PLUGIN_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", Gang)
-WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", Workload)
-POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", PodGroup)
+VOLCANO_POD_GROUPS = Resource(
+    "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", objects.Gang
+)
+PLUGIN_POD_GROUPS = Resource(
+    "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", objects.Gang
+)
+WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", objects.Workload)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", objects.PodGroup)
 ISSUERS = Resource("cert-manager.io", "v1", "issuers", "Issuer", KubeObject)
-CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", Certificate)
+CERTIFICATES = Resource("cert-manager.io", "v1", "certificates", "Certificate", objects.Certificate)

@@ -117,10 +117,6 @@ async def write_metrics(registry: CollectorRegistry, encode: Callable[[Collector
 
     A family that is collected in several parts of the same name is written as one. Families are
     read at different times, so they may show different moments.
-
-    Args:
-        registry: what to collect.
-        encode: writes the families of a collector, each sample on a line of its own.
     """
     end = encode(_Families(()))
     texts: dict[str, list[bytes]] = {}

@@ -101,18 +101,7 @@ def event_body(
     reporter: str,
     instance: str,
 ) -> dict[str, Any]:
-    """Return the event object for the first occurrence of an event.
-
-    Args:
-        name: name of the event object.
-        resource: resource of the object that the event is about.
-        meta: metadata of the object that the event is about.
-        event: what happened.
-        note: the event's note, not longer than `LONGEST_NOTE`.
-        time: RFC 3339 with microseconds.
-        reporter: `reportingController`.
-        instance: `reportingInstance`.
-    """
+    """Return the event object for the first occurrence of an event."""
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
@@ -233,14 +222,7 @@ class SpamFilter:
         *,
         one_of_many: bool = False,
     ) -> bool:
-        """Take a token for an event about this object; False if none is left.
-
-        Args:
-            regarding: identifies the object.
-            type: type of the event.
-            now: monotonic seconds.
-            one_of_many: whether it is about one of many parts of the object.
-        """
+        """Take a token for an event about this object; False if none is left."""
         name = (regarding, type)
         bucket = self._buckets.setdefault(name, _Bucket(BURST, now))
         self._buckets.move_to_end(name)

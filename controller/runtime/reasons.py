@@ -356,14 +356,7 @@ def cause_of_missing_pod(
     found: FailedCreate | None,
     words: Mapping[Reason, str],
 ) -> tuple[str, str] | None:
-    """Return reason and sentence about an object that lacks a pod; None if no cause is known.
-
-    Args:
-        resource: resource of the object.
-        creator: its metadata.
-        found: what its events say; None before they were read.
-        words: remedies that name the fields in which its pods are described.
-    """
+    """Return reason and sentence about an object that lacks a pod; None if no cause is known."""
     title = f"{resource.kind} {creator.name}"
     if found is None or not (found.message or found.unavailable):
         return None
@@ -381,12 +374,7 @@ def cause_of_missing_pod(
 
 
 def suspension_of(job: ObjectMeta, owners: str) -> str:
-    """Return a sentence about a Job of ours that another manager has suspended.
-
-    Args:
-        job: metadata of the Job.
-        owners: the kind of its owner.
-    """
+    """Return a sentence about a Job of ours that another manager has suspended."""
     return (
         f"Job {job.name} is suspended and creates no pod: another manager, such as Kueue, has set "
         f"its spec.suspend; let it admit the Job, or exempt Jobs of {owners}s from it"

@@ -507,7 +507,7 @@ class Simulation:
         blame = self.referee.violations.append
         expectations = operator.operator.expectations
         if expectations.statistics().expectations:
-            entries = [e for o in expectations._overlays.all() for e in o.expectations()]
+            entries = [e for o in expectations._overlays.all() for e in o.expectations.values()]
             blame(f"left expectations: {entries[:3]}")
         for controller in operator.operator.controllers.values():
             left = self._objects(str(controller._kind.primary))

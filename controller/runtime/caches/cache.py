@@ -309,13 +309,7 @@ unknown outcome says nothing about the caches: a webhook may be down."""
 
 
 def unready(caches: Sequence[Cache], oldest_unseen: float, now: float) -> str | None:
-    """Return a sentence about why the caches are incomplete or stale, else None.
-
-    Args:
-        caches: all of them.
-        oldest_unseen: seconds for which they have not shown one of the process's writes, at most.
-        now: monotonic seconds.
-    """
+    """Return a sentence about why the caches are incomplete or stale, else None."""
     missing = [cache for cache in caches if not cache.informer.has_synced]
     if missing:
         return "; ".join(failing(cache) for cache in missing)

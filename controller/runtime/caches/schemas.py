@@ -174,11 +174,7 @@ class InstalledSchemas:
         return self._due.is_set()
 
     async def _read(self, *, at_start: bool = False) -> bool:
-        """Read what has changed; return whether everything that exists could be read.
-
-        Args:
-            at_start: whether this is the first reading; it follows the first lists.
-        """
+        """Read what has changed; return whether everything that exists could be read."""
         verifies = _now() if at_start else _now() - PUBLICATION
         try:
             urls = await openapi_documents(self._client)

@@ -213,13 +213,7 @@ _log = structlog.stdlib.get_logger("manta.caches")
 async def wait_until_known(
     client: Client, resource: Resource[Any], namespaces: Sequence[str]
 ) -> bool:
-    """Return whether the server serves it and it may be listed; retry until the server responds.
-
-    Args:
-        client: to ask with.
-        resource: may be missing.
-        namespaces: in which it must be possible to list it; none to leave that open.
-    """
+    """Return whether the server serves it and it may be listed; retry until the server responds."""
     while True:
         try:
             return await is_available(client, resource, namespaces)

@@ -105,7 +105,7 @@ class Expectations:
         """Forget a resource that the server no longer has, with all its expectations."""
         overlay = self._overlays.get(resource)
         overlay.remove_caches()
-        for expectation in list(overlay.expectations()):
+        for expectation in list(overlay.expectations.values()):
             self._tracker.forget(expectation)
 
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
@@ -114,7 +114,7 @@ class Expectations:
 
     def observe_change(self, resource: Resource[Any], key: str) -> None:
         """Check whether an object's new state in the store satisfies its expectation."""
-        expectation = self._overlays.get(resource).get_expectation(key)
+        expectation = self._overlays.get(resource).expectations.get(key)
         if expectation is not None:
             self._tracker.update(expectation)
 
@@ -394,7 +394,7 @@ class Expectations:
 
     def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
         """Return at most `limit` expectations, the oldest unsatisfied first; O(expectations)."""
-        found = (each for overlay in self._overlays.all() for each in overlay.expectations())
+        found = (each for overlay in self._overlays.all() for each in overlay.expectations.values())
         return oldest(found, self._owners, self._now(), limit)
 
     # -- inside -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from controller.runtime.expectations.expectation import StoreState, effective
 from controller.runtime.kind import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import Expectation, ObjectReference
@@ -41,6 +41,7 @@ class Overlay(Generic[T]):
     objects found + the expectations under that value).
 
     Attributes:
+        expectations: all of them, by key.
         corrections: reads in which an expectation replaced stale data of the cache.
         selective: a label selector filters the caches, so that an object may leave them without
             being deleted.
@@ -53,7 +54,7 @@ class Overlay(Generic[T]):
         self._caches: dict[str, Lister[T]] = {}
         self._quarantined: list[Mapping[str, Undecodable]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
-        self._expectations: dict[str, Expectation[T]] = {}
+        self.expectations: dict[str, Expectation[T]] = {}
         self._indexed: dict[tuple[str, str], dict[str, None]] = {}
         self._values: dict[str, tuple[tuple[str, str], ...]] = {}
 
@@ -120,7 +121,7 @@ class Overlay(Generic[T]):
     def get(self, key: str) -> T | None:
         """Return the newest object known under `key`."""
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        expectation = self._expectations.get(key)
+        expectation = self.expectations.get(key)
         if expectation is None:
             return stored
         newest = effective(stored, expectation)
@@ -133,14 +134,14 @@ class Overlay(Generic[T]):
         if not self._caches:
             raise NotCached(f"{self.resource} are not watched by any kind")
         stored = [o for cache in self._caches.values() for o in cache.by_index(index, value)]
-        if not self._expectations:
+        if not self.expectations:
             return stored
         function = self._functions[index]
         result: list[T] = []
         shown: set[str] = set()
         for obj in stored:
             key = obj.metadata.key
-            expectation = self._expectations.get(key)
+            expectation = self.expectations.get(key)
             newest = obj if expectation is None else effective(obj, expectation)
             if newest is obj:
                 result.append(obj)
@@ -175,18 +176,10 @@ class Overlay(Generic[T]):
         meta = stored.metadata
         return StoreState(cache.resource_version, meta.uid, meta.resource_version)
 
-    def get_expectation(self, key: str) -> Expectation[T] | None:
-        """Return the expectation for `key`, if there is one."""
-        return self._expectations.get(key)
-
-    def expectations(self) -> Iterator[Expectation[T]]:
-        """Return all expectations."""
-        return iter(self._expectations.values())
-
     def put(self, expectation: Expectation[T]) -> None:
         """Add an expectation or index it again after a change of its `obj`."""
         key = expectation.reference.key
-        self._expectations[key] = expectation
+        self.expectations[key] = expectation
         self._unindex(key)
         if expectation.obj is None:
             return
@@ -201,12 +194,12 @@ class Overlay(Generic[T]):
 
     def drop(self, key: str) -> None:
         """Remove the expectation for `key`."""
-        self._expectations.pop(key, None)
+        self.expectations.pop(key, None)
         self._unindex(key)
 
     def _newest(self, key: str) -> T | None:
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        return effective(stored, self._expectations[key])
+        return effective(stored, self.expectations[key])
 
     def _unindex(self, key: str) -> None:
         for pair in self._values.pop(key, ()):
@@ -231,7 +224,7 @@ class OverlayIndex:
 
     def get_expectation(self, reference: ObjectReference) -> Expectation[Any] | None:
         """Return the expectation for an object, if there is one."""
-        return self.get(reference.resource).get_expectation(reference.key)
+        return self.get(reference.resource).expectations.get(reference.key)
 
     def all(self) -> list[Overlay[Any]]:
         """Return all overlays."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.runtime.plan import Create, Delete
 from informers import is_older
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from controller.runtime.plan import LiveList, LogTail, ReplicaMember, Write
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 MAX_INCOMPLETE_REPLICAS: Final = 1024
 """Maximum incomplete replicas kept for one owner, more than any plan creates at once. The oldest,
 which failed half-way, are discarded first."""
@@ -34,6 +37,14 @@ MAX_DISOWNED: Final = 1024
 
 MAX_LOG_TAILS: Final = 8
 """Log tails kept for one owner; the oldest is discarded first."""
+
+
+def keep_newest(kept: dict[K, V], key: K, value: V, most: int) -> None:
+    """Keep a value as the newest one; of more than `most`, discard the oldest."""
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +103,11 @@ class OwnerState:
 
     def refute(self, reference: ObjectReference, revision: str) -> None:
         """Record that a change of the object at this revision was not carried out."""
-        self.refuted.pop(reference, None)
-        self.refuted[reference] = revision
-        if len(self.refuted) > MAX_REFUTED:
-            del self.refuted[next(iter(self.refuted))]
+        keep_newest(self.refuted, reference, revision, MAX_REFUTED)
 
     def disown(self, reference: ObjectReference) -> None:
         """Record that others gave the object another owner."""
-        self.disowned.pop(reference, None)
-        self.disowned[reference] = None
-        if len(self.disowned) > MAX_DISOWNED:
-            del self.disowned[next(iter(self.disowned))]
+        keep_newest(self.disowned, reference, None, MAX_DISOWNED)
 
     def will_create(self, resource: Resource[Any]) -> None:
         """Forget live lists of `resource`, of which an object is about to be created."""
@@ -110,16 +115,11 @@ class OwnerState:
 
     def keep_log(self, lookup: LogTail, text: LogText) -> None:
         """Keep the result of a lookup."""
-        self.logs[lookup] = text
-        if len(self.logs) > MAX_LOG_TAILS:
-            del self.logs[next(iter(self.logs))]
+        keep_newest(self.logs, lookup, text, MAX_LOG_TAILS)
 
     def keep_failed_create(self, uid: str, found: FailedCreate) -> None:
         """Keep what the events of the object with this uid say."""
-        self.failed_creates.pop(uid, None)
-        self.failed_creates[uid] = found
-        if len(self.failed_creates) > MAX_LOG_TAILS:
-            del self.failed_creates[next(iter(self.failed_creates))]
+        keep_newest(self.failed_creates, uid, found, MAX_LOG_TAILS)
 
     def remember(self, memory: Any) -> None:
         """Store the memory of a plan that is about to be carried out."""
@@ -133,11 +133,11 @@ class OwnerState:
 
     def record_member(self, member: ReplicaMember) -> None:
         """Record a member of a replica; forget the replica when it is complete."""
-        self.incomplete_replicas.pop(member.replica, None)
-        if member.position + 1 < member.size:
-            self.incomplete_replicas[member.replica] = member.position + 1
-        if len(self.incomplete_replicas) > MAX_INCOMPLETE_REPLICAS:
-            del self.incomplete_replicas[next(iter(self.incomplete_replicas))]
+        replicas, count = self.incomplete_replicas, member.position + 1
+        if count < member.size:
+            keep_newest(replicas, member.replica, count, MAX_INCOMPLETE_REPLICAS)
+        else:
+            replicas.pop(member.replica, None)
 
 
 class OwnerIndex:
@@ -219,13 +219,7 @@ def questions(
     expectations: Iterable[Expectation[Any]],
     next_live_read: Callable[[Expectation[Any]], float],
 ) -> Questions:
-    """Return what an owner must find out about these expectations.
-
-    Args:
-        owner: asks.
-        expectations: its own.
-        next_live_read: seconds until an object must be read live; zero or less means now.
-    """
+    """Return what an owner must find out about these expectations."""
     repeats: list[Write] = []
     reads: list[ObjectReference] = []
     wait = math.inf

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.owners import keep_newest
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 from controller.runtime.plan import verb_of
 
@@ -40,10 +41,7 @@ class CreateErrors:
 
     def add(self, owner: Owner, reference: ObjectReference, error: CreateError) -> None:
         """Record that the server rejected a create of this object with `error`."""
-        self._known.pop(reference, None)
-        self._known[reference] = (owner.uid, error)
-        if len(self._known) > CAPACITY:
-            del self._known[next(iter(self._known))]
+        keep_newest(self._known, reference, (owner.uid, error), CAPACITY)
 
     def forget(self, reference: ObjectReference) -> None:
         """Forget the error: a create of this object succeeded."""
@@ -134,7 +132,7 @@ class OverlayReader:
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        expectation = self._overlays.get(resource).get_expectation(key)
+        expectation = self._overlays.get(resource).expectations.get(key)
         return expectation is not None and expectation.name_conflict
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
@@ -148,7 +146,7 @@ class OverlayReader:
         return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        expectation = self._overlays.get(resource).get_expectation(key)
+        expectation = self._overlays.get(resource).expectations.get(key)
         return expectation is not None and expectation.absent
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
@@ -312,7 +310,7 @@ def collect(
     overlays: OverlayIndex, owners: OwnerIndex, resolved_by: Mapping[str, int], now: float
 ) -> ExpectationStatistics:
     """Return the numbers at `now`, clock time in seconds; O(expectations)."""
-    expectations = [each for overlay in overlays.all() for each in overlay.expectations()]
+    expectations = [each for overlay in overlays.all() for each in overlay.expectations.values()]
     pending = [each for each in expectations if each.pending]
     unseen = [each.unseen_since for each in expectations if each.unseen_since is not None]
     return ExpectationStatistics(

@@ -186,7 +186,7 @@ class ExpectationTracker:
         """
         overlay = self._overlays.get(resource)
         for key in self._awaited.reached(resource, scope, revision):
-            expectation = overlay.get_expectation(key)
+            expectation = overlay.expectations.get(key)
             if expectation is None:
                 continue
             unseen = expectation.obj is not None and self._passed_unseen(

@@ -121,12 +121,7 @@ class SlowStart:
     async def run(
         self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
     ) -> None:
-        """Send all writes. The groups do not wait for each other.
-
-        Args:
-            writes: writes of any groups.
-            send: sends some writes at once, and calls `record_failure` for each that failed.
-        """
+        """Send all writes. The groups do not wait for each other."""
         groups: dict[SlowStartGroup, list[Write]] = {}
         for write in writes:
             groups.setdefault(_group_of(write), []).append(write)

@@ -259,15 +259,7 @@ def status_commit(
     status: Mapping[str, Any],
     on_success: Event | None = None,
 ) -> MergePatch:
-    """Return the patch of an object's status.
-
-    Args:
-        resource: resource of the object.
-        meta: metadata of the object as observed.
-        scope: scope of the write.
-        status: the changes, as a merge patch.
-        on_success: event that reports the step.
-    """
+    """Return the patch of an object's status."""
     return MergePatch(
         Target(resource, meta.namespace, meta.name, scope),
         meta.uid,

@@ -35,7 +35,7 @@ def test_what_a_live_read_does_not_find_is_hidden_although_its_cache_shows_it():
     book = Book()
     watched(book).put(child("a", 6))
     book.expectations.expect(OWNER, Delete(TARGET, "uid-a"))
-    (expectation,) = book.expectations._overlays.get(PODS).expectations()
+    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
     book.expectations.record_live_read(expectation, None)
     assert book.expectations.reader.get(PODS, "default/a") is None
 

@@ -37,7 +37,7 @@ def test_what_no_cache_shows_is_settled_by_a_live_read_too():
     book = Book()
     write = Create(Target(PODS, "default", "a", "children"), {})
     book.expectations.expect(OWNER, write)
-    (expectation,) = book.expectations._overlays.get(PODS).expectations()
+    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
     book.expectations.mark_unknown(OWNER, write)
     book.expectations.record_live_read(expectation, None)
     assert book.woken == [OWNER]
@@ -121,7 +121,7 @@ def found_outside(book: Book) -> bool:
     """Read a written pod live; whether its owner is told that the cache does not show it."""
     write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
     book.expectations.name_conflict(OWNER, write)
-    (expectation,) = book.expectations._overlays.get(PODS).expectations()
+    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
     book.expectations.record_live_read(expectation, child("a", 5, owner="uid-else"))
     return bool(book.expectations.reader.consistency_warnings(OWNER.uid))
 
@@ -160,7 +160,7 @@ def test_expectations_need_no_listener():
     expectations.add_owner(OWNER)
     expectations.expect(OWNER, create("a"))
     expectations.confirm(OWNER, create("a"), child("a", 40), created=True)
-    (expectation,) = expectations._overlays.get(CONFIG_MAPS).expectations()
+    (expectation,) = expectations._overlays.get(CONFIG_MAPS).expectations.values()
     expectations.enqueue_owners(expectation)
     assert expectations.statistics().expectations == 1
 
@@ -184,7 +184,7 @@ def refuted(write: Write) -> Book:
 
 
 def due(book: Book) -> float:
-    (expectation,) = book.expectations._overlays.get(CONFIG_MAPS).expectations()
+    (expectation,) = book.expectations._overlays.get(CONFIG_MAPS).expectations.values()
     return book.expectations.next_live_read(expectation)
 
 

@@ -45,7 +45,7 @@ def test_it_is_said_which_one_only_a_live_read_can_tell():
     book.unmake("b")
     book.bookmark(20)
     for each in list(book.expectations._overlays.all()):
-        for expectation in each.expectations():
+        for expectation in each.expectations.values():
             expectation.needs_live_read = True
     book.time = 5.0
     assert book.expectations.snapshot(10) == [
