@@ -79,24 +79,18 @@ class ListRequest:
 
     Attributes:
         revision: empty for a quorum read, `"0"` for anything cached, else "not older than".
-        match: `resourceVersionMatch`, empty for the server's default.
         limit: objects a page, 0 for all at once.
     """
 
     revision: str = ""
-    match: str = ""
     limit: int = 0
 
     def first_page(self) -> dict[str, str]:
         """Return the parameters of the first page."""
-        return _present(
-            resourceVersion=self.revision,
-            resourceVersionMatch=self.match,
-            limit=str(self.limit or ""),
-        )
+        return _present(resourceVersion=self.revision, limit=str(self.limit or ""))
 
     def next_page(self, token: str) -> dict[str, str]:
-        """Return the parameters of a later page: the token implies revision and match."""
+        """Return the parameters of a later page: the token implies the revision."""
         return {"continue": token, "limit": str(self.limit)}
 
 
@@ -218,7 +212,7 @@ async def read_list(source: Source, codec: Codec[T], request: ListRequest) -> Li
     try:
         return await _read_rest(source, codec, request, first)
     except Expired:
-        whole = ListRequest(revision=request.revision, match=request.match)
+        whole = ListRequest(revision=request.revision)
     page = codec.page(await source.list(whole.first_page()))
     if page.continue_:
         raise Malformed("a list without a limit came in pages")

@@ -23,8 +23,6 @@ K = TypeVar("K", bound=Hashable)
 class Backoff:
     """Delays that double with each failure: `min(base * 2**failures, cap)`.
 
-    Another curve is a subclass with another `delay`.
-
     Attributes:
         base: seconds after the first failure.
         cap: seconds that the doubling never exceeds.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.kube.discovery import read_openapi_document
 from controller.kube.errors import UnexpectedResponse
+from controller.kube.source import read_openapi_document
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

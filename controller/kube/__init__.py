@@ -6,7 +6,7 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
 - `transport`: the seam to a server, which tests replace; `http` implements it.
 - `credentials`: the interface, and those of a pod; `kubeconfig` finds those of the process.
-- `source`: lists and watches for informers; `discovery`: which optional APIs a server has.
+- `source`: lists and watches for informers, and which optional APIs a server has.
 - `prometheus`: metrics of clients.
 
 They are modules rather than names of this package because their costs differ by two orders of

@@ -19,13 +19,14 @@ import yaml
 
 from controller.kube.credentials import (
     ClientCertificate,
+    ExecCredential,
+    ExecCredentialRefresher,
     InClusterCredentials,
     RotatedFile,
     ServerEndpoint,
     client_context,
 )
 from controller.kube.errors import ConfigurationError
-from controller.kube.exec_credential import ExecCredential, ExecCredentialRefresher
 
 if TYPE_CHECKING:
     import ssl

@@ -10,7 +10,6 @@ import gc
 import sys
 from collections import deque
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from prometheus_client import Counter, Gauge, Histogram, Info
@@ -19,7 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -43,7 +42,6 @@ RECONCILE_BUCKETS = (
     25.0, 30.0, 40.0, 50.0, 60.0,
 )
 # fmt: on
-_BY_CONTROLLER = ("controller",)
 PHASE_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -57,111 +55,92 @@ class RuntimeMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
-        self._register_reconciles(registry)
-        self._register_plans(registry)
-        self._register_loop(registry)
-        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
-        build.info({"version": version, "python": sys.version.split()[0]})
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, ("controller", *labels), registry=registry)
 
-    def _register_reconciles(self, registry: CollectorRegistry) -> None:
-        """Register reconciles by result, their duration, and busy workers."""
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        histogram = partial(Histogram, registry=registry)
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(name, text, ("controller",), registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
         self._reconciles = counter(
             "controller_runtime_reconcile_total",
             "Total number of reconciliations per controller",
-            ("controller", "result"),
+            "result",
         )
         self._errors = counter(
             "controller_runtime_reconcile_errors_total",
             "Total number of reconciliation errors per controller",
-            _BY_CONTROLLER,
         )
         self._terminal_errors = counter(
             "controller_runtime_terminal_reconcile_errors_total",
             "Total number of terminal reconciliation errors per controller",
-            _BY_CONTROLLER,
         )
         self._panics = counter(
             "controller_runtime_reconcile_panics_total",
             "Total number of unexpected exceptions per controller",
-            _BY_CONTROLLER,
         )
         self._timeouts = counter(
             "controller_runtime_reconcile_timeouts_total",
             "Total number of reconciliations that exceeded their time limit per controller",
-            _BY_CONTROLLER,
         )
         self._seconds = histogram(
             "controller_runtime_reconcile_time_seconds",
             "Length of time per reconciliation per controller",
-            _BY_CONTROLLER,
-            buckets=RECONCILE_BUCKETS,
+            RECONCILE_BUCKETS,
+            "controller",
         )
         self._workers = gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Maximum number of concurrent reconciles per controller",
-            _BY_CONTROLLER,
         )
         self._active = gauge(
             "controller_runtime_active_workers",
             "Number of currently used workers per controller",
-            _BY_CONTROLLER,
         )
         self._slow = gauge(
             "manta_slow_reconciles",
             "Reconciles whose requests take so long that they no longer use a worker",
-            _BY_CONTROLLER,
         )
-
-    def _register_plans(self, registry: CollectorRegistry) -> None:
-        """Register plans, their writes, and the phases that these bring about."""
-        counter = partial(Counter, registry=registry)
-        histogram = partial(Histogram, registry=registry)
         self._planning = histogram(
             "manta_plan_seconds",
             "Time in seconds to observe and plan, during which nothing else runs",
-            _BY_CONTROLLER,
-            buckets=PAUSE_BUCKETS,
+            PAUSE_BUCKETS,
+            "controller",
         )
         self._first_write = histogram(
             "manta_first_write_seconds",
             "Time in seconds from an event or deadline until the first write of the reconcile was "
             "sent, for reconciles that write",
-            _BY_CONTROLLER,
-            buckets=RECONCILE_BUCKETS,
+            RECONCILE_BUCKETS,
+            "controller",
         )
         self._phases = histogram(
             "manta_phase_seconds",
             "Time in seconds that a phase in the life of an object took, once it ended",
-            ("controller", "phase"),
-            buckets=PHASE_BUCKETS,
+            PHASE_BUCKETS,
+            *("controller", "phase"),
         )
-        self._writes = counter(
-            "manta_writes_total",
-            "Writes of reconciles, by verb",
-            ("controller", "verb"),
-        )
+        self._writes = counter("manta_writes_total", "Writes of reconciles, by verb", "verb")
         self._stale = counter(
             "stale_sync_skips_total",
             "Reconciles in which a write of unknown outcome kept part of an object from changing",
-            ("controller", "group", "resource"),
+            *("group", "resource"),
         )
-
-    def _register_loop(self, registry: CollectorRegistry) -> None:
-        """Register delays of everything that runs in the process."""
-        histogram = partial(Histogram, registry=registry)
         self.loop_lag = histogram(
             "manta_event_loop_lag_seconds",
             "Delay in seconds of scheduled calls of the event loop",
-            buckets=PAUSE_BUCKETS,
+            PAUSE_BUCKETS,
         )
         self.gc_pauses = histogram(
             "manta_gc_pause_seconds",
             "Duration in seconds of a run of the garbage collector",
-            ("generation",),
-            buckets=PAUSE_BUCKETS,
+            PAUSE_BUCKETS,
+            "generation",
         )
+        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
+        build.info({"version": version, "python": sys.version.split()[0]})
 
     def controller(self, name: str, workers: int) -> ControllerMetrics:
         """Return metrics of one controller; its series exist from now on, at 0."""

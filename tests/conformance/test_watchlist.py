@@ -493,14 +493,14 @@ async def test_expired_in_the_full_list_too_is_raised():
         await read([page([], 9, "c1"), Expired(), Expired()])
 
 
-async def test_only_the_first_request_and_the_full_list_carry_revision_and_match():
-    request = ListRequest(revision="7", match="Exact", limit=2)
+async def test_only_the_first_request_and_the_full_list_carry_the_revision():
+    request = ListRequest(revision="7", limit=2)
     await read([page([], 7, "c1"), page([], 7, "c2"), Expired(), page([], 7)], request)
     assert asked == [
-        {"resourceVersion": "7", "resourceVersionMatch": "Exact", "limit": "2"},
+        {"resourceVersion": "7", "limit": "2"},
         {"continue": "c1", "limit": "2"},
         {"continue": "c2", "limit": "2"},
-        {"resourceVersion": "7", "resourceVersionMatch": "Exact"},
+        {"resourceVersion": "7"},
     ]
 
 

@@ -11,10 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.kube.client import Client
-from controller.kube.discovery import is_served
 from controller.kube.errors import UnexpectedResponse
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
+from controller.kube.source import is_served
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Owned
 from tests.kube.fakes import FakeTransport, answer, client

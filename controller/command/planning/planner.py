@@ -22,9 +22,9 @@ from controller.command.planning.refused_manifest import (
 )
 from controller.command.planning.snapshot import Snapshot, replaced_objects
 from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder, rolling_update
-from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound, StatusError
 from controller.kube.resources import PODS
+from controller.kube.source import openapi_documents
 from controller.kube.transport import JSON, MERGE_PATCH
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS

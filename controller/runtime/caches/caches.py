@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from controller.kube.discovery import is_served
 from controller.kube.errors import KubeError
-from controller.kube.source import ResourceSource
+from controller.kube.source import ResourceSource, is_served
 from controller.runtime.caches.cache import (
     Cache,
     CacheBarrier,

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from controller.apimachinery.object_schema import by_document, read_schemas
-from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
+from controller.kube.source import openapi_documents
 from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:

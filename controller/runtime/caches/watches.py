@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import structlog
 
 from controller.apimachinery.ownership import index_by_owner, refers_to
-from controller.kube.discovery import is_served
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
+from controller.kube.source import is_served
 from controller.runtime.kind import OWNER_INDEX, Owned
 from informers import last_state
 from workqueue import LOW_PRIORITY

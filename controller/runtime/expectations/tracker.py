@@ -1,9 +1,4 @@
-"""Compares expectations with the store and drops those that it satisfies.
-
-The store satisfies an expectation when it shows the object at or past the revision of the
-response, or shows it terminating, gone or replaced (EXP-22). Where it cannot tell, a live
-read is requested.
-"""
+"""Compares expectations with the store and drops those that it satisfies."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.kube import exec_credential as module
+from controller.kube import credentials as module
+from controller.kube.credentials import ExecCredential, ExecCredentialRefresher
 from controller.kube.errors import ConfigurationError, NotSent
-from controller.kube.exec_credential import ExecCredential, ExecCredentialRefresher
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
