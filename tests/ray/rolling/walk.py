@@ -53,7 +53,14 @@ def _slow_rules() -> Iterator[Rules]:
 
 
 SLOW = (pytest.mark.slow, pytest.mark.timeout(600))
-RULES = [*_rules(), *(pytest.param(each, marks=SLOW) for each in _slow_rules())]
+RULES = [
+    *_rules(),
+    *(
+        pytest.param(each, marks=(*SLOW, pytest.mark.rare) if number % 3 else SLOW)
+        for number, each in enumerate(_slow_rules())
+    ),
+]
+"""Of the slow ones CI plays every third."""
 
 
 @cache
