@@ -24,7 +24,6 @@ from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
 from controller.testing.faults import (
-    ErrorResponse,
     JournalEntry,
     Lag,
     LostRequest,
@@ -332,21 +331,6 @@ async def test_a_deleted_ones_rayjobs_go_with_it(world: World):
     await world.user.delete(RAYCRONJOBS, world.namespace, "cron")
     await sleep_until(world, 16)
     assert await names(world) == []
-
-
-@embedded_only
-async def test_a_refused_rayjob_is_said_and_tried_again(world: World):
-    await prepare(world)
-    refusal = ErrorResponse(403, "Forbidden", "exceeded quota: team")
-    rule = Rule(refusal, resource="rayjobs.ray.io", verbs=frozenset({"create"}))
-    operator = start(world, rule)
-    await create(world)
-    await sleep_until(world, 6)
-    assert await reason(world) == "QuotaExceeded"
-    operator.transport.rules.remove(rule)
-    await sleep_until(world, 9)
-    assert await names(world) == [name_at(5)]
-    assert await reason(world) == "Scheduled"
 
 
 @embedded_only

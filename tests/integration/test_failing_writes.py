@@ -1,6 +1,6 @@
 """A write that fails for ever, whatever its verb: it is named, costs little, and recovers.
 
-Most creates are in `test_failing_keys`, what only RayServices write in `test_failing_rayservices`.
+Most creates are in `test_failing_keys`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.inferencesets import InferenceSets
 from tests.integration.rays import Rays, forever
-from tests.integration.rayservices import Services, service_manifest
+from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.integration.test_all_kinds import cron_job, start
 from tests.integration.test_failing_keys import MOST, SORTS, TEN_MINUTES, TRACE, requests
-from tests.integration.test_failing_rayservices import CLUSTERS, CREATE, DELETE, PATCH
 from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.ray.dashboard.simulated import Course
@@ -54,6 +53,8 @@ FAULTS = SORTS | {
     "busy": ErrorResponse(429, "TooManyRequests", f"later, {TRACE}", retry_after=1),
     "conflict": ErrorResponse(409, "Conflict", f"the object has been modified, {TRACE}"),
 }
+CLUSTERS = str(RAYCLUSTERS)
+CREATE, PATCH, DELETE = frozenset({"create"}), frozenset({"patch", "update"}), frozenset({"delete"})
 MAIN = ("forbidden", "failing", "busy", "conflict")
 """What writes are answered in turn; a few are answered everything."""
 
@@ -104,7 +105,7 @@ async def a_cron_job(world: World) -> RunningOperator:
 async def a_service(world: World) -> RunningOperator:
     services = Services(world)
     operator = services.start_operator()
-    await services.create(service_manifest("it"))
+    await services.create(service_manifest("it", rayClusterDeletionDelaySeconds=1))
     await services.reaches(lambda s: s.get("serviceStatus") == "Running", "it")
     return operator
 
@@ -197,6 +198,16 @@ async def keep_no_jobs(world: World) -> None:
 
 async def suspend_cron_job(world: World) -> None:
     await edit_cron_job(world, suspend=True)
+
+
+async def other_image(world: World) -> None:
+    manifest = with_image(service_manifest("it"), "rayproject/ray:2.53.0")
+    await world.user.merge_patch(RAYSERVICES, world.namespace, "it", {"spec": manifest["spec"]})
+
+
+async def other_config(world: World) -> None:
+    patch = {"spec": {"serveConfigV2": serve_config("other")}}
+    await world.user.merge_patch(RAYSERVICES, world.namespace, "it", patch)
 
 
 async def suspend_service(world: World) -> None:
@@ -320,6 +331,11 @@ ROWS = {
     "a service": Row(
         RAYSERVICES, a_service, suspend_service, "rayservices.ray.io", PATCH, told_by="events"
     ),
+    "the pending cluster": Row(RAYSERVICES, a_service, other_image, CLUSTERS, CREATE),
+    "the stored config": Row(RAYSERVICES, a_service, other_config, CLUSTERS, PATCH),
+    "the replaced cluster": Row(RAYSERVICES, a_service, other_image, CLUSTERS, DELETE),
+    "the selectors of services": Row(RAYSERVICES, a_service, other_image, "services", PATCH),
+    "the serve label": Row(RAYSERVICES, a_service, other_image, "pods", PATCH),
     "the new clusters of a fleet": Row(
         RAYCLUSTERFLEETS, a_fleet, replace_clusters, CLUSTERS, CREATE
     ),

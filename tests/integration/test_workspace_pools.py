@@ -295,27 +295,6 @@ async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
 REFUSALS = [(403, "Forbidden"), (429, "TooManyRequests"), (500, "InternalError")]
 
 
-@pytest.mark.parametrize(("status", "reason"), REFUSALS)
-@pytest.mark.parametrize("resource", [NODE_POOLS, NODE_CLASSES], ids=["pool", "class"])
-@embedded_only
-async def test_a_refused_create_is_said_and_tried_again_with_back_off(
-    spaces: PoolWorkspaces, resource: Any, status: int, reason: str
-):
-    refusal = ErrorResponse(status, reason, "exceeded quota {n}")
-    rule = Rule(refusal, str(resource), frozenset({"create"}))
-    operator = spaces.start_operator(rules=[rule])
-    await spaces.create(count=2)
-    await spaces.reaches("NodeClaimReady", "False", reason)
-    assert "exceeded quota" in (await spaces.condition("NodeClaimReady"))[2]
-    begun = len(operator.transport.journal.entries)
-    await spaces.world.settle(600)
-    asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
-    assert len([each for each in asked if each.resource and each.verb != "watch"]) < 60
-    operator.transport.rules.clear()
-    await spaces.has_nodes(seconds=900)
-    assert spaces.pools.created[spaces.pool_name()] == 1
-
-
 @embedded_only
 async def test_a_refused_deletion_ends_at_the_bound_and_says_what_is_left(spaces: PoolWorkspaces):
     refusal = ErrorResponse(500, "InternalError", "webhook {n} is not there")
