@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,18 @@ pytestmark = [needs_kubectl, pytest.mark.timeout(400)]
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 SAMPLES = SHARED / "samples"
+
+
+COLUMNS_OF_JOBS = [
+    "NAME",
+    "JOB STATUS",
+    "DEPLOYMENT STATUS",
+    "RAY CLUSTER NAME",
+    "START TIME",
+    "END TIME",
+    "AGE",
+]
+COLUMNS_OF_CRON_JOBS = ["NAME", "SCHEDULE", "TIMEZONE", "LAST SCHEDULE", "AGE", "SUSPEND"]
 
 
 @pytest.fixture
@@ -72,6 +85,85 @@ def test_apply_get_watch_patch_and_delete_of_a_raycluster(
     process.popen.send_signal(signal.SIGTERM)
     assert process.wait() == 0
     assert not kubectl.kubeconfig.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crds", ["ours", "theirs"])
+@pytest.mark.skipif(
+    not SAMPLES.is_dir(),
+    reason="SKIP: no samples beside the project; users' manifests not tried",
+)
+def test_samples_of_kuberay_users_become_ready_unchanged(tmp_path: Path, crds: str):
+    """All but those that ask for protection that is not built: they are refused.
+
+    Each has its own namespace, because they have different config maps of the same name.
+    """
+    files = [
+        file
+        for file in SAMPLES.glob("*.yaml")
+        if "kind: RayCluster\n" in file.read_text() and "networkPolicy:" not in file.read_text()
+    ]
+    assert len(files) > 10
+    arguments = ["--crds", str(SHARED / "crds")] if crds == "theirs" else []
+    with manta_dev(tmp_path, *arguments) as (process, kubectl):
+        for number, file in enumerate(files):
+            kubectl("create", "namespace", f"user-{number}")
+            kubectl("-n", f"user-{number}", "apply", "-f", str(file))
+        states = ("get", "rayclusters", "-A", "-o", "jsonpath={.items[*].status.state}")
+        names = kubectl("get", "rayclusters", "-A", "-o", "name").split()
+        until(lambda: kubectl(*states).split() == ["ready"] * len(names), why=process.text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crds", ["ours", "theirs"])
+@pytest.mark.skipif(
+    not SAMPLES.is_dir(),
+    reason="SKIP: no samples beside the project; users' jobs not tried",
+)
+def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crds: str):
+    """Clusters, submitters and Ray are simulated: jobs end, unless they wait for their user."""
+    files = [
+        file for file in SAMPLES.glob("ray-*job.*.yaml") if "generateName" not in file.read_text()
+    ]
+    assert len(files) > 7
+    arguments = ["--crds", str(SHARED / "crds")] if crds == "theirs" else []
+    with manta_dev(tmp_path, *arguments) as (process, kubectl):
+        kubectl("apply", *(word for file in files for word in ("-f", str(file))))
+        kubectl("create", "-f", str(SAMPLES / "ray-job.kueue-toy-sample.yaml"))
+        expected = {
+            "rayjob-interactive-mode": "Waiting",
+            "rayjob-use-existing-raycluster": "Initializing",
+        }
+
+        def as_expected() -> bool:
+            states = {
+                job["metadata"]["name"]: job.get("status", {}).get("jobDeploymentStatus")
+                for job in kubectl.json("get", "rayjobs")["items"]
+            }
+            return all(
+                state == expected.get(name, "Complete") for name, state in states.items()
+            ) and {"raycronjob", "rayjob"} == {name.partition("-")[0] for name in states}
+
+        until(as_expected, seconds=100, why=process.text)
+        jobs = kubectl("get", "rayjobs").splitlines()
+        assert re.split(r"  +", jobs[0].strip())[:7] == COLUMNS_OF_JOBS
+        cron_jobs = kubectl("get", "raycronjobs").splitlines()
+        assert re.split(r"  +", cron_jobs[0].strip())[:6] == COLUMNS_OF_CRON_JOBS
+        assert cron_jobs[1].startswith("raycronjob-sample   * * * * *")
+        # Events may come later than what they tell of.
+        until(
+            lambda: "CreatedRayJobSubmitter" in kubectl("describe", "rayjob", "rayjob-sample"),
+            why=process.text,
+        )
+        until(
+            lambda: "CreatedRayJob " in kubectl("describe", "raycronjob", "raycronjob-sample"),
+            why=process.text,
+        )
+
+        kubectl("delete", "raycronjobs", "--all", "--wait", "--timeout=80s")
+        kubectl("delete", "rayjobs", "--all", "--wait", "--timeout=80s")
+        kinds = "rayjobs,raycronjobs,rayclusters,jobs,pods"
+        until(lambda: not kubectl("get", kinds, "--no-headers").strip(), why=process.text)
 
 
 @pytest.mark.slow

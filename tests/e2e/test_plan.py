@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.e2e.processes import ROOT, manta_once
+from tests.e2e.processes import ROOT, manta_dev, manta_once, needs_kubectl, until
 
 CHART = ROOT / "charts" / "manta-operator"
 CHART_TEMPLATE = CHART / "templates" / "service.yaml"
@@ -87,3 +87,28 @@ def test_without_a_cluster_it_points_to_offline(tmp_path: Path):
     done = manta_once("plan", "-f", EXAMPLE, KUBECONFIG="", HOME=str(tmp_path))
     assert done.returncode == 2
     assert "--offline" in done.stderr
+
+
+@pytest.mark.slow
+@needs_kubectl
+def test_against_a_cluster_it_shows_what_an_edit_would_do(tmp_path: Path):
+    with manta_dev(tmp_path) as (process, kubectl):
+        kubectl("apply", "-f", EXAMPLE)
+        state = ("get", "raycluster", "example", "-o", "jsonpath={.status.state}")
+        until(lambda: kubectl(*state) == "ready", why=process.text)
+        manifest = tmp_path / "more.yaml"
+        text = (ROOT / "examples" / "raycluster.yaml").read_text()
+        manifest.write_text(text.replace("replicas: 2", "replicas: 3", 1))
+        done = manta_once("plan", "-f", str(manifest), "--kubeconfig", str(kubectl.kubeconfig))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "RayCluster default/example: 1 to create",
+            "  the manifest changes",
+            "    spec.workerGroupSpecs[workers].replicas: 2 -> 3",
+            "  the operator would",
+            "    + create 1 Pod of group workers: example-workers-worker-*",
+        ]
+        where = ("-n", "elsewhere", "--kubeconfig", str(kubectl.kubeconfig))
+        done = manta_once("plan", "--all", *where)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "there is no object to plan for in namespace elsewhere" in done.stderr

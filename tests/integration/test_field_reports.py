@@ -17,10 +17,10 @@ from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.errors import StatusError
 from controller.kube.objects import KubeObject
-from controller.kube.resources import Resource
+from controller.kube.resources import PODS, SERVICES, Resource
 from controller.ray.dashboard import DashboardActors
-from tests.integration.harness import cluster_of, is_ready
-from tests.integration.rays import RAW_PODS, Rays, forever
+from tests.integration.harness import cluster_of, is_ready, live, role
+from tests.integration.rays import RAW_PODS, Rays, forever, submitter
 from tests.ray.dashboard.simulated import Course
 from tests.samples import CASES, case
 
@@ -215,6 +215,38 @@ async def test_10_a_cluster_that_somebody_else_suspends_is_the_cause_of_the_miss
     assert f"spec.suspend of RayCluster {cluster} is true" in status["message"]
 
 
+async def test_11_what_a_service_is_labelled_later_reaches_its_cluster(reports: Reports):
+    shop, nightly = case("11-propagated-labels-and-annotations.yaml")
+    await reports.apply(shop, nightly)
+    await reports.says(shop, "NonZeroServeEndpoints", seconds=120)
+    await reports.reaches(nightly, "Complete", seconds=120)
+    (cluster,) = [each for each in await reports.rays.clusters() if each.startswith("shop-")]
+    before = set(reports.pods(cluster))
+    await reports.edit(shop, {"metadata": {"labels": {"team": "payment"}}})
+
+    async def is_labelled() -> bool:
+        found = await reports.world.cluster(cluster)
+        return (found.metadata.labels or {}).get("team") == "payment"
+
+    await reports.world.eventually(is_labelled, seconds=60, pause=0.5)
+    assert set(reports.pods(cluster)) == before
+
+
+async def test_12_the_service_of_the_head_selects_it_after_an_edit_of_its_labels(reports: Reports):
+    (manifest,) = case("12-head-service-selector-after-label-edit.yaml")
+    await reports.apply(manifest)
+    await reports.reaches(manifest, "ready", seconds=120)
+    label = {"metadata": {"labels": {"app.kubernetes.io/name": "other"}}}
+    await reports.edit(manifest, {"spec": {"headGroupSpec": {"template": label}}})
+    await reports.world.settle(10)
+    name = "converters-head-svc"
+    found = await reports.world.user.get(SERVICES, reports.world.namespace, name)
+    (head,) = [each for each in reports.pods("converters").values() if role(each) == "head"]
+    assert (found.spec.selector or {}).items() <= (head.metadata.labels or {}).items()
+    assert is_ready(head)
+    assert (await reports.ready(manifest))[0] == "True"
+
+
 @pytest.mark.parametrize(
     ("file", "name", "groups"),
     [
@@ -244,6 +276,38 @@ async def test_16_the_order_of_worker_groups_means_nothing(
     await reports.world.settle(20)
     assert set(reports.world.journal.present) == before
     assert len(await reports.rays.clusters()) == 1
+
+
+async def test_19_a_job_ends_with_its_submitter_whatever_a_proxy_does(reports: Reports):
+    (job,) = case("19-submitter-with-mesh-sidecar.yaml")
+    template = job["spec"]["submitterPodTemplate"]
+    template["metadata"]["annotations"] |= submitter()["metadata"]["annotations"]
+    template["spec"]["containers"].append({"name": "istio-proxy", "image": "istio/proxyv2:1.24.0"})
+    await reports.apply(job)
+    await reports.reaches(job, "Complete", seconds=120)
+
+    async def no_submitter_is_left() -> bool:
+        return await reports.rays.jobs_of_kubernetes() == []
+
+    await reports.world.eventually(no_submitter_is_left, seconds=60, pause=0.5)
+
+
+async def test_20_a_head_that_is_never_restarted_is_replaced_when_it_has_ended(reports: Reports):
+    (manifest,) = case("20-injected-container-first.yaml")
+    await reports.apply(manifest)
+    await reports.reaches(manifest, "ready", seconds=120)
+    (dead,) = [each for each in reports.pods("injected").values() if role(each) == "head"]
+    end = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    ended = {"name": "ray-head", "image": "x", "imageID": "", "restartCount": 0, "ready": False}
+    status = {"phase": "Failed", "containerStatuses": [{**ended, "state": end}]}
+    at = PODS, reports.world.namespace, dead.metadata.name
+    await reports.world.user.merge_patch(*at, {"status": status}, subresource="status")
+
+    def is_replaced() -> bool:
+        heads = [each for each in reports.pods("injected").values() if role(each) == "head"]
+        return [each.metadata.uid != dead.metadata.uid for each in heads if live(each)] == [True]
+
+    await reports.world.eventually(is_replaced, seconds=120, pause=0.5)
 
 
 @pytest.mark.real_only
