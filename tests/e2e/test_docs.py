@@ -44,7 +44,7 @@ RUN_ELSEWHERE = {
     "python -m pytest tests/examples/test_widget.py": "a test that `make test` runs too",
     "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",
-    "manta dev --workspaces": "test_dev_with_workspaces.py",
+    "manta dev --workspaces": "test_demo_of_workspaces.py",
     "docker build -t registry.example/manta-operator:0.1.0 .": "test_image.py reads what it builds",
     "docker push registry.example/manta-operator:0.1.0": "test_release.py reads what releases push",
     "make test-real ARGS='-k test_killed_again_and_again'": (
@@ -58,7 +58,7 @@ RUN_ELSEWHERE = {
         "test_drained_nodes.py, without KubeRay's operator"
     ),
     "python -m examples.kinds.widget.widget --metrics-address=0 --health-address=0": (
-        "test_widget_operator.py"
+        "test_demo.py"
     ),
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",

@@ -163,7 +163,7 @@ def test_whatever_a_config_map_says_is_read_or_refused_in_no_time(text: str):
     assert list(inference_config_errors(data, find_model("phi-4")))
     assert list(training_config_errors("c", "n", data, "lora"))
     assert results_folder(data) == "/mnt/output"
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 10, "no work that grows with what aliases name"
 
 
 def options(sections: str) -> dict[str, str]:
