@@ -157,11 +157,13 @@ class Caches:
             ServerUnusable: the server went back in time, or its revisions cannot be compared.
         """
         try:
-            async with asyncio.TaskGroup() as self._tasks:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
                 for cache in self._added:
-                    self._start(cache, self._tasks)
-                syncing = self._tasks.create_task(self._sync(ready))
+                    self._start(cache, tasks)
+                syncing = tasks.create_task(self._sync(ready))
                 await self._stopped.wait()
+                self._tasks = None  # a definition that is found now starts nothing any more
                 for task in (syncing, *(cache.run for cache in self._added)):
                     if task is not None:
                         task.cancel()

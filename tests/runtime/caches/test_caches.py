@@ -267,6 +267,20 @@ async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(
         assert served.keys == {"default/f"}
 
 
+async def test_what_is_found_just_when_it_stops_is_not_watched_any_more(world: CacheWorld):
+    world.build([kind(Owned(GADGETS, optional=True))])
+    running = asyncio.create_task(world.run())
+    await asyncio.sleep(1)
+    await world.user.create(CRDS, "", definition(GADGETS))
+
+    async def found(*_where: Any, **_options: Any) -> None:
+        world.caches.stop()
+
+    world.client.list_metadata = found  # type: ignore[method-assign, assignment]
+    async with asyncio.timeout(ASK + 1):
+        await running
+
+
 async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: CacheWorld):
     await world.user.create(CRDS, "", definition(GADGETS))
     world.transport.rules = [refused("gadgets.test.dev")]
