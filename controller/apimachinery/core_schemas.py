@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.schema import (
     anything,
@@ -440,3 +440,18 @@ def conditions(whose: str = "the cluster") -> Schema:
         required=["lastTransitionTime", "message", "reason", "status", "type"],
     )
     return array(f"What is known about {whose}, one entry a type.", condition, keys=["type"])
+
+
+def add_conditions(schema: Any) -> None:
+    """Give every empty schema of a property `conditions` that of all conditions, in place."""
+    match schema:
+        case dict():
+            parts = cast("dict[str, Any]", schema)
+            if parts.get("conditions") == {}:
+                parts["conditions"] = conditions("the object")
+            add_conditions(list(parts.values()))
+        case list():
+            for part in cast("list[Any]", schema):
+                add_conditions(part)
+        case _:
+            pass

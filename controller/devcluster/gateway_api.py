@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from controller.apimachinery.core_schemas import add_conditions
 from controller.kube.objects import Condition, KubeObject, View
 from controller.kube.resources import Resource
 
@@ -27,7 +28,9 @@ GROUP: Final = "gateway.networking.k8s.io"
 def gateway_api_definitions() -> list[dict[str, Any]]:
     """Return the definitions of GatewayClass, Gateway and HTTPRoute, ready to be created."""
     text = resources.files("controller.devcluster").joinpath("gateway_api.yaml").read_text("utf-8")
-    return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    definitions: list[dict[str, Any]] = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    add_conditions(definitions)
+    return definitions
 
 
 class GatewayClassSpec(View, frozen=True):

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from controller.apimachinery.conditions import rfc3339
+from controller.apimachinery.core_schemas import add_conditions
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,
@@ -54,7 +55,9 @@ GROUP = "karpenter.sh"
 def node_claim_definition() -> dict[str, Any]:
     """Return the definition, ready to be created."""
     text = resources.files("controller.devcluster").joinpath("node_claims.yaml").read_text("utf-8")
-    return yaml.load(text, Loader=yaml.CSafeLoader)
+    definition: dict[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
+    add_conditions(definition)
+    return definition
 
 
 class ClaimRequirement(View, frozen=True):

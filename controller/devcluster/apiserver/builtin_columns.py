@@ -15,7 +15,7 @@ from controller.devcluster.apiserver.columns import (
     elapsed,
     field,
     joined,
-    selector,
+    label_selector,
     since,
 )
 from controller.devcluster.apiserver.objects import child, entries
@@ -362,7 +362,7 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "networkpolicies.networking.k8s.io": (
         NAME,
-        column("Pod-Selector", lambda o: selector(at(o, "spec.podSelector.matchLabels", {}))),
+        column("Pod-Selector", lambda o: label_selector(at(o, "spec.podSelector", {}))),
         AGE,
     ),
     "persistentvolumeclaims": (

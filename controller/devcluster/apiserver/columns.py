@@ -137,9 +137,17 @@ def joined(items: Iterable[Any], empty: str = NONE) -> str:
     return ",".join(map(str, items)) or empty
 
 
-def selector(labels: Json) -> str:
-    """Return a map of labels as a selector."""
-    return joined(f"{key}={value}" for key, value in sorted(labels.items()))
+def label_selector(value: Json) -> str:
+    """Return a structured selector in its short form."""
+    terms = [f"{key}={item}" for key, item in sorted(value.get("matchLabels", {}).items())]
+    for expression in entries(value, "matchExpressions"):
+        key, operator = expression.get("key"), expression.get("operator")
+        listed = ",".join(sorted(entries(expression, "values")))
+        if operator in {"In", "NotIn"}:
+            terms.append(f"{key} {operator.lower()} ({listed})")
+        else:
+            terms.append(key if operator == "Exists" else f"!{key}")
+    return joined(terms)
 
 
 def elapsed(start: str | None, end: str | None, now: datetime) -> str:

@@ -378,7 +378,8 @@ class Isolation(ABC):
             return self._sandboxes[uid]
         root = self._cluster_dir.root / f"p{next(self._labels)}"
         network = root / "network"
-        network.mkdir(parents=True)
+        root.mkdir(mode=0o755, parents=True)  # nobody else writes, whatever the umask
+        network.mkdir()
         (network / "resolv.conf").write_text(RESOLV)
         try:
             ip, setting = await self._connect(uid, root, name, hostname, host_network=host_network)
