@@ -121,7 +121,11 @@ def error_from_status(
     causes: Iterable[tuple[str, str]] = (),
     retry_after: float = 0.0,
 ) -> SourceError:
-    """Return the exception of the tree for a Status. Every status has one."""
+    """Return the exception of the tree for a Status. Every status has one.
+
+    `code` is the HTTP status code or that of the Status; `retry_after` is in seconds, from the
+    header or from `details.retryAfterSeconds`.
+    """
     if code == 504 and _names_too_large(message, causes):
         return ResourceVersionTooLarge(message, retry_after=retry_after)
     said = message or f"{code} {reason}".strip()

@@ -124,6 +124,8 @@ class SharedInformer(Generic[T]):
     def add_handler(self, handler: Handler[T], *, name: str = "") -> None:
         """Add a handler, at any time. It first receives every object in the store.
 
+        Logs and metrics call it `name`, or after its class.
+
         Raises:
             InformerStopped: `run` has ended.
         """

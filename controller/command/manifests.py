@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_documents
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
 
 Json = dict[str, Any]
 
@@ -46,19 +43,6 @@ def load(path: Path) -> list[Json]:
     if errors:
         raise ConfigurationError("\n".join(errors))
     return objects
-
-
-def load_one(path: Path, resource: Resource[Any]) -> tuple[Json, list[Json]]:
-    """Return the one object of a resource that a manifest holds, and all others.
-
-    Raises:
-        ConfigurationError: see `load`; or it holds none, or several.
-    """
-    documents = load(path)
-    found = [each for each in documents if each.get("kind") == resource.kind]
-    if len(found) != 1:
-        raise ConfigurationError(f"{path} holds {len(found)} {resource.kind}s; it must hold one")
-    return found[0], [each for each in documents if each not in found]
 
 
 def _load_file(file: Path) -> list[Json]:

@@ -101,7 +101,7 @@ def event_body(
     reporter: str,
     instance: str,
 ) -> dict[str, Any]:
-    """Return the event object for the first occurrence of an event."""
+    """Return the event object for the first occurrence; `time` is RFC 3339 with microseconds."""
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
@@ -222,7 +222,7 @@ class SpamFilter:
         *,
         one_of_many: bool = False,
     ) -> bool:
-        """Take a token for an event about this object; False if none is left."""
+        """Take a token for an event about this object at `now` (monotonic s); False without one."""
         name = (regarding, type)
         bucket = self._buckets.setdefault(name, _Bucket(BURST, now))
         self._buckets.move_to_end(name)

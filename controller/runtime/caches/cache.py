@@ -309,7 +309,11 @@ unknown outcome says nothing about the caches: a webhook may be down."""
 
 
 def unready(caches: Sequence[Cache], oldest_unseen: float, now: float) -> str | None:
-    """Return a sentence about why the caches are incomplete or stale, else None."""
+    """Return a sentence about why the caches are incomplete or stale, else None.
+
+    `oldest_unseen` is for how many seconds they have not shown one of the process's writes, at
+    most; `now` is in monotonic seconds.
+    """
     missing = [cache for cache in caches if not cache.informer.has_synced]
     if missing:
         return "; ".join(failing(cache) for cache in missing)

@@ -219,7 +219,10 @@ def questions(
     expectations: Iterable[Expectation[Any]],
     next_live_read: Callable[[Expectation[Any]], float],
 ) -> Questions:
-    """Return what an owner must find out about these expectations."""
+    """Return what an owner must find out about these expectations.
+
+    `next_live_read` tells the seconds until an object must be read live; zero or less means now.
+    """
     repeats: list[Write] = []
     reads: list[ObjectReference] = []
     wait = math.inf

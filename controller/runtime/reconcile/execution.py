@@ -121,7 +121,10 @@ class SlowStart:
     async def run(
         self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
     ) -> None:
-        """Send all writes. The groups do not wait for each other."""
+        """Send all writes. The groups do not wait for each other.
+
+        `send` sends some at once, and calls `record_failure` for each that has failed.
+        """
         groups: dict[SlowStartGroup, list[Write]] = {}
         for write in writes:
             groups.setdefault(_group_of(write), []).append(write)
