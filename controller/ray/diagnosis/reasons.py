@@ -1,7 +1,7 @@
 """The table of reasons for which a cluster is not ready.
 
 The names are stable, because users and tools depend on them. Reasons of the kubelet, the scheduler
-and KubeRay keep their names. `docs/troubleshooting.md` shows this table.
+and KubeRay keep their names. `docs/reasons.md` shows this table.
 """
 
 from __future__ import annotations

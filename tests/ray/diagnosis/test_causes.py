@@ -476,7 +476,7 @@ def test_a_worker_blames_the_way_to_the_head_only_if_the_head_is_ready():
     assert cause_of("workers", state, head_ready=False).reason.name == "WaitingForHead"
 
 
-MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+MANUAL = Path(__file__).parents[3] / "docs" / "reasons.md"
 PROSPECT = {
     Severity.ACTION_REQUIRED: "needs help",
     Severity.TRANSIENT: "may pass",
