@@ -136,6 +136,8 @@ class Program:
     def _origin(self, module: str, name: str) -> str:
         """The module and name under which something is defined, or the name of a module."""
         while module in self._modules and name not in self._modules[module].defined:
+            if f"{module}.{name}" in self._modules:  # a package may import its own modules
+                break
             if name not in self._modules[module].imports:
                 break
             module, name = self._modules[module].imports[name]
