@@ -299,7 +299,7 @@ async def run(demo: Demo, machine: MachineOptions) -> int:
 
 def summary(demo: Demo, left_behind: Sequence[str] | None) -> str:
     """Return the steps, the counts, what is left on this machine, and whether all worked."""
-    lines = [*(f"{name:<28}{seconds:6.2f} s" for name, seconds in demo.steps), *demo.counts()]
+    lines = [*(f"{name:<28} {seconds:5.2f} s" for name, seconds in demo.steps), *demo.counts()]
     if left_behind is not None:
         lines.append(f"left on this machine: {', '.join(left_behind) or 'nothing'}")
     return "\n".join(
