@@ -7,11 +7,13 @@ import asyncio
 import pytest
 
 from controller.devcluster.gateway_api import gateway_api_definitions
+from controller.devcluster.karpenter import node_claim_definition
 from controller.kube.client import Client
 from controller.kube.errors import Invalid
 from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES
 from controller.testing.cluster import embedded_server
 
+TIME = "2026-01-01T00:00:00Z"
 GATEWAY = {
     "apiVersion": "gateway.networking.k8s.io/v1",
     "kind": "Gateway",
@@ -87,3 +89,25 @@ async def test_a_gateway_without_listeners_is_refused(user: Client):
     body = {**GATEWAY, "spec": {"gatewayClassName": "istio", "listeners": []}}
     with pytest.raises(Invalid):
         await user.create(GATEWAYS, "default", body)
+
+
+@pytest.mark.parametrize("status", [{"status": "Yes"}, {"reason": ""}], ids=str)
+async def test_a_condition_that_no_cluster_would_take_is_refused(
+    user: Client, status: dict[str, str]
+):
+    await user.create(GATEWAYS, "default", GATEWAY)
+    good = {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": TIME}
+    await user.merge_patch(
+        GATEWAYS, "default", "gw", {"status": {"conditions": [good]}}, subresource="status"
+    )
+    body = {"status": {"conditions": [good | status]}}
+    with pytest.raises(Invalid):
+        await user.merge_patch(GATEWAYS, "default", "gw", body, subresource="status")
+
+
+def test_node_claims_have_the_conditions_of_gateways():
+    [version] = node_claim_definition()["spec"]["versions"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    gateways = gateway_api_definitions()[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert status["conditions"] == gateways["properties"]["status"]["properties"]["conditions"]
+    assert status["conditions"]["items"]["required"]
