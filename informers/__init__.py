@@ -34,12 +34,10 @@ from informers.objects import (
     ApiObject,
     IndexFunction,
     Metadata,
-    Tombstone,
     Undecodable,
     is_comparable,
     is_older,
     key_of,
-    last_state,
     object_key,
 )
 from informers.processor import Added, Deleted, Handler, Notification, Updated
@@ -53,6 +51,6 @@ __all__ = [
     "InformerStatistics", "InformerStopped", "InternalError", "InvalidResourceVersion",
     "LineSplitter", "Lister", "Malformed", "Metadata", "Notification", "ReflectorSettings",
     "ResourceVersionTooLarge", "SharedInformer", "Source", "SourceError", "Store", "Throttled",
-    "Tombstone", "Unbalanced", "Undecodable", "Unsupported", "Updated", "error_from_status",
-    "is_comparable", "is_older", "key_of", "last_state", "object_key", "split_json",
+    "Unbalanced", "Undecodable", "Unsupported", "Updated", "error_from_status",
+    "is_comparable", "is_older", "key_of", "object_key", "split_json",
 ]  # fmt: skip

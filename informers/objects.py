@@ -1,4 +1,4 @@
-"""The part of an object that informers use: metadata, keys and tombstones.
+"""The part of an object that informers use: metadata and keys.
 
 All other fields belong to the Struct type that the caller passes to the codec.
 """
@@ -84,31 +84,13 @@ T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 IndexFunction: TypeAlias = Callable[[T], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone(Generic[T_co]):
-    """A deletion that was not observed: `last` may be older than the object's final state.
-
-    Upstream's `DeletedFinalStateUnknown`.
-    """
-
-    key: str
-    last: T_co
-
-
-def last_state(obj: T | Tombstone[T]) -> T:
-    """Return the last known state of a deleted object, also if its deletion was not observed."""
-    return obj.last if isinstance(obj, Tombstone) else obj
-
-
 def object_key(namespace: str, name: str) -> str:
     """Return `namespace/name`, or `name` for cluster-scoped objects."""
     return f"{namespace}/{name}" if namespace else name
 
 
-def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
-    """Return the key of an object or of a tombstone."""
-    if isinstance(obj, Tombstone):
-        return obj.key
+def key_of(obj: ApiObject) -> str:
+    """Return the key of an object."""
     return object_key(obj.metadata.namespace, obj.metadata.name)
 
 

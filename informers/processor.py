@@ -20,7 +20,6 @@ from informers.objects import (
     Replaced,
     T,
     T_contra,
-    Tombstone,
     Undecodable,
     Upserted,
     WatchEvent,
@@ -53,9 +52,9 @@ class Updated(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deleted(Generic[T]):
-    """A deletion; a tombstone if it was not observed."""
+    """A deletion. If it was not observed, `object` may be older than the final state."""
 
-    object: T | Tombstone[T]
+    object: T
 
 
 Notification: TypeAlias = Added[T] | Updated[T] | Deleted[T]
@@ -146,7 +145,7 @@ class Processor(Generic[T]):
                 after[odd.key] = last
         after = self._fill_store(after, before, replaced.revision)
         gone = [
-            Deleted(Tombstone(key, old))
+            Deleted(old)
             for key, old in before.items()
             if key not in after or not _same_object(old, after[key])
         ]
@@ -187,7 +186,7 @@ class Processor(Generic[T]):
         self.quarantined.pop(key, None)
         change = _change(old, obj, initial=False)
         if old is not None and isinstance(change, Added):
-            return [Deleted(Tombstone(key, old)), change]
+            return [Deleted(old), change]
         return [change]
 
     def _remove(self, obj: T) -> list[Notification[T]]:
@@ -197,7 +196,7 @@ class Processor(Generic[T]):
         old = self._store.remove(key, obj.metadata.resource_version)
         seen: list[Notification[T]] = [Deleted(obj)]
         if old is not None and not _same_object(old, obj):
-            return [Deleted(Tombstone(key, old)), *seen]
+            return [Deleted(old), *seen]
         return seen
 
     def _quarantine(self, odd: Undecodable) -> list[Notification[T]]:
@@ -211,7 +210,7 @@ class Processor(Generic[T]):
             self._store.advance(odd.revision)
             return []
         self._store.remove(odd.key, odd.revision)
-        return [Deleted(Tombstone(odd.key, last))]
+        return [Deleted(last)]
 
 
 def _unindexable(obj: ApiObject, error: IndexFunctionError) -> Undecodable:
@@ -259,8 +258,8 @@ class Handler(Protocol[T_contra]):
         """Handle a changed object."""
         ...
 
-    def on_delete(self, obj: T_contra | Tombstone[T_contra]) -> None:
-        """Handle a deletion; a tombstone if the deletion itself was not observed."""
+    def on_delete(self, obj: T_contra) -> None:
+        """Handle a deletion of an object in its last known state."""
         ...
 
 

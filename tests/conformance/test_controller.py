@@ -22,7 +22,6 @@ from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
 from controller.runtime.settings import Settings
 from controller.testing.faults import DelayedResponse, ErrorResponse, Refused, Rule
-from informers import Tombstone
 from tests.fakes.operators import queued, unready, unready_cache
 from tests.runtime.kit import Book, ScriptedClient, child, target
 from tests.runtime.widgets import (
@@ -487,9 +486,9 @@ def test_only_initial_objects_and_unchanged_revisions_are_low():
     assert priorities == [LOW_PRIORITY, 0, LOW_PRIORITY, 0, 0]
 
 
-def test_a_tombstone_is_a_deletion():
+def test_a_deletion_that_was_not_observed_enqueues_the_owner():
     handler, keys = owner_handler(uid="another")
-    handler.on_delete(Tombstone("default/child", owned_by("f", "u")))
+    handler.on_delete(owned_by("f", "u"))
     assert keys.added == [("default/f", 0)]
 
 

@@ -127,7 +127,7 @@ def test_a_namesake_with_another_uid_starts_clean():
     assert book.entries == 0, "a late answer for the old one is not kept either"
 
 
-def test_a_tombstone_settles_a_deletion():
+def test_an_absence_from_a_list_settles_a_deletion():
     book = Book()
     book.show(child("a", 2))
     book.unmake("a")

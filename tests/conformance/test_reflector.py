@@ -448,7 +448,7 @@ class TestErrors:
         async with running(informer):
             await asyncio.sleep(5)
             assert names(informer) == ["a"]
-        assert recorder.calls[2:] == [("tombstone", "corrupt", "uid-corrupt")]
+        assert recorder.calls[2:] == [("delete", "corrupt", "2")]
 
     @pytest.mark.parametrize("expiry", [Expired("too old"), [status(410, "Expired")]])
     async def test_the_expiry_of_a_watch_is_nothing_to_complain_of(self, expiry, caplog):

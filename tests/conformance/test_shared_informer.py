@@ -18,7 +18,6 @@ from informers import (
     InformerStopped,
     ReflectorSettings,
     Throttled,
-    Tombstone,
     key_of,
 )
 from tests.informers.doubles import (
@@ -113,10 +112,10 @@ class TestOrder:
         informer.add_handler(Caller(lambda kind, obj: last.append((kind, obj))))
         async with running(informer):
             await asyncio.sleep(3)
-        kind, tombstone = last[-1]
+        kind, deleted = last[-1]
         assert kind == "delete"
-        assert isinstance(tombstone, Tombstone)
-        assert tombstone.last.colour == "last"
+        assert isinstance(deleted, Thing)
+        assert deleted.colour == "last"
 
     async def test_a_list_is_one_change_deletions_first_store_already_new(self):
         source = ScriptedSource(
@@ -159,8 +158,7 @@ class TestOrder:
         heard: list[tuple[str, str]] = []
 
         def note(kind, obj):
-            meta = (obj.last if isinstance(obj, Tombstone) else obj).metadata
-            heard.append((kind, meta.uid))
+            heard.append((kind, obj.metadata.uid))
 
         source = ScriptedSource(
             lists=script,
@@ -255,13 +253,13 @@ class TestQuarantine:
         odd_end = event("DELETED", thing("a", 2, size="large"))
         found, left, calls = await self.quarantined_after(odd_end, Hang)
         assert (found, left) == ({"ns/odd"}, [])
-        assert calls[-1] == ("tombstone", "a", "uid-a")
+        assert calls[-1] == ("delete", "a", "1")
 
     async def test_a_successor_that_does_not_fit_ends_its_predecessor(self):
         successor = event("ADDED", thing("a", 2, uid="second", size="large"))
         found, left, calls = await self.quarantined_after(successor, Hang)
         assert (found, left) == ({"ns/odd", "ns/a"}, [])
-        assert calls[-1] == ("tombstone", "a", "uid-a")
+        assert calls[-1] == ("delete", "a", "1")
 
     async def test_a_relist_keeps_the_last_good_one_and_forgets_what_has_gone(self):
         relist = page([thing("a", 5, size="large")], 6)
@@ -273,7 +271,7 @@ class TestQuarantine:
         relist = page([thing("a", 5, uid="second", size="large")], 6)
         found, left, calls = await self.quarantined_after(status(410), lists=[relist])
         assert (found, left) == ({"ns/a"}, [])
-        assert calls[-1] == ("tombstone", "a", "uid-a")
+        assert calls[-1] == ("delete", "a", "1")
 
 
 class TestHandlers:
@@ -350,7 +348,7 @@ class TestRelist:
             seconds=3,
         )
         assert calls[3:] == [
-            ("tombstone", "gone", "uid-gone"),
+            ("delete", "gone", "1"),
             ("update", "changed", "1", "5"),
             ("add", "new", "6", False),
         ]
@@ -528,9 +526,7 @@ class History:
 
     def on_delete(self, obj):
         old = self.known.pop(key_of(obj))
-        if isinstance(obj, Tombstone):
-            assert obj.last is old
-        else:
+        if obj is not old:
             assert obj.metadata.uid == old.metadata.uid
             self._newer(obj)
 

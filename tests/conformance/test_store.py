@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
-from informers import Codec, IndexFunctionError, Store, Tombstone, is_comparable, key_of, object_key
+from informers import Codec, IndexFunctionError, Store, is_comparable, key_of, object_key
 from informers.objects import Replaced, Upserted, is_newer, is_older
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
@@ -234,9 +234,8 @@ class TestKeys:
     def test_a_key_is_namespace_and_name(self, namespace, name, key):
         assert object_key(namespace, name) == key
 
-    def test_tombstones_have_the_key_of_what_they_stand_for(self):
-        obj = thing("a")
-        assert key_of(obj) == key_of(Tombstone("ns/a", obj)) == "ns/a"
+    def test_an_object_has_the_key_of_its_metadata(self):
+        assert key_of(thing("a")) == "ns/a"
 
 
 class TestNames:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from informers import Codec, Expired, SharedInformer, SourceError, Tombstone, Unsupported, key_of
+from informers import Codec, Expired, SharedInformer, SourceError, Unsupported, key_of
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -194,11 +194,8 @@ class Recorder:
         )
         self._maybe_fail(new)
 
-    def on_delete(self, obj: Thing | Tombstone[Thing]) -> None:
-        if isinstance(obj, Tombstone):
-            self.calls.append(("tombstone", obj.last.metadata.name, obj.last.metadata.uid))
-        else:
-            self.calls.append(("delete", obj.metadata.name, obj.metadata.resource_version))
+    def on_delete(self, obj: Thing) -> None:
+        self.calls.append(("delete", obj.metadata.name, obj.metadata.resource_version))
 
     def _maybe_fail(self, obj: Thing) -> None:
         if obj.metadata.name in self.fail_on:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from informers import Tombstone
 from informers.objects import Ignored, Removed, Replaced, Undecodable, Upserted
 from informers.processor import Added, Deleted, Processor
 from informers.store import Store
@@ -44,11 +43,11 @@ def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thin
 
 
 def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
-    assert holding.apply(Upserted(SECOND)) == [Deleted(Tombstone("ns/a", A5)), Added(SECOND)]
+    assert holding.apply(Upserted(SECOND)) == [Deleted(A5), Added(SECOND)]
 
 
 def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
-    assert holding.apply(Removed(SECOND)) == [Deleted(Tombstone("ns/a", A5)), Deleted(SECOND)]
+    assert holding.apply(Removed(SECOND)) == [Deleted(A5), Deleted(SECOND)]
 
 
 def test_what_has_gone_is_no_longer_in_quarantine(holding: Processor[Thing]):

@@ -39,7 +39,7 @@ from controller.runtime.kind import Kind
 from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
 from controller.testing.faults import FaultyTransport, Rule
-from informers import Codec, HistoryChanged, SharedInformer, Tombstone
+from informers import Codec, HistoryChanged, SharedInformer
 from tests.lab.session import own_kubeconfig
 
 REAL_KUBECONFIG = own_kubeconfig()
@@ -76,8 +76,7 @@ class Journal:
     def on_update(self, old: Pod, new: Pod) -> None:
         self._saw(new)
 
-    def on_delete(self, obj: Pod | Tombstone[Pod]) -> None:
-        pod = obj.last if isinstance(obj, Tombstone) else obj
+    def on_delete(self, pod: Pod) -> None:
         self.marked.add(pod.metadata.uid)
         self.present.pop(pod.metadata.uid, None)
         self.heads.get(cluster_of(pod), set()).discard(pod.metadata.uid)

@@ -119,7 +119,7 @@ class Book:
         self.bookmark(int(obj.metadata.resource_version), resource)
 
     def remove(self, obj: ConfigMap, revision: int) -> None:
-        """A DELETED event, or a tombstone."""
+        """A DELETED event, or an absence from a list."""
         self.store.remove(obj.metadata.key, str(revision))
         self.expectations.observe_delete(CONFIG_MAPS, obj)
         self.bookmark(revision)

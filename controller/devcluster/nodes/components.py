@@ -21,7 +21,7 @@ from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource
-from informers import Codec, SharedInformer, last_state
+from informers import Codec, SharedInformer
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from controller.kube.client import Client
-    from informers import Clock, Tombstone
+    from informers import Clock
 
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
@@ -343,9 +343,9 @@ class Enqueue(Generic[T, K]):
         self._enqueue(old)
         self._enqueue(new)
 
-    def on_delete(self, obj: T | Tombstone[T]) -> None:
+    def on_delete(self, obj: T) -> None:
         """Enqueue for a deleted object."""
-        self._enqueue(last_state(obj))
+        self._enqueue(obj)
 
     def _enqueue(self, obj: T) -> None:
         for key in self._keys(obj):

@@ -10,7 +10,7 @@ from controller.devcluster.nodes.objects import KNOWN
 from controller.kube.errors import Conflict, NotFound, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, CRDS, NAMESPACES, Resource
-from informers import last_state, object_key
+from informers import object_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import ComponentContext
     from controller.kube.client import Client
     from controller.kube.objects import Namespace, ObjectMeta, OwnerReference
-    from informers import Lister, SharedInformer, Tombstone
+    from informers import Lister, SharedInformer
 
 
 async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[Any]]:
@@ -334,8 +334,8 @@ class _Handler:
         item = ObjectId(self._resource, new.metadata.key)
         self._collector.object_changed(item, old.metadata, new.metadata)
 
-    def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:
-        self._collector.object_gone(last_state(obj))
+    def on_delete(self, obj: KubeObject) -> None:
+        self._collector.object_gone(obj)
 
 
 def _owner_uids(obj: KubeObject) -> list[str]:

@@ -18,7 +18,6 @@ from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS, NodeRequirement
 from controller.kube.resources import CLAIMS
-from informers import last_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod
-    from informers import Tombstone
 
 Json = dict[str, Any]
 Amounts = Counter[str]
@@ -166,9 +164,9 @@ class Placements:
             self.remove(old.metadata.uid)
         self.on_add(new, initial=False)
 
-    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
+    def on_delete(self, obj: KubeletPod) -> None:
         """Count a pod no more."""
-        self.remove(last_state(obj).metadata.uid)
+        self.remove(obj.metadata.uid)
 
 
 def _verdict(

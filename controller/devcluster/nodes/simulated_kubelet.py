@@ -28,7 +28,6 @@ from controller.devcluster.nodes.pods import PODS, PodPhase, status_patch, statu
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS
-from informers import last_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.lifecycle import Step, Timer
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from informers import Tombstone
 
 
 class Time(Protocol):
@@ -293,8 +291,8 @@ class _PodHandler:
     def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
         self._kubelet.pod_changed(old, new)
 
-    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
-        self._kubelet.pod_gone(last_state(obj))
+    def on_delete(self, obj: KubeletPod) -> None:
+        self._kubelet.pod_gone(obj)
 
 
 class _NodeHandler:
@@ -310,8 +308,8 @@ class _NodeHandler:
         elif _offer(old) != _offer(new):
             self._kubelet.may_fit_now()
 
-    def on_delete(self, obj: ScheduledNode | Tombstone[ScheduledNode]) -> None:
-        self._kubelet.node_changed(last_state(obj).metadata.name)
+    def on_delete(self, obj: ScheduledNode) -> None:
+        self._kubelet.node_changed(obj.metadata.name)
 
 
 def _offer(node: ScheduledNode) -> object:

@@ -26,7 +26,6 @@ from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
-from informers import last_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
         Volume,
     )
     from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
-    from informers import Tombstone
 
     Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
 
@@ -252,9 +250,9 @@ class Claims:
             self._deleted[old.metadata.uid] = old.metadata.key
             self._loop.add(new.metadata.key)
 
-    def on_delete(self, obj: PersistentVolumeClaim | Tombstone[PersistentVolumeClaim]) -> None:
+    def on_delete(self, obj: PersistentVolumeClaim) -> None:
         """Handle a deleted claim, which no pod uses any more."""
-        meta = last_state(obj).metadata
+        meta = obj.metadata
         self._deleted[meta.uid] = meta.key
         self._loop.add(meta.key)
 

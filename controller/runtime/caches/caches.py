@@ -42,7 +42,6 @@ from informers import (
     InvalidResourceVersion,
     SharedInformer,
     Updated,
-    last_state,
 )
 
 if TYPE_CHECKING:
@@ -392,7 +391,7 @@ class Caches:
                 case Added(obj):
                     self._expectations.observe_change(resource, obj.metadata.key)
                 case Deleted():
-                    self._expectations.observe_delete(resource, last_state(change.object))
+                    self._expectations.observe_delete(resource, change.object)
 
     def _report_quarantine(self, cache: Cache) -> None:
         """Report objects that can no longer be decoded, each reason once."""

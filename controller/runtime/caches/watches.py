@@ -18,7 +18,6 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
 from controller.kube.source import is_served
 from controller.runtime.kind import OWNER_INDEX, Owned
-from informers import last_state
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.kind import Kind, References
-    from informers import Tombstone
     from workqueue import WorkQueue
 
 
@@ -139,9 +137,9 @@ class EnqueueHandler(Generic[T]):
             keys = [*self._keys(old, True), *keys]
         self._enqueue(keys, low=unchanged)
 
-    def on_delete(self, obj: T | Tombstone[T]) -> None:
+    def on_delete(self, obj: T) -> None:
         """Enqueue the keys of the last known state."""
-        self._enqueue(self._keys(last_state(obj), False), low=False)
+        self._enqueue(self._keys(obj, False), low=False)
 
     def _enqueue(self, keys: list[str], *, low: bool) -> None:
         for key in dict.fromkeys(keys):
