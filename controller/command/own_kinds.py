@@ -17,9 +17,8 @@ from controller.command.process import (
     stop_on_signals,
     wall,
 )
-from controller.command.run.election import elected, lease_namespace
 from controller.command.run.operator import connect
-from controller.command.run.run import log_as
+from controller.command.run.run import elected, lease_namespace, log_as
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import limit_read_buffers
 from controller.kube.kubeconfig import load_credentials

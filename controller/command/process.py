@@ -1,11 +1,13 @@
-"""What commands need of their process: signals, the clock, the event loop."""
+"""What commands need of their process: signals, the clock, its name, the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sys
+import uuid
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -87,6 +89,11 @@ def _on_signals(ask: Callable[[], Any], *, has_been_asked: Callable[[], bool]) -
 def wall() -> datetime:
     """Return the time of day, UTC."""
     return datetime.now(UTC)
+
+
+def identity() -> str:
+    """Return a name that no other process has, nor a container that is started again."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
 
 
 # The event loop of the operator: uvloop's, where the extra `uvloop` is installed.

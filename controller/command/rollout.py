@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from controller.command.connection import run_connected
-from controller.command.planning.object_plan import differences
+from controller.command.planning.net_changes import differences
 from controller.command.rollout_kinds import RolloutError
 from controller.command.rollout_workload import (
     Report,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from controller.command.planning.object_plan import Difference
+    from controller.command.planning.net_changes import Difference
     from controller.command.rollout_kinds import RolloutProgress
     from controller.command.rollout_workload import TemplateRevision, Workload
     from controller.kube.client import Client

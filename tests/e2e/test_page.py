@@ -15,8 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.command.page.access import OwnerOnly
-from controller.command.page.server import PageServer
+from controller.command.page.server import OwnerOnly, PageServer
 from controller.command.status.reading import Seen
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS

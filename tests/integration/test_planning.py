@@ -16,7 +16,7 @@ import pytest
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.planning.object_plan import ObjectPlan
+from controller.command.planning.net_changes import ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.offline import empty_cluster
+from controller.command.planning.plan import text_of
 from controller.command.planning.planner import Planner
-from controller.command.planning.text import text_of
 from controller.command.planning.upgrades import Usage
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.harness import World

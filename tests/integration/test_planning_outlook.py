@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
-from controller.command.planning.object_plan import ObjectPlan
+from controller.command.planning.net_changes import ObjectPlan
+from controller.command.planning.plan import text_of
 from controller.command.planning.planner import Planner
-from controller.command.planning.text import text_of
 from controller.kube.resources import DISRUPTION_BUDGETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from tests.integration.harness import World, example_cluster

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
-from controller.command.planning.object_plan import ObjectPlan
+from controller.command.planning.net_changes import ObjectPlan
+from controller.command.planning.plan import text_of
 from controller.command.planning.planner import Planner
-from controller.command.planning.text import text_of
 from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_to_plan
-from controller.command.planning.object_plan import Action, ObjectPlan
+from controller.command.planning.net_changes import Action, ObjectPlan
 from controller.command.planning.planner import Planner
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS

@@ -28,13 +28,12 @@ from controller.command.development.runs import (
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.output import duration
-from controller.command.page.access import OwnerOnly
 from controller.command.page.content import dashboard_address
-from controller.command.page.server import PageServer
+from controller.command.page.server import OwnerOnly, PageServer
 from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
 from controller.command.run.operator import operator_for
 from controller.command.status.reading import EVENTS, KINDS, MODEL_CHILDREN, Seen, read, watching
-from controller.command.status.text import colour_of, event_rows, overview_rows
+from controller.command.status.run import colour_of, event_rows, overview_rows
 from controller.command.status.tree import last_events, overview
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings

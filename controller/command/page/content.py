@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, mappings, status_of
 from controller.command.output import duration
-from controller.command.status.text import colour_of, condition_text, event_text
+from controller.command.status.run import colour_of, condition_text, event_text
 from controller.command.status.tree import overview
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.names import DASHBOARD_PORT

@@ -1,8 +1,8 @@
 """`manta plan`: shows what the operator would do for a manifest, by running the operator's kinds.
 
-`requests` asks the API server for objects and a dry run of the manifest, `dry_run` reconciles them
-in memory, `net_changes` compares before with after, `refusals` asks the API server about each
-write, and `text` prints that.
+`planner` asks the API server for objects and a dry run of the manifest, `dry_run` reconciles them
+in memory and asks the API server about each write, `net_changes` compares before with after, and
+`plan` prints that.
 """
 
 from __future__ import annotations

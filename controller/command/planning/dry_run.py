@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from controller.apimachinery.patches import apply_merge_patch, difference
-from controller.command.planning.object_plan import Refusal
 from controller.kube.errors import Forbidden, StatusError
 from controller.kube.resources import PODS
 from controller.kube.transport import JSON, JSON_PATCH, MERGE_PATCH
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #
 # The recorded writes are those that the operator would make, in its order, if every one of them
 # succeeded and deleted objects were gone at once. Nothing leaves the process: the dry run of the
-# API server is in `requests`.
+# API server is in `planner`.
 
 Json = dict[str, Any]
 
@@ -221,6 +222,28 @@ def with_created_kinds(kind: Kind[Any], served: Iterable[Kind[Any]]) -> tuple[Ki
 _OWN_RIGHTS_MISSING = re.compile(r'User "[^"]*" cannot (\S+) resource "([^"]+)"')
 _NO_DRY_RUN = "does not support dry run"
 _OPERATOR = {"dryRun": "All", "fieldManager": "manta"}
+
+
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A planned write that the API server would refuse.
+
+    Attributes:
+        kind: kind of the object.
+        name: name of the object, with `*` for what differs between the pods of one group.
+        message: the server's words.
+        group: worker group or `headgroup`, for pods.
+        count: number of objects that are refused alike.
+    """
+
+    kind: str
+    name: str
+    message: str
+    group: str = ""
+    count: int = 1
+
+    def counted(self, count: int) -> Refusal:
+        """Return the same refusal of so many objects."""
+        return msgspec.structs.replace(self, count=count)
 
 
 @dataclass(frozen=True, slots=True)

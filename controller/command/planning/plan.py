@@ -1,12 +1,14 @@
-"""The command: plans for manifests or existing objects, and prints the plans."""
+"""The command: plans for manifests or existing objects, printed as JSON or as lines."""
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -15,18 +17,32 @@ from controller.apimachinery.custom_object import mapping
 from controller.command.connection import connected, with_remedy
 from controller.command.kinds import GATED, kinds_to_plan
 from controller.command.manifests import load
+from controller.command.output import duration
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
-from controller.command.planning.text import write_text
 from controller.command.process import wall
 from controller.kube.errors import ConfigurationError, KubeError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection
+    from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
     from pathlib import Path
+    from typing import TextIO
 
     from controller.command.kinds import KindSettings
-    from controller.command.planning.object_plan import Action, ObjectPlan
+    from controller.command.planning.dry_run import Refusal
+    from controller.command.planning.net_changes import (
+        Action,
+        Difference,
+        ObjectChange,
+        ObjectPlan,
+    )
+    from controller.command.planning.upgrades import (
+        GroupStep,
+        Rolling,
+        RollingStep,
+        RolloutPlan,
+        RolloutStep,
+    )
     from controller.kube.client import Client
     from controller.runtime.kind import Kind
 
@@ -188,3 +204,197 @@ async def _connected(request: PlanRequest) -> AsyncGenerator[Client]:
         except ConfigurationError as error:
             raise ConfigurationError(f"{error} --offline plans without a cluster.") from error
         yield client
+
+
+# The steps of a rolling update as text; steps that differ in names only become one line.
+
+_MOST_PODS: Final = 3
+
+
+def rolling_lines(rolling: Rolling | None) -> Iterator[tuple[str, str]]:
+    """Yield the lines with their styles; none without a rolling update."""
+    if rolling is None:
+        return
+    yield "", "  its pods are replaced in these steps"
+    number = 0
+    for _, alike in groupby(rolling.steps, key=lambda step: step.shape):
+        steps = list(alike)
+        first, number = number + 1, number + len(steps)
+        place = f"{first}." if len(steps) == 1 else f"{first}. to {number}., each:"
+        yield "", f"    {place} {_rolling_step(steps[0], named=len(steps) == 1)}"
+    yield "", f"  at the peak {rolling.peak}; {rolling.before} before, {rolling.after} after"
+    yield "", f"  {_time(rolling)}"
+
+
+def _rolling_step(step: RollingStep, *, named: bool) -> str:
+    return "; ".join(_group(each, named=named) for each in step.groups)
+
+
+def _group(each: GroupStep, *, named: bool) -> str:
+    where = "head" if each.group == "headgroup" else f"group {each.group}"
+    leaving = [name for name in each.deleted if name in each.drained]
+    others = [name for name in each.deleted if name not in each.drained]
+    parts = [
+        f"{verb} {_pods(names, named=named)}"
+        for verb, names in (("drain and delete", leaving), ("delete", others))
+        if names
+    ]
+    if each.created:
+        parts.append(f"create {_count(each.created)}")
+    return f"{where}: {', '.join(parts)}"
+
+
+def _pods(names: list[str], *, named: bool) -> str:
+    shown = named and len(names) <= _MOST_PODS
+    return ", ".join(names) if shown else _count(len(names))
+
+
+def _count(pods: int) -> str:
+    return "1 Pod" if pods == 1 else f"{pods} Pods"
+
+
+def _time(rolling: Rolling) -> str:
+    drains = ""
+    if rolling.drains:
+        longest = duration(rolling.drain_timeout_seconds)
+        drains = f"; drains come on top, at most {longest} in each of the steps that drain"
+    if rolling.seconds is None:
+        groups = ", ".join(rolling.unmeasured)
+        return f"how long that takes cannot be known: no ready pod of {groups} to measure{drains}"
+    return (
+        f"new pods need about {duration(rolling.seconds)} in all to be ready, if they take as long "
+        f"as the present ones did{drains}"
+    )
+
+
+Line = tuple[str, str]  # a style of `rich`, and the text
+
+_SIGNS: Final[dict[Action, tuple[str, str]]] = {
+    "create": ("green", "+"),
+    "change": ("yellow", "~"),
+    "replace": ("magenta", "±"),
+    "delete": ("red", "-"),
+}
+_MOST_NAMES: Final = 5
+_ALL: Final = 100
+_LONGEST_VALUE: Final = 100
+
+
+def write_text(plans: Sequence[ObjectPlan], stream: TextIO) -> None:
+    """Write all plans, in colour if the stream is a terminal and wants it."""
+    lines = [line for plan in plans for line in text_of(plan)]
+    console = _console(stream)
+    for style, text in lines:
+        if console is None:
+            stream.write(f"{text}\n")
+        else:
+            console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def text_of(plan: ObjectPlan) -> Iterator[Line]:
+    """Yield the lines of one plan."""
+    state = "" if plan.exists else " (new)"
+    yield "bold", f"{plan.kind} {plan.namespace}/{plan.name}{state}: {_summary(plan)}"
+    if plan.problem:
+        yield "red", f"  ! {plan.problem}"
+    if plan.edits:
+        yield "", "  the manifest changes"
+        yield from (("yellow", f"    {_difference(edit)}") for edit in plan.edits)
+    if plan.items:
+        yield "", "  the operator would"
+    for item in plan.items:
+        style, sign = _SIGNS[item.action]
+        yield style, f"    {sign} {_change(item)}"
+        yield from ((style, f"        {_difference(each)}") for each in item.differences)
+    yield from _rollout(plan.rollout)
+    yield from rolling_lines(plan.rolling)
+    for refusal in plan.refusals:
+        yield "red", f"  ! {_refusal(refusal)}"
+    for note in plan.notes:
+        yield "cyan", f"  note: {note}"
+    for sentence in plan.outlook:
+        yield "", f"  later: {sentence}"
+
+
+def _rollout(rollout: RolloutPlan | None) -> Iterator[Line]:
+    if rollout is None:
+        return
+    yield "", "  in this order"
+    before = 0
+    for number, step in enumerate(rollout.steps, start=1):
+        wait = f"after {step.seconds - before} s " if step.seconds > before else ""
+        yield "", f"    {number}. {wait}{_step(step)}"
+        before = step.seconds
+    yield "", f"  at the peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
+    if rollout.autoscaled:
+        yield "", "  besides workers that Ray's autoscaler adds, up to maxReplicas of each group"
+
+
+def _step(step: RolloutStep) -> str:
+    cluster = f"RayCluster {step.cluster}"
+    match step.action:
+        case "configure":
+            return f"give {cluster} the new Serve config"
+        case "change":
+            return f"change {cluster} in place"
+        case "scale":
+            return f"scale Serve of {cluster} to {step.percent} %"
+        case "route":
+            share = "all" if step.percent == _ALL else f"{step.percent} % of the"
+            return f"route {share} requests to {cluster}"
+        case "create" | "delete":
+            return f"{step.action} {cluster}"
+
+
+def _summary(plan: ObjectPlan) -> str:
+    if plan.problem:
+        return "would be refused; nothing would be done"
+    counts = [f"{plan.count(action)} to {action}" for action in _SIGNS if plan.count(action)]
+    refused = sum(refusal.count for refusal in plan.refusals)
+    if refused:
+        counts.append(f"{refused} of them refused by the API server")
+    return ", ".join(counts) or "nothing to do"
+
+
+def _refusal(refusal: Refusal) -> str:
+    what = refusal.kind if refusal.count == 1 else f"{refusal.count} {refusal.kind}s"
+    return f"the API server would refuse {what} {refusal.name}: {refusal.message}"
+
+
+def _change(change: ObjectChange) -> str:
+    what = f"{change.action} {change.kind}"
+    if change.group and change.group != "headgroup":
+        pods = "Pod" if change.count == 1 else "Pods"
+        what = f"{change.action} {change.count} {pods} of group {change.group}"
+    elif change.group:
+        what = f"{change.action} head {change.kind}"
+    names = ", ".join(change.names[:_MOST_NAMES])
+    if len(change.names) > _MOST_NAMES:
+        names += f" and {len(change.names) - _MOST_NAMES} more"
+    arrow = " -> ".join(filter(None, (names, change.new)))
+    why = f" ({change.why})" if change.why else ""
+    return f"{what}: {arrow}{why}"
+
+
+def _difference(edit: Difference) -> str:
+    if edit.old is None:
+        return f"{edit.path}: + {_value(edit.new)}"
+    if edit.new is None:
+        return f"{edit.path}: - {_value(edit.old)}"
+    return f"{edit.path}: {_value(edit.old)} -> {_value(edit.new)}"
+
+
+def _value(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _console(stream: TextIO) -> Any:
+    """Return a console of `rich`, if there is a terminal, an extra installed, and no `NO_COLOR`."""
+    if not stream.isatty() or "NO_COLOR" in os.environ:
+        return None
+    try:
+        from rich.console import Console  # noqa: PLC0415  an extra
+    except ImportError:
+        return None
+    return Console(file=stream)

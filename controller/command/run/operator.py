@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
-from controller.command.process import wall
-from controller.command.run.election import identity
+from controller.command.process import identity, wall
 from controller.command.run.other_operators import OtherOperators
 from controller.kube.client import Client
 from controller.kube.credentials import SERVICE_ACCOUNT
@@ -197,8 +196,7 @@ def _add_webhook(
 
 
 def _add_page(operator: Operator, port: int, transport: HttpTransport) -> None:
-    from controller.command.page.access import Reviewed  # noqa: PLC0415  only where it is served
-    from controller.command.page.server import PageServer  # noqa: PLC0415
+    from controller.command.page.server import PageServer, Reviewed  # noqa: PLC0415
     from controller.command.status.reading import (  # noqa: PLC0415
         CACHED_CHILDREN,
         KINDS,

@@ -1,12 +1,18 @@
-"""`manta run`: the operator against a kubeconfig or, in a pod, against its own cluster."""
+"""`manta run`: the operator against a kubeconfig or, in a pod, against its own cluster.
+
+One process of several works. The lease is that of KubeRay's operator, so that the two never run
+side by side in one namespace.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import socket
 import sys
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,22 +21,95 @@ import structlog
 import controller
 from controller.command.connection import with_remedy
 from controller.command.kinds import kinds_of
-from controller.command.process import shift_level_on_signals, stop_on_signals
-from controller.command.run.election import elected, lease_namespace
+from controller.command.process import identity, shift_level_on_signals, stop_on_signals, wall
 from controller.command.run.operator import WebhookSettings, operator_for
 from controller.kube.client import Client
-from controller.kube.credentials import InClusterCredentials
+from controller.kube.credentials import SERVICE_ACCOUNT, InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport, limit_read_buffers
 from controller.kube.kubeconfig import load_credentials
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.runtime.election import ThreadedElection, awake_or_not
+from controller.runtime.elector import Elector
+from controller.runtime.lease import ElectionMetrics, ElectionTiming, LeaseLock, election_client
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
+
     from controller.command.kinds import KindSettings
     from controller.kube.credentials import Credentials
     from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
+
+LEASE_NAME: Final = "ray-operator-leader"
+
+_TIMING: Final = ElectionTiming()
+
+
+def lease_namespace(asked: str, folder: Path = SERVICE_ACCOUNT) -> str:
+    """Return the namespace of the lease: the one asked for, or that of this process's pod.
+
+    Raises:
+        ConfigurationError: none is given, and this process does not run in a pod.
+    """
+    if asked:
+        return asked
+    try:
+        return (folder / "namespace").read_text().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            "leader election needs the namespace of its lease, since this process does not run in "
+            "a pod: name it with --leader-election-namespace, or turn the election off with "
+            "--enable-leader-election=false"
+        ) from error
+
+
+def elected(
+    registry: CollectorRegistry,
+    *,
+    namespace: str,
+    user_agent: str,
+    kubeconfig: str | None,
+    context: str | None,
+    name: str = LEASE_NAME,
+) -> ThreadedElection:
+    """Return the election of this process, with connections of its own.
+
+    Args:
+        registry: where its metrics are registered.
+        namespace: namespace of the lease.
+        user_agent: sent with each request.
+        kubeconfig: as for `load_credentials`.
+        context: as for `load_credentials`.
+        name: name of the lease.
+    """
+    metrics = ElectionMetrics(registry, name)
+
+    @asynccontextmanager
+    async def candidate() -> AsyncGenerator[Elector]:
+        credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+        transport = HttpTransport(credentials, user_agent=user_agent)
+        client = election_client(
+            transport, _TIMING, user_agent=user_agent, clock=asyncio.get_running_loop()
+        )
+        try:
+            yield Elector(
+                LeaseLock(client, namespace, name),
+                identity(),
+                _TIMING,
+                now=awake_or_not,
+                wall=wall,
+                rng=random.Random(),
+                metrics=metrics,
+            )
+        finally:
+            await transport.aclose()
+
+    return ThreadedElection(candidate)
 
 
 # `manta run --check`, and the requirements of the API server that are checked at every start.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 
-from controller.command.planning.object_plan import ObjectChange, ObjectPlan, differences
+from controller.command.planning.net_changes import ObjectChange, ObjectPlan, differences
+from controller.command.planning.plan import write_text
 from controller.command.planning.planner import three_way_patch
-from controller.command.planning.text import write_text
 
 
 def told(old: object, new: object) -> list[tuple[object, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.command.output import duration
-from controller.command.planning.text import rolling_lines
+from controller.command.planning.plan import rolling_lines
 from controller.command.planning.upgrades import Rolling, RollingRecorder, rolling_update
 from controller.kube.resources import PODS
 from controller.ray.api import labels
