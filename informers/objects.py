@@ -78,7 +78,6 @@ class ApiObject(Protocol):
 
 
 T = TypeVar("T", bound=ApiObject)
-T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
 T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
 IndexFunction: TypeAlias = Callable[[T], Sequence[str]]

@@ -17,15 +17,9 @@ if TYPE_CHECKING:
 
     from controller.runtime.caches.cache import Cache
     from controller.runtime.debug import BoundedList
-    from controller.runtime.election import ElectionSnapshot
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.reader import ExpectationSnapshot
     from controller.runtime.metrics import LoopLag
     from controller.runtime.reconcile.controller import Controller
-
-
-_LONGEST_NAME: Final = 253
-"""Maximum characters of a holder's name: a Lease may contain anything."""
 
 
 def event_loop(lag: LoopLag | None) -> shape.EventLoop:
@@ -33,17 +27,6 @@ def event_loop(lag: LoopLag | None) -> shape.EventLoop:
     if lag is None:
         return shape.EventLoop(None, None)
     return shape.EventLoop(_rounded(lag.latest), _rounded(lag.longest))
-
-
-def leader(election: ElectionSnapshot) -> shape.Leader:
-    """Return the section `leader`."""
-    bounded = election.time_left < math.inf
-    return shape.Leader(
-        leads=election.leads,
-        remaining=_rounded(election.time_left) if bounded else None,
-        holder=election.holder[:_LONGEST_NAME],
-        problem=cause(election.problem),
-    )
 
 
 def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.BoundedList[shape.ControllerEntry]:
@@ -58,7 +41,7 @@ def expectations(source: Expectations) -> shape.ExpectationsSection:
         owners=numbers.owners,
         pending=numbers.pending,
         unknown=numbers.unknown,
-        entries=listing(source.snapshot(LIMIT), _expectation, total=numbers.expectations),
+        entries=source.snapshot(),
     )
 
 
@@ -72,43 +55,31 @@ def informers(caches: Sequence[Cache], now: float) -> shape.BoundedList[shape.In
 
 
 def _controller(controller: Controller[Any]) -> shape.ControllerEntry:
-    seen = controller.snapshot(LIMIT)
-    numbers = seen.queue.statistics
+    queue = controller.queue.snapshot(LIMIT)
+    numbers = queue.statistics
     return shape.ControllerEntry(
         name=controller.name,
         length=numbers.ready,
         dirty=sum(numbers.dirty.values()),
         delayed=numbers.delayed,
-        workers=seen.workers,
-        slow=seen.slow,
+        workers=controller.workers.busy,
+        slow=controller.workers.released,
         processing=listing(
-            seen.queue.running,
+            queue.running,
             lambda run: shape.RunEntry(run.key, _rounded(run.seconds)),
             total=numbers.processing,
         ),
         backing_off=listing(
-            seen.queue.failing,
+            queue.failing,
             lambda failing: shape.BackingOffKey(
                 key=failing.key,
                 failures=failing.failures,
                 failing=_rounded(failing.seconds),
                 next_run=None if failing.due is None else _rounded(failing.due),
-                cause=cause(seen.errors.get(failing.key, "")),
+                cause=cause(controller.errors.get(failing.key, "")),
             ),
             total=numbers.failing,
         ),
-    )
-
-
-def _expectation(entry: ExpectationSnapshot) -> shape.ExpectationEntry:
-    return shape.ExpectationEntry(
-        object=entry.object,
-        owners=[f"{owner.controller} {owner.key}" for owner in entry.owners[:LIMIT]],
-        awaited=entry.awaited,
-        kept=cause(entry.kept),
-        age=_rounded(entry.seconds),
-        live_reads=entry.live_reads,
-        cause=cause(entry.error),
     )
 
 

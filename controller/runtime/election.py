@@ -11,11 +11,11 @@ import math
 import threading
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.http import BEFORE_SENDING, ends_within
+from controller.runtime.debug import Leader, cause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -23,23 +23,6 @@ if TYPE_CHECKING:
 
     from controller.kube.transport import RawResponse, Request, Transport
     from controller.runtime.elector import Elector
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionSnapshot:
-    """The present state of an election, for the debug page.
-
-    Attributes:
-        leads: whether this process may write now.
-        time_left: seconds for which that is certain; infinite without a lease.
-        holder: identity of the last holder seen, empty for none.
-        problem: why the last attempt failed, empty if it did not.
-    """
-
-    leads: bool
-    time_left: float
-    holder: str = ""
-    problem: str = ""
 
 
 class Fence(Protocol):
@@ -88,9 +71,9 @@ class AlwaysLeader:
         """Return infinity."""
         return math.inf
 
-    def snapshot(self) -> ElectionSnapshot:
-        """Return the election as it is now."""
-        return ElectionSnapshot(leads=True, time_left=math.inf)
+    def snapshot(self) -> Leader:
+        """Return the section `leader` of the debug page."""
+        return Leader(leads=True)
 
     async def acquire(self) -> None:
         """Return at once."""
@@ -185,6 +168,9 @@ _RELEASE: Final = 15.0
 _JOIN: Final = 5.0
 """Seconds that the thread has for closing its connections."""
 
+_LONGEST_NAME: Final = 253
+"""Maximum characters of a holder's name on the debug page: a Lease may contain anything."""
+
 
 def awake_or_not() -> float:
     """Return monotonic seconds, including the machine's sleep where the system counts it."""
@@ -227,12 +213,12 @@ class ThreadedElection:
         """Return the seconds for which the lease is certain to hold; 0 if it is not."""
         return self._elector.time_left() if self._elector is not None else 0.0
 
-    def snapshot(self) -> ElectionSnapshot:
-        """Return the election as it is now."""
+    def snapshot(self) -> Leader:
+        """Return the section `leader` of the debug page."""
         if self._elector is None:
-            return ElectionSnapshot(leads=False, time_left=0.0)
-        seen = self._elector
-        return ElectionSnapshot(seen.is_leader(), seen.time_left(), seen.holder, seen.problem)
+            return Leader(leads=False, remaining=0.0)
+        seen, left = self._elector, round(self._elector.time_left(), 3)
+        return Leader(seen.is_leader(), left, seen.holder[:_LONGEST_NAME], cause(seen.problem))
 
     async def acquire(self) -> None:
         """Return when this process leads.

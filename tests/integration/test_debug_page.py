@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,8 +17,7 @@ from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.runtime.debug import PageContent
-from controller.runtime.debug_sections import leader as leader_section
-from controller.runtime.election import ElectionSnapshot
+from controller.runtime.election import ThreadedElection
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest
@@ -67,8 +67,11 @@ async def page_of(world: World, rules: list[Rule]) -> PageContent:
     await rays.open()
     actors = DashboardActors(connect, clock=world.loop, wall=world.wall, rng=random.Random(1))
     running = world.start_operator(kinds=kinds_of(KindSettings.from_environment(None, {}), actors))
-    seen = ElectionSnapshot(leads=True, time_left=9.0, holder="a", problem=f'no "{TOKEN}"')
-    running.operator.debug.add("leader", lambda: leader_section(seen))
+    election: Any = ThreadedElection(None)  # type: ignore[arg-type]  it never begins
+    election._elector = SimpleNamespace(
+        is_leader=lambda: True, time_left=lambda: 9.0, holder="a", problem=f'no "{TOKEN}"'
+    )
+    running.operator.debug.add("leader", election.snapshot)
     running.operator.debug.add("probes", actors.snapshot)
     secret = {"metadata": {"name": "mine"}, "stringData": {"password": SECRET}}
     await world.user.create(

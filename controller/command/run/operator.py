@@ -36,7 +36,6 @@ from controller.ray.dashboard import (
 from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
-from controller.runtime.debug_sections import leader as leader_section
 from controller.runtime.election import AlwaysLeader, FencedTransport, ThreadedElection
 from controller.runtime.operator import Operator
 from controller.runtime.settings import HIGHEST_PORT
@@ -286,7 +285,7 @@ def _operator(
     if decided.workspace is not None:
         collect_orphans(operator, client, settings.namespaces)
         _collect_workspaces(operator, registry)
-    operator.debug.add("leader", lambda: leader_section(election.snapshot()))
+    operator.debug.add("leader", election.snapshot)
     operator.debug.add("probes", dashboards.snapshot)
     if isinstance(election, ThreadedElection):
         operator.health.add_readiness("leader election", election.standby_problem)

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.runtime.debug import BoundedList, ExpectationEntry
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner, Questions
-    from controller.runtime.expectations.reader import ExpectationSnapshot, ExpectationStatistics
+    from controller.runtime.expectations.reader import ExpectationStatistics
     from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable
@@ -392,10 +393,10 @@ class Expectations:
         """Return the numbers for metrics and tests; O(expectations)."""
         return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
 
-    def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
-        """Return at most `limit` expectations, the oldest unsatisfied first; O(expectations)."""
-        found = (each for overlay in self._overlays.all() for each in overlay.expectations.values())
-        return oldest(found, self._owners, self._now(), limit)
+    def snapshot(self) -> BoundedList[ExpectationEntry]:
+        """Return the entries of the debug page, the oldest unsatisfied first; O(expectations)."""
+        found = [each for overlay in self._overlays.all() for each in overlay.expectations.values()]
+        return oldest(found, self._owners, self._now())
 
     # -- inside -------------------------------------------------------------------------------
 

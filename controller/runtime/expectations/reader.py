@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.kube.objects import KubeObject
+from controller.runtime.debug import LIMIT, ExpectationEntry, cause, listing
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.owners import keep_newest
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 from controller.runtime.plan import verb_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Mapping
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.runtime.debug import BoundedList
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.overlay import OverlayIndex
     from controller.runtime.expectations.owners import Owner, OwnerIndex
@@ -202,48 +205,28 @@ class OverlayReader:
         ]
 
 
-# A snapshot of single expectations, for the debug page.
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationSnapshot:
-    """One expectation.
-
-    Attributes:
-        awaited: the change that is expected; empty for an entry that is only kept.
-        kept: why an entry is kept that awaits nothing.
-        seconds: seconds since it is awaited, or since an entry that is kept changed.
-        live_reads: live reads since the last change.
-    """
-
-    object: str
-    owners: tuple[Owner, ...]
-    awaited: str
-    kept: str
-    seconds: float
-    live_reads: int
-    error: str
+# Single expectations on the debug page.
 
 
 def oldest(
-    expectations: Iterable[Expectation[Any]], owners: OwnerIndex, now: float, limit: int
-) -> list[ExpectationSnapshot]:
+    expectations: Collection[Expectation[Any]], owners: OwnerIndex, now: float
+) -> BoundedList[ExpectationEntry]:
     """Return the oldest expectations at `now` (clock time), those that await something first."""
-    found = nsmallest(limit, expectations, key=lambda each: (not each.pending, _since(each)))
-    return [_snapshot(each, owners, now) for each in found]
+    found = nsmallest(LIMIT, expectations, key=lambda each: (not each.pending, _since(each)))
+    return listing(found, lambda each: _entry(each, owners, now), total=len(expectations))
 
 
-def _snapshot(each: Expectation[Any], owners: OwnerIndex, now: float) -> ExpectationSnapshot:
-    states = owners.find(each.owners)
+def _entry(each: Expectation[Any], owners: OwnerIndex, now: float) -> ExpectationEntry:
+    found = (owner for state in owners.find(each.owners) for owner in state.owners.values())
     failure = each.unknown_failure
-    return ExpectationSnapshot(
+    return ExpectationEntry(
         object=str(each.reference),
-        owners=tuple(owner for state in states for owner in state.owners.values()),
+        owners=[f"{owner.controller} {owner.key}" for owner in islice(found, LIMIT)],
         awaited=_awaited(each),
-        kept="" if each.pending else _kept(each),
-        seconds=now - _since(each),
+        kept="" if each.pending else cause(_kept(each)),
+        age=round(now - _since(each), 3),
         live_reads=each.live_reads,
-        error=f"{failure.reason}: {failure.message}" if failure is not None else "",
+        cause=cause(f"{failure.reason}: {failure.message}") if failure is not None else "",
     )
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
@@ -29,7 +27,7 @@ from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from controller.kube.objects import KubeObject
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import ExternalCommand
     from controller.runtime.reconcile.executor import Executor
     from controller.runtime.recorder import Recorder
-    from workqueue import Clock, QueueMetrics, QueueSnapshot
+    from workqueue import Clock, QueueMetrics
 
 MIN_INTERVAL = 0.05
 """Minimum seconds between two reconciles of a key, unless it has more to do and no other waits."""
@@ -61,22 +59,6 @@ that answers in 20 ms hardly any reconcile takes as long.
 _log = structlog.stdlib.get_logger("manta.reconcile")
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSnapshot:
-    """The present state of a controller, for the debug page.
-
-    Attributes:
-        workers: reconciles that hold a worker.
-        slow: reconciles that continue without one.
-        errors: the last error of each key that is failing.
-    """
-
-    queue: QueueSnapshot[str]
-    workers: int
-    slow: int
-    errors: Mapping[str, str]
-
-
 class Controller(Generic[Observation]):
     """Reconciles the objects of one kind.
 
@@ -87,6 +69,9 @@ class Controller(Generic[Observation]):
         timeout: seconds that one execution may take; 0 for no limit.
         on_edit: called with the resource and the key of an object before a new generation of it is
             planned for.
+
+    Attributes:
+        errors: the last error of each key that is failing.
     """
 
     def __init__(
@@ -121,7 +106,7 @@ class Controller(Generic[Observation]):
         self._executor = executor
         self._recorder = recorder
         self._metrics = metrics
-        self._workers = Workers(
+        self.workers = Workers(
             self.queue,
             self._process_key,
             workers,
@@ -130,13 +115,13 @@ class Controller(Generic[Observation]):
             patience=WORKER_PATIENCE,
             limit=slow_reconciles,
         )
-        metrics.observe_workers(self._workers)
+        metrics.observe_workers(self.workers)
         self._clock = clock
         self._wall = wall
         self._rng = rng
         self._timeout = timeout
         self._on_edit = on_edit
-        self._errors: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
         self._external_source = kind.external_source
         if self._external_source is not None:
             self._external_source.start(self.enqueue)
@@ -156,19 +141,10 @@ class Controller(Generic[Observation]):
         for key in keys:
             self.queue.add(key, priority=LOW_PRIORITY)
 
-    def snapshot(self, limit: int) -> ControllerSnapshot:
-        """Return the numbers and at most `limit` keys of each sort."""
-        return ControllerSnapshot(
-            queue=self.queue.snapshot(limit),
-            workers=self._workers.busy,
-            slow=self._workers.released,
-            errors=MappingProxyType(self._errors),
-        )
-
     async def run(self) -> None:
         """Work until the queue is closed and the reconciles in flight have ended."""
         try:
-            await self._workers.run()
+            await self.workers.run()
         finally:
             if self._external_source is not None:
                 await self._external_source.aclose()
@@ -191,9 +167,9 @@ class Controller(Generic[Observation]):
                 _log.error("error_report.failed", name=key, exc_info=second)
         failing = self.queue.num_requeues(key) > 0
         if failing:
-            self._errors[key] = line.error or line.result
+            self.errors[key] = line.error or line.result
         else:
-            self._errors.pop(key, None)
+            self.errors.pop(key, None)
         self._metrics.seconds.observe(self._clock.time() - began)
         line.write(self.name, self._kind.primary.kind)
 

@@ -101,14 +101,10 @@ class Writer:
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
-        if not self._fence.is_leader():
-            return WriteResult(
-                write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
-            )
         client = self._client.for_flow(owner.uid, _silence_of(write, on_silence))
-        self._expectations.expect(owner, write)
         try:
             async with while_leading(self._fence):
+                self._expectations.expect(owner, write)
                 match write:
                     case Create():
                         return await self._create(client, owner, write)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from controller.runtime.debug import LIMIT, ExpectationEntry
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.reader import ExpectationSnapshot
 from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
+VALUE = 'not "hunter"'
 OTHER = Owner("uid-other", "default/g", "widgets")
 
 
-def entry(name: str, **differences: object) -> ExpectationSnapshot:
+def entry(name: str, **differences: object) -> ExpectationEntry:
     """What is shown of an object about which nothing more is to be said."""
-    usual = {"awaited": "", "kept": "", "seconds": 0.0, "live_reads": 0, "error": ""}
-    shown = usual | {"object": f"configmaps default/{name}", "owners": (OWNER,)} | differences
-    return ExpectationSnapshot(**shown)  # type: ignore[arg-type]
+    usual = {"awaited": "", "kept": "", "age": 0.0, "live_reads": 0, "cause": ""}
+    owners = [f"{OWNER.controller} {OWNER.key}"]
+    shown = usual | {"object": f"configmaps default/{name}", "owners": owners} | differences
+    return ExpectationEntry(**shown)  # type: ignore[arg-type]
 
 
 def test_it_is_said_what_each_one_awaits_and_for_how_long():
@@ -29,11 +31,11 @@ def test_it_is_said_what_each_one_awaits_and_for_how_long():
     book.time = 4.0
     book.unmake("d")
     book.time = 10.0
-    assert book.expectations.snapshot(10) == [
-        entry("a", awaited="answer of create", seconds=10.0),
-        entry("c", awaited="answer of update", seconds=9.0),
-        entry("b", awaited="cache shows write", seconds=8.0),
-        entry("d", awaited="cache shows deletion", seconds=6.0),
+    assert book.expectations.snapshot().items == [
+        entry("a", awaited="answer of create", age=10.0),
+        entry("c", awaited="answer of update", age=9.0),
+        entry("b", awaited="cache shows write", age=8.0),
+        entry("d", awaited="cache shows deletion", age=6.0),
     ]
 
 
@@ -48,9 +50,9 @@ def test_it_is_said_which_one_only_a_live_read_can_tell():
         for expectation in each.expectations.values():
             expectation.needs_live_read = True
     book.time = 5.0
-    assert book.expectations.snapshot(10) == [
-        entry("a", awaited="live read after write", seconds=5.0),
-        entry("b", awaited="live read after deletion", seconds=4.0),
+    assert book.expectations.snapshot().items == [
+        entry("a", awaited="live read after write", age=5.0),
+        entry("b", awaited="live read after deletion", age=4.0),
     ]
 
 
@@ -63,9 +65,9 @@ def test_of_an_unknown_outcome_its_error_is_told_and_when_it_was_first_asked_for
         book.expectations.expect(OWNER, delete("a"))
         book.time += 2.0
         book.expectations.mark_unknown(OWNER, delete("a"), failure)
-    (shown,) = book.expectations.snapshot(10)
+    (shown,) = book.expectations.snapshot().items
     error = "InternalError: etcd said no"
-    assert shown == entry("a", awaited="outcome of delete", seconds=4.0, error=error)
+    assert shown == entry("a", awaited="outcome of delete", age=4.0, cause=error)
 
 
 def test_what_is_kept_says_why_comes_last_and_counts_from_its_last_change():
@@ -76,11 +78,11 @@ def test_what_is_kept_says_why_comes_last_and_counts_from_its_last_change():
     book.time = 3.0
     book.make("young", 10)
     book.time = 8.0
-    assert book.expectations.snapshot(10) == [
-        entry("young", awaited="cache shows write", seconds=5.0),
-        entry("taken", kept="name is taken", seconds=8.0),
-        entry("b", kept="admission: a label is gone", seconds=8.0),
-        entry("absent", kept="looked up, not found", seconds=8.0),
+    assert book.expectations.snapshot().items == [
+        entry("young", awaited="cache shows write", age=5.0),
+        entry("taken", kept="name is taken", age=8.0),
+        entry("b", kept="admission: a label is gone", age=8.0),
+        entry("absent", kept="looked up, not found", age=8.0),
     ]
 
 
@@ -91,10 +93,10 @@ def test_what_left_the_selection_says_so():
     book.time = 2.0
     book.answer("a", child("a", 6))
     book.time = 9.0
-    (shown,) = book.expectations.snapshot(10)
+    (shown,) = book.expectations.snapshot().items
     assert shown.kept == "outside of the selection"
     assert not shown.awaited
-    assert shown.seconds == 7.0
+    assert shown.age == 7.0
 
 
 def test_why_one_that_awaits_something_would_be_kept_is_not_said_yet():
@@ -103,7 +105,7 @@ def test_why_one_that_awaits_something_would_be_kept_is_not_said_yet():
     book.time = 3.0
     book.expectations.admission_mismatch(OWNER, create("a"), "a label is gone", blocking=False)
     book.time = 5.0
-    assert book.expectations.snapshot(10) == [entry("a", awaited="cache shows write", seconds=5.0)]
+    assert book.expectations.snapshot().items == [entry("a", awaited="cache shows write", age=5.0)]
 
 
 def test_live_reads_are_counted():
@@ -113,7 +115,7 @@ def test_live_reads_are_counted():
     expectation = book.expectations.get(book.reference("a"))
     assert expectation is not None
     expectation.live_reads = 3
-    (shown,) = book.expectations.snapshot(10)
+    (shown,) = book.expectations.snapshot().items
     assert shown.live_reads == 3
 
 
@@ -122,14 +124,47 @@ def test_all_owners_are_named():
     book.expectations.add_owner(OTHER)
     book.make("a", 10)
     book.expectations.name_conflict(OTHER, create("a"))
-    (shown,) = book.expectations.snapshot(10)
-    assert shown.owners == (OWNER, OTHER)
+    (shown,) = book.expectations.snapshot().items
+    assert shown.owners == [f"{OWNER.controller} {OWNER.key}", "widgets default/g"]
 
 
 def test_of_many_the_oldest_are_shown():
     book = Book()
-    for number in range(5):
+    for number in range(LIMIT + 5):
         book.time = float(number)
-        book.make(f"a{4 - number}", 10 + number)
-    shown = book.expectations.snapshot(2)
-    assert [each.object for each in shown] == ["configmaps default/a4", "configmaps default/a3"]
+        book.make(f"a{LIMIT + 4 - number}", 10 + number)
+    shown = book.expectations.snapshot()
+    assert (shown.total, len(shown.items)) == (LIMIT + 5, LIMIT)
+    assert [each.object for each in shown.items[:2]] == [
+        f"configmaps default/a{LIMIT + 4}",
+        f"configmaps default/a{LIMIT + 3}",
+    ]
+
+
+def test_as_many_owners_are_named_as_a_list_holds():
+    book = Book()
+    book.make("a", 10)
+    for number in range(LIMIT + 5):
+        owner = Owner(str(number), f"default/{number}", "widgets")
+        book.expectations.add_owner(owner)
+        book.expectations.name_conflict(owner, create("a"))
+    (shown,) = book.expectations.snapshot().items
+    assert len(shown.owners) == LIMIT
+
+
+def test_no_value_is_quoted():
+    book = Book()
+    failure = Failure(create("b"), "Invalid", VALUE)
+    book.expectations.admission_mismatch(OWNER, create("a"), VALUE, blocking=False)
+    book.expectations.expect(OWNER, create("b"))
+    book.expectations.mark_unknown(OWNER, create("b"), failure)
+    unknown, kept = book.expectations.snapshot().items
+    assert (kept.kept, unknown.cause) == ('admission: not ""', 'Invalid: not ""')
+
+
+def test_ages_are_milliseconds_exact():
+    book = Book()
+    book.make("a", 10)
+    book.time = 1.2345678
+    (shown,) = book.expectations.snapshot().items
+    assert shown.age == 1.235

@@ -749,15 +749,11 @@ async def test_what_a_plan_is_to_remember_is_kept_for_its_owner():
     assert ("remember", "uid-f", memory) in bench.expectations.calls
 
 
-async def test_a_snapshot_shows_the_last_error_of_each_key_that_is_failing():
+async def test_the_last_error_of_each_key_that_is_failing_is_kept():
     bench = Bench([RuntimeError("first"), PlanOutcome(Result.AGAIN), PlanOutcome(Result.DONE)])
-    bench.queue.answers["snapshot"] = "the queue"
     shown: list[dict[str, str]] = []
     for requeues in (0, 1, 0):
         bench.queue.requeues = requeues
         await bench.reconcile()
-        shown.append(dict(bench.controller.snapshot(5).errors))
-    snapshot = bench.controller.snapshot(5)
-    assert ("snapshot", 5) in bench.queue.calls
-    assert (snapshot.queue, snapshot.workers, snapshot.slow) == ("the queue", 0, 0)
+        shown.append(dict(bench.controller.errors))
     assert shown == [{KEY: "RuntimeError: first"}, {KEY: "again"}, {}]

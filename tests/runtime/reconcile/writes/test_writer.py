@@ -515,7 +515,8 @@ async def test_who_does_not_lead_sends_and_expects_nothing():
     result = await desk.perform(CREATE)
     assert result.failure == Failure(CREATE, "NotSent", "this process does not lead")
     assert result == WriteResult(CREATE, WriteOutcome.FAILED, error=result.error)
-    assert desk.expectations.told == []
+    assert desk.client.requests == []
+    assert desk.expectations.told == [("mark_failed", CREATE)]
 
 
 async def test_a_write_ends_before_the_lease_does():
