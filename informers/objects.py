@@ -78,7 +78,7 @@ class ApiObject(Protocol):
 
 
 T = TypeVar("T", bound=ApiObject)
-T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
+T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
 
 IndexFunction: TypeAlias = Callable[[T], Sequence[str]]
 

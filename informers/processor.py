@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from informers.errors import IndexFunctionError
 from informers.objects import (
@@ -19,7 +19,7 @@ from informers.objects import (
     Removed,
     Replaced,
     T,
-    T_contra,
+    T_co,
     Undecodable,
     Upserted,
     WatchEvent,
@@ -29,32 +29,32 @@ from informers.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from informers.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Added(Generic[T]):
+class Added(Generic[T_co]):
     """A new key. `initial`: it belongs to the first list."""
 
-    object: T
+    object: T_co
     initial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Updated(Generic[T]):
+class Updated(Generic[T_co]):
     """A known key with the same uid."""
 
-    old: T
-    new: T
+    old: T_co
+    new: T_co
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted(Generic[T]):
+class Deleted(Generic[T_co]):
     """A deletion. If it was not observed, `object` may be older than the final state."""
 
-    object: T
+    object: T_co
 
 
 Notification: TypeAlias = Added[T] | Updated[T] | Deleted[T]
@@ -244,23 +244,9 @@ def _change(old: T | None, new: T, *, initial: bool) -> Notification[T]:
 _log = logging.getLogger(__name__)
 
 
-class Handler(Protocol[T_contra]):
-    """Receives notifications of changes, in the server's order and never concurrently.
-
-    Handlers map an object to keys and enqueue those; they do no work of their own.
-    """
-
-    def on_add(self, obj: T_contra, *, initial: bool) -> None:
-        """Handle a new key; `initial` if it belongs to the first list."""
-        ...
-
-    def on_update(self, old: T_contra, new: T_contra) -> None:
-        """Handle a changed object."""
-        ...
-
-    def on_delete(self, obj: T_contra) -> None:
-        """Handle a deletion of an object in its last known state."""
-        ...
+Handler: TypeAlias = "Callable[[Notification[T]], None]"
+"""Receives changes, in the server's order and never concurrently. Handlers map an object to keys
+and enqueue those; they do no work of their own."""
 
 
 class Handlers(Generic[T]):
@@ -285,13 +271,7 @@ class Handlers(Generic[T]):
 
     def _dispatch(self, name: str, handler: Handler[T], notification: Notification[T]) -> None:
         try:
-            match notification:
-                case Added(obj, initial):
-                    handler.on_add(obj, initial=initial)
-                case Updated(old, new):
-                    handler.on_update(old, new)
-                case Deleted(obj):
-                    handler.on_delete(obj)
+            handler(notification)
         except Exception:  # noqa: BLE001  a handler may raise anything; other items must not suffer
             self.failures[name] += 1
             _log.exception("handler %s failed", name)

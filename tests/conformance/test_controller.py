@@ -15,13 +15,14 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
-from controller.runtime.caches.watches import EnqueueHandler, own_key, owner_keys
+from controller.runtime.caches.watches import enqueue_handler, own_key, owner_keys
 from controller.runtime.errors import ManagerMisuse, Terminal
 from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
 from controller.runtime.settings import Settings
 from controller.testing.faults import DelayedResponse, ErrorResponse, Refused, Rule
+from informers import Added, Deleted, Handler, Updated
 from tests.fakes.operators import queued, unready, unready_cache
 from tests.runtime.kit import Book, ScriptedClient, child, target
 from tests.runtime.widgets import (
@@ -428,30 +429,30 @@ def orphan(revision: str = "1") -> KubeObject:
 
 def owner_handler(
     *, uid: str | None = None, primary=WIDGETS, owned: Owned[Any] | None = None
-) -> tuple[EnqueueHandler[Any], Keys]:
+) -> tuple[Handler[Any], Keys]:
     keys = Keys([])
     mapped = owner_keys(primary, owned or Owned(CONFIG_MAPS), lambda _key: uid)
-    return EnqueueHandler(keys, mapped), keys
+    return enqueue_handler(keys, mapped), keys
 
 
 def test_an_owner_of_both_states_is_enqueued_once():
     handler, keys = owner_handler()
-    handler.on_update(owned_by("f", revision="1"), owned_by("f", revision="2"))
+    handler(Updated(owned_by("f", revision="1"), owned_by("f", revision="2")))
     assert keys.added == [("default/f", 0)]
 
 
 def test_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_names():
     handler, keys = owner_handler()
-    handler.on_update(owned_by("a", revision="1"), owned_by("b", revision="2"))
+    handler(Updated(owned_by("a", revision="1"), owned_by("b", revision="2")))
     assert keys.added == [("default/a", 0), ("default/b", 0)]
     by_label = Owned(
         CONFIG_MAPS, also_enqueues=lambda obj: [f"default/{(obj.metadata.labels or {})['widget']}"]
     )
     handler, keys = owner_handler(owned=by_label)
-    handler.on_add(orphan(), initial=False)
+    handler(Added(orphan(), initial=False))
     assert keys.added == [("default/by-label", 0)]
     handler, keys = owner_handler()
-    handler.on_add(orphan(), initial=False)
+    handler(Added(orphan(), initial=False))
     assert keys.added == []
 
 
@@ -463,52 +464,52 @@ def test_a_cluster_scoped_owner_has_a_key_without_namespace():
         metadata=ObjectMeta(name="child", namespace="ns", owner_references=(reference,))
     )
     handler, keys = owner_handler(primary=NAMESPACES)
-    handler.on_add(child, initial=False)
+    handler(Added(child, initial=False))
     assert keys.added == [("ns", 0)]
 
 
 def test_the_mapping_is_applied_to_both_states():
     keys = Keys([])
-    handler = EnqueueHandler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
-    handler.on_update(orphan("1"), orphan("2"))
+    handler = enqueue_handler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
+    handler(Updated(orphan("1"), orphan("2")))
     assert keys.added == [("1", 0), ("both", 0), ("2", 0)]
 
 
 def test_only_initial_objects_and_unchanged_revisions_are_low():
     keys = Keys([])
-    handler = EnqueueHandler(keys, own_key)
-    handler.on_add(orphan(), initial=True)
-    handler.on_add(orphan(), initial=False)
-    handler.on_update(orphan("1"), orphan("1"))
-    handler.on_update(orphan("1"), orphan("2"))
-    handler.on_delete(orphan())
+    handler = enqueue_handler(keys, own_key)
+    handler(Added(orphan(), initial=True))
+    handler(Added(orphan(), initial=False))
+    handler(Updated(orphan("1"), orphan("1")))
+    handler(Updated(orphan("1"), orphan("2")))
+    handler(Deleted(orphan()))
     priorities = [priority for _, priority in keys.added]
     assert priorities == [LOW_PRIORITY, 0, LOW_PRIORITY, 0, 0]
 
 
 def test_a_deletion_that_was_not_observed_enqueues_the_owner():
     handler, keys = owner_handler(uid="another")
-    handler.on_delete(owned_by("f", "u"))
+    handler(Deleted(owned_by("f", "u")))
     assert keys.added == [("default/f", 0)]
 
 
 def test_an_owner_that_was_replaced_is_woken_only_by_the_end_of_its_child():
     handler, keys = owner_handler(uid="second")
-    handler.on_add(owned_by("f", "first"), initial=False)
-    handler.on_update(owned_by("f", "first"), owned_by("f", "first", revision="2"))
+    handler(Added(owned_by("f", "first"), initial=False))
+    handler(Updated(owned_by("f", "first"), owned_by("f", "first", revision="2")))
     assert keys.added == []
-    handler.on_delete(owned_by("f", "first"))
-    handler.on_add(owned_by("f", "second"), initial=False)
+    handler(Deleted(owned_by("f", "first")))
+    handler(Added(owned_by("f", "second"), initial=False))
     assert keys.added == [("default/f", 0)] * 2
 
 
 def test_owners_are_matched_by_group_and_kind_whatever_the_version():
     handler, keys = owner_handler()
-    handler.on_add(owned_by("f", version="v1alpha7"), initial=False)
+    handler(Added(owned_by("f", version="v1alpha7"), initial=False))
     assert keys.added == [("default/f", 0)]
-    handler.on_add(owned_by("f", version="v1/odd"), initial=False)
-    handler.on_add(owned_by("f", group="other.dev"), initial=False)
-    handler.on_add(owned_by("f", kind="Gadget"), initial=False)
+    handler(Added(owned_by("f", version="v1/odd"), initial=False))
+    handler(Added(owned_by("f", group="other.dev"), initial=False))
+    handler(Added(owned_by("f", kind="Gadget"), initial=False))
     assert len(keys.added) == 1, "what cannot be parsed and what is of another kind is ignored"
 
 

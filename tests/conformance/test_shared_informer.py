@@ -21,6 +21,7 @@ from informers import (
     key_of,
 )
 from tests.informers.doubles import (
+    EventHandler,
     FakeServer,
     Hang,
     Recorder,
@@ -51,7 +52,7 @@ def names(informer):
 
 
 @dataclass
-class Caller:
+class Caller(EventHandler):
     """A handler made of one function."""
 
     act: object
@@ -500,7 +501,7 @@ class TestLife:
         assert outcomes[1::2] == [None] * 3
 
 
-class History:
+class History(EventHandler):
     """A handler that checks each transition: what a key can go through, one state at a time."""
 
     def __init__(self):

@@ -12,7 +12,18 @@ from typing import Any
 
 import msgspec
 
-from informers import Codec, Expired, SharedInformer, SourceError, Unsupported, key_of
+from informers import (
+    Added,
+    Codec,
+    Deleted,
+    Expired,
+    Notification,
+    SharedInformer,
+    SourceError,
+    Unsupported,
+    Updated,
+    key_of,
+)
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -171,8 +182,27 @@ class ScriptedSource:
                     await asyncio.Future()
 
 
+class EventHandler:
+    """A handler with a method for each sort of change."""
+
+    def __call__(self, change: Notification[Any]) -> None:
+        match change:
+            case Added(obj, initial):
+                self.on_add(obj, initial=initial)
+            case Updated(old, new):
+                self.on_update(old, new)
+            case Deleted(obj):
+                self.on_delete(obj)
+
+    def on_add(self, obj: Any, *, initial: bool) -> None: ...
+
+    def on_update(self, old: Any, new: Any) -> None: ...
+
+    def on_delete(self, obj: Any) -> None: ...
+
+
 @dataclass
-class Recorder:
+class Recorder(EventHandler):
     """A handler that records its notifications."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)

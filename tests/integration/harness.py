@@ -40,6 +40,7 @@ from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
 from controller.testing.faults import FaultyTransport, Rule
 from informers import Codec, HistoryChanged, SharedInformer
+from tests.informers.doubles import EventHandler
 from tests.lab.session import own_kubeconfig
 
 REAL_KUBECONFIG = own_kubeconfig()
@@ -60,7 +61,7 @@ def _example_cluster() -> dict[str, Any]:
 
 
 @dataclass
-class Journal:
+class Journal(EventHandler):
     """Every pod that ever appeared or went, as an observer without lag sees it."""
 
     created: dict[str, Pod] = field(default_factory=dict)  # by uid
@@ -76,10 +77,10 @@ class Journal:
     def on_update(self, old: Pod, new: Pod) -> None:
         self._saw(new)
 
-    def on_delete(self, pod: Pod) -> None:
-        self.marked.add(pod.metadata.uid)
-        self.present.pop(pod.metadata.uid, None)
-        self.heads.get(cluster_of(pod), set()).discard(pod.metadata.uid)
+    def on_delete(self, obj: Pod) -> None:
+        self.marked.add(obj.metadata.uid)
+        self.present.pop(obj.metadata.uid, None)
+        self.heads.get(cluster_of(obj), set()).discard(obj.metadata.uid)
 
     def _saw(self, pod: Pod) -> None:
         self.present[pod.metadata.uid] = pod

@@ -21,7 +21,7 @@ from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource
-from informers import Codec, SharedInformer
+from informers import Codec, SharedInformer, Updated
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from controller.kube.client import Client
-    from informers import Clock
+    from informers import Clock, Notification
 
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
@@ -333,23 +333,12 @@ class Enqueue(Generic[T, K]):
         self._add = add
         self._keys = keys
 
-    def on_add(self, obj: T, *, initial: bool) -> None:
-        """Enqueue for a new object."""
-        del initial
-        self._enqueue(obj)
-
-    def on_update(self, old: T, new: T) -> None:
-        """Enqueue for the old and the new state: keys may differ."""
-        self._enqueue(old)
-        self._enqueue(new)
-
-    def on_delete(self, obj: T) -> None:
-        """Enqueue for a deleted object."""
-        self._enqueue(obj)
-
-    def _enqueue(self, obj: T) -> None:
-        for key in self._keys(obj):
-            self._add(key)
+    def __call__(self, change: Notification[T]) -> None:
+        """Enqueue for each state that the change has: their keys may differ."""
+        states = (change.old, change.new) if isinstance(change, Updated) else (change.object,)
+        for state in states:
+            for key in self._keys(state):
+                self._add(key)
 
 
 @dataclass(frozen=True, slots=True)

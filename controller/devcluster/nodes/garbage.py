@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.components import Enqueue, LoopComponent
@@ -10,7 +11,7 @@ from controller.devcluster.nodes.objects import KNOWN
 from controller.kube.errors import Conflict, NotFound, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, CRDS, NAMESPACES, Resource
-from informers import object_key
+from informers import Added, Deleted, Updated, object_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import ComponentContext
     from controller.kube.client import Client
     from controller.kube.objects import Namespace, ObjectMeta, OwnerReference
-    from informers import Lister, SharedInformer
+    from informers import Lister, Notification, SharedInformer
 
 
 async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[Any]]:
@@ -141,32 +142,31 @@ class GarbageCollector:
             self._by_kind[resource.group, resource.kind] = resource
             informer = self._caches.informer(resource)
             informer.add_index(_BY_OWNER, _owner_uids)
-            informer.add_handler(_Handler(self, name), name="gc")
+            informer.add_handler(partial(self._on_change, name), name="gc")
             self._informers[name] = informer
         for item in self._unresolved:
             self._loop.add(item)
         self._unresolved.clear()
 
-    # Called by the informer handlers.
+    def _on_change(self, name: str, change: Notification[KubeObject]) -> None:
+        """Enqueue what a change of an object of this resource concerns; most do not matter."""
+        match change:
+            case Added(obj):
+                if obj.metadata.owner_references or obj.metadata.terminating:
+                    self._loop.add(ObjectId(name, obj.metadata.key))
+            case Updated(old, new):
+                self._on_update(ObjectId(name, new.metadata.key), old.metadata, new.metadata)
+            case Deleted(obj):
+                for item, _ in self._dependents(obj.metadata.uid):
+                    self._loop.add(item)
+                self._add_owners(obj.metadata)
 
-    def object_appeared(self, item: ObjectId, obj: KubeObject) -> None:
-        """Handle a new object."""
-        if obj.metadata.owner_references or obj.metadata.terminating:
-            self._loop.add(item)
-
-    def object_changed(self, item: ObjectId, old: ObjectMeta, new: ObjectMeta) -> None:
-        """Handle a changed object; most changes do not matter."""
+    def _on_update(self, item: ObjectId, old: ObjectMeta, new: ObjectMeta) -> None:
         if old.owner_references != new.owner_references:
             self._loop.add(item)
             self._add_owners(old)
         elif new.terminating and (not old.terminating or old.finalizers != new.finalizers):
             self._loop.add(item)
-
-    def object_gone(self, obj: KubeObject) -> None:
-        """Handle a deleted object: enqueue its dependents and its owners."""
-        for item, _ in self._dependents(obj.metadata.uid):
-            self._loop.add(item)
-        self._add_owners(obj.metadata)
 
     def _add_owners(self, meta: ObjectMeta) -> None:
         for reference in meta.owner_references:
@@ -317,25 +317,6 @@ class GarbageCollector:
     def _resource_of(self, reference: OwnerReference) -> Resource[Any] | None:
         group, _, _ = reference.api_version.rpartition("/")
         return self._by_kind.get((group, reference.kind))
-
-
-class _Handler:
-    """Passes events of one resource to the collector."""
-
-    def __init__(self, collector: GarbageCollector, resource: str) -> None:
-        self._collector = collector
-        self._resource = resource
-
-    def on_add(self, obj: KubeObject, *, initial: bool) -> None:
-        del initial
-        self._collector.object_appeared(ObjectId(self._resource, obj.metadata.key), obj)
-
-    def on_update(self, old: KubeObject, new: KubeObject) -> None:
-        item = ObjectId(self._resource, new.metadata.key)
-        self._collector.object_changed(item, old.metadata, new.metadata)
-
-    def on_delete(self, obj: KubeObject) -> None:
-        self._collector.object_gone(obj)
 
 
 def _owner_uids(obj: KubeObject) -> list[str]:

@@ -18,6 +18,7 @@ from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS, NodeRequirement
 from controller.kube.resources import CLAIMS
+from informers import Added, Deleted, Updated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod
+    from informers import Notification
 
 Json = dict[str, Any]
 Amounts = Counter[str]
@@ -150,23 +152,21 @@ class Placements:
             del self._pods[node][uid]
             self._repelling.pop(uid, None)
 
-    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
-        """Count a pod that is on a node."""
-        del initial
+    def __call__(self, change: Notification[KubeletPod]) -> None:
+        """Count a pod that is on a node, no longer one that has finished, gone or been replaced."""
+        match change:
+            case Deleted(obj):
+                self.remove(obj.metadata.uid)
+                return
+            case Updated(old, obj):
+                if old.metadata.uid != obj.metadata.uid:
+                    self.remove(old.metadata.uid)
+            case Added(obj):
+                pass
         if obj.is_finished:
             self.remove(obj.metadata.uid)
         elif obj.spec.node_name:
             self.put(obj.spec.node_name, obj)
-
-    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
-        """Count a pod that was placed, no longer one that has finished or was replaced."""
-        if old.metadata.uid != new.metadata.uid:
-            self.remove(old.metadata.uid)
-        self.on_add(new, initial=False)
-
-    def on_delete(self, obj: KubeletPod) -> None:
-        """Count a pod no more."""
-        self.remove(obj.metadata.uid)
 
 
 def _verdict(

@@ -28,6 +28,7 @@ from controller.devcluster.nodes.pods import PODS, PodPhase, status_patch, statu
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS
+from informers import Added, Deleted, Updated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.lifecycle import Step, Timer
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+    from informers import Notification
 
 
 class Time(Protocol):
@@ -137,34 +139,41 @@ class SimulatedKubelet(Kubelet):
         pods = context.caches.informer(PODS)
         self._pods = pods.lister
         pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
-        pods.add_handler(_PodHandler(self), name="kubelet")
-        context.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
+        pods.add_handler(self._on_pod, name="kubelet")
+        context.caches.informer(NODES).add_handler(self._on_node, name="kubelet")
 
-    # Called by the informer handlers.
+    def _on_pod(self, change: Notification[KubeletPod]) -> None:
+        match change:
+            case Added(pod, initial):
+                if pod.status.pod_ip and not pod.spec.host_network:
+                    self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
+                if not initial:  # the wait of an initial one is timed by its timestamps
+                    self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+                self._loop.add(pod.metadata.key)
+            case Updated(old, new):
+                self._follow(old, new)
+                self._loop.add(new.metadata.key)
+                if new.is_finished and not old.is_finished:
+                    self.may_fit_now()
+            case Deleted(pod):
+                self._addresses.release(pod.metadata.uid)
+                self._stopwatches.forget(pod.metadata.uid)
+                self.may_fit_now()
 
-    def pod_appeared(self, pod: KubeletPod, *, initial: bool) -> None:
-        """Handle a new pod; the wait of an `initial` one is timed by its timestamps."""
-        if pod.status.pod_ip and not pod.spec.host_network:
-            self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
-        if not initial:
-            self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
-        self._loop.add(pod.metadata.key)
+    def _on_node(self, change: Notification[ScheduledNode]) -> None:
+        match change:
+            case Added(node, initial):
+                self._enqueue_pods(node.metadata.name, initial=initial)
+            case Updated(old, new):
+                if is_lost(old) != is_lost(new):
+                    self._enqueue_pods(new.metadata.name)
+                elif _offer(old) != _offer(new):
+                    self.may_fit_now()
+            case Deleted(node):
+                self._enqueue_pods(node.metadata.name)
 
-    def pod_changed(self, old: KubeletPod, new: KubeletPod) -> None:
-        """Handle a changed pod: a new wait begins now."""
-        self._follow(old, new)
-        self._loop.add(new.metadata.key)
-        if new.is_finished and not old.is_finished:
-            self.may_fit_now()
-
-    def pod_gone(self, pod: KubeletPod) -> None:
-        """Handle a deleted pod."""
-        self._addresses.release(pod.metadata.uid)
-        self._stopwatches.forget(pod.metadata.uid)
-        self.may_fit_now()
-
-    def node_changed(self, name: str, *, initial: bool = False) -> None:
-        """Handle a node that was lost or restored: enqueue its pods and unscheduled ones."""
+    def _enqueue_pods(self, name: str, *, initial: bool = False) -> None:
+        """Enqueue the pods of a node and unscheduled ones."""
         for node in (name, ""):
             for pod in self._pods.by_index(_BY_NODE, node):
                 if not initial:
@@ -279,37 +288,6 @@ class SimulatedKubelet(Kubelet):
         await self._client.delete(
             PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
         )
-
-
-class _PodHandler:
-    def __init__(self, kubelet: SimulatedKubelet) -> None:
-        self._kubelet = kubelet
-
-    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
-        self._kubelet.pod_appeared(obj, initial=initial)
-
-    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
-        self._kubelet.pod_changed(old, new)
-
-    def on_delete(self, obj: KubeletPod) -> None:
-        self._kubelet.pod_gone(obj)
-
-
-class _NodeHandler:
-    def __init__(self, kubelet: SimulatedKubelet) -> None:
-        self._kubelet = kubelet
-
-    def on_add(self, obj: ScheduledNode, *, initial: bool) -> None:
-        self._kubelet.node_changed(obj.metadata.name, initial=initial)
-
-    def on_update(self, old: ScheduledNode, new: ScheduledNode) -> None:
-        if is_lost(old) != is_lost(new):
-            self._kubelet.node_changed(new.metadata.name)
-        elif _offer(old) != _offer(new):
-            self._kubelet.may_fit_now()
-
-    def on_delete(self, obj: ScheduledNode) -> None:
-        self._kubelet.node_changed(obj.metadata.name)
 
 
 def _offer(node: ScheduledNode) -> object:

@@ -26,6 +26,7 @@ from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
+from informers import Added, Deleted, Updated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
 
     Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
+    from informers import Notification
 
 
 # Files of volumes that come from API objects: paths, contents and modes.
@@ -231,7 +233,7 @@ class Claims:
         self._root = root
         self._loop = context.control_loop("bound-claims", self._sync)
         informer = context.caches.informer(CLAIMS)
-        informer.add_handler(self, name="bound-claims")
+        informer.add_handler(self._on_change, name="bound-claims")
         self._claims = informer.lister
         self._deleted: dict[str, str] = {}
 
@@ -239,22 +241,15 @@ class Claims:
         """Work until cancelled."""
         await self._loop.run()
 
-    def on_add(self, obj: PersistentVolumeClaim, *, initial: bool) -> None:
-        """Handle a new claim."""
-        del initial
-        self._loop.add(obj.metadata.key)
-
-    def on_update(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        """Handle a claim that was replaced by another of the same name."""
-        if old.metadata.uid != new.metadata.uid:
-            self._deleted[old.metadata.uid] = old.metadata.key
-            self._loop.add(new.metadata.key)
-
-    def on_delete(self, obj: PersistentVolumeClaim) -> None:
-        """Handle a deleted claim, which no pod uses any more."""
-        meta = obj.metadata
-        self._deleted[meta.uid] = meta.key
-        self._loop.add(meta.key)
+    def _on_change(self, change: Notification[PersistentVolumeClaim]) -> None:
+        match change:
+            case Added(obj):
+                self._loop.add(obj.metadata.key)
+            case Updated(old, new) if old.metadata.uid == new.metadata.uid:
+                pass
+            case Updated(obj) | Deleted(obj):  # no pod uses that one any more
+                self._deleted[obj.metadata.uid] = obj.metadata.key
+                self._loop.add(obj.metadata.key)
 
     async def _sync(self, key: str) -> float | None:
         for uid in [uid for uid, name in self._deleted.items() if name == key]:

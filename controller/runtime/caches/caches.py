@@ -24,7 +24,7 @@ from controller.runtime.caches.cache import (
 )
 from controller.runtime.caches.watches import (
     ASK,
-    EnqueueHandler,
+    enqueue_handler,
     is_available,
     merge_watches,
     own_key,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.kind import Kind, References
     from controller.runtime.reconcile.controller import Controller
-    from informers import Clock, InformerMetrics, Notification, Undecodable
+    from informers import Clock, Handler, InformerMetrics, Notification, Undecodable
 
 _RESTORED: Final = (
     "The API server went back in time: its database was probably restored from a backup. This "
@@ -119,7 +119,7 @@ class Caches:
         self._tasks: asyncio.TaskGroup | None = None
         self._added: list[Cache] = []  # those too from which nothing is read yet
         self._namespaces = namespaces
-        self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
+        self._subscribers: list[tuple[Resource[Any], Handler[Any], str]] = []
         self._optional: dict[Resource[Any], ResourceWatch] = {}  # that the server lacks
         self._dispensable: dict[Resource[Any], ResourceWatch] = {}  # that it has and may lose
         self._confirming = asyncio.Lock()
@@ -134,7 +134,7 @@ class Caches:
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Enqueue keys with the controller for events that concern `kind`. Call before `run`."""
-        handlers = [(kind.primary, EnqueueHandler[Any](controller.queue, own_key))]
+        handlers = [(kind.primary, enqueue_handler(controller.queue, own_key))]
         for owned in kind.owned:
             keys = owner_keys(
                 kind.primary,
@@ -143,7 +143,7 @@ class Caches:
                 partial(self._referring, kind.primary),
                 self._is_served,
             )
-            handlers.append((owned.resource, EnqueueHandler(controller.queue, keys)))
+            handlers.append((owned.resource, enqueue_handler(controller.queue, keys)))
         for resource, handler in handlers:
             self._subscribers.append((resource, handler, controller.name))
             self._subscribe(resource, handler, controller.name)
@@ -405,7 +405,7 @@ class Caches:
             if cache.scope.resource == resource:
                 cache.informer.relist(sign)
 
-    def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
+    def _subscribe(self, resource: Resource[Any], handler: Handler[Any], name: str) -> None:
         for cache in self.caches:
             if cache.scope.resource == resource:
                 cache.informer.add_handler(handler, name=name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -18,6 +18,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
 from controller.kube.source import is_served
 from controller.runtime.kind import OWNER_INDEX, Owned
+from informers import Added, Deleted, Updated
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.kind import Kind, References
+    from informers import Handler, Notification
     from workqueue import WorkQueue
 
 
@@ -110,40 +112,27 @@ def _primary(kind: Kind[Any]) -> Owned[Any]:
 T = TypeVar("T", bound=KubeObject)
 
 
-class EnqueueHandler(Generic[T]):
-    """An informer's handler that enqueues the keys a function gives for an object.
+def enqueue_handler(queue: WorkQueue[str], keys: Callable[[T, bool], list[str]]) -> Handler[T]:
+    """Return an informer's handler that enqueues the keys of both states of an object, each once.
 
     Args:
+        queue: where to.
         keys: keys for an object; its second argument is False if the object was deleted.
     """
 
-    def __init__(
-        self,
-        queue: WorkQueue[str],
-        keys: Callable[[T, bool], list[str]],
-    ) -> None:
-        self._queue = queue
-        self._keys = keys
+    def handle(change: Notification[T]) -> None:
+        match change:
+            case Added(obj, low):
+                found = keys(obj, True)
+            case Updated(old, new):
+                low = old.metadata.resource_version == new.metadata.resource_version
+                found = [*(keys(old, True) if old is not new else ()), *keys(new, True)]
+            case Deleted(obj):
+                low, found = False, keys(obj, False)
+        for key in dict.fromkeys(found):
+            queue.add(key, priority=LOW_PRIORITY if low else 0)
 
-    def on_add(self, obj: T, *, initial: bool) -> None:
-        """Enqueue; objects of the initial list get low priority."""
-        self._enqueue(self._keys(obj, True), low=initial)
-
-    def on_update(self, old: T, new: T) -> None:
-        """Enqueue the keys of both states, each once."""
-        unchanged = old.metadata.resource_version == new.metadata.resource_version
-        keys = self._keys(new, True)
-        if old is not new:
-            keys = [*self._keys(old, True), *keys]
-        self._enqueue(keys, low=unchanged)
-
-    def on_delete(self, obj: T) -> None:
-        """Enqueue the keys of the last known state."""
-        self._enqueue(self._keys(obj, False), low=False)
-
-    def _enqueue(self, keys: list[str], *, low: bool) -> None:
-        for key in dict.fromkeys(keys):
-            self._queue.add(key, priority=LOW_PRIORITY if low else 0)
+    return handle
 
 
 def own_key(obj: KubeObject, _existing: bool = True) -> list[str]:

@@ -13,6 +13,7 @@ from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.scheduler import Placements
 from controller.kube.resources import CLAIMS, NODES
 from controller.testing.faults import ErrorResponse, Rule
+from informers import Updated
 
 if TYPE_CHECKING:
     from conftest import World
@@ -317,5 +318,5 @@ def test_a_pod_that_a_list_shows_in_place_of_another_of_its_name_has_the_room_al
     )
     placed = Placements(frozenset())
     placed.put("cpu", first)
-    placed.on_update(first, second)
+    placed(Updated(first, second))
     assert +placed.used["cpu"] == {}
