@@ -17,7 +17,7 @@ from controller.apimachinery.user_yaml import (
     read_yaml_documents,
     read_yaml_mapping,
 )
-from controller.kaito.api.validation.config_maps import INFERENCE_KEY, inference_config_errors
+from controller.kaito.api.config_maps import INFERENCE_KEY, inference_config_errors
 
 ANSWERS: Final[list[dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "yaml_reference" / "answers.json").read_text()

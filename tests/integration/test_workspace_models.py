@@ -10,7 +10,7 @@ import pytest
 
 from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
-from controller.kaito.lookups.http import Document
+from controller.kaito.lookups.huggingface import Document
 from controller.kaito.workspace import WorkspaceKind
 from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks

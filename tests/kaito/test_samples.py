@@ -13,7 +13,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import InferenceSet, validate_inference_set
 from controller.kaito.api.revisions import revision_hash
-from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.validation import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from tests.kaito.examples import REFUSED, cases, need_samples, options_of
 

@@ -18,15 +18,15 @@ from controller.apimachinery.schedule import (
     read_duration,
 )
 from controller.apimachinery.template import malformed
-from controller.kaito.api.labels import label_problem
-from controller.kaito.api.validation.fields import (
+from controller.kaito.api.fields import (
     FieldError,
     as_problem,
     invalid_value,
     missing_field,
     via,
 )
-from controller.kaito.api.validation.workspace import MAX_NAME, validate_workspace
+from controller.kaito.api.labels import label_problem
+from controller.kaito.api.validation import MAX_NAME, validate_workspace
 from controller.kaito.api.workspace import LabelSelector, Partition, Workspace
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource

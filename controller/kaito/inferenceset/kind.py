@@ -17,11 +17,11 @@ from controller.kaito.api.definitions import (
 from controller.kaito.api.inferenceset import INFERENCE_SETS, validate_inference_set
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import drift
 from controller.kaito.inferenceset.observation import InferenceSetSettings, replica
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
+from controller.kaito.inferenceset.upgrade import WATCHES
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import (
@@ -91,7 +91,7 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
         self.owned: tuple[Owned[Any], ...] = (
             Owned(WORKSPACES, optional=True),
             Owned(STATEFUL_SETS),
-            *(drift.WATCHES if has_pools else ()),
+            *(WATCHES if has_pools else ()),
             *((inference_pool.WATCH,) if self._settings.options.inference_pools else ()),
         )
         self._sources = InferenceSetSources(

@@ -14,13 +14,13 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import upgrade
-from controller.kaito.inferenceset.drift import observe_pools
 from controller.kaito.inferenceset.observation import (
     SCOPE,
     InferenceSetObservation,
     MissingReplicas,
     replica_names,
 )
+from controller.kaito.inferenceset.upgrade import observe_pools
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import owned_by

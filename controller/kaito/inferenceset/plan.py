@@ -20,10 +20,14 @@ from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.drift import next_budget
 from controller.kaito.inferenceset.observation import SCOPE
 from controller.kaito.inferenceset.status import current_status, deleting_status
-from controller.kaito.inferenceset.upgrade import UpgradeDecision, next_upgrade, policy_of
+from controller.kaito.inferenceset.upgrade import (
+    UpgradeDecision,
+    next_budget,
+    next_upgrade,
+    policy_of,
+)
 from controller.kaito.workloads import BASE_TAG
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
 from controller.runtime.reconcile.status import remove_finalizer

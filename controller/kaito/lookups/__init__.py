@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
-from controller.kaito.lookups.http import WebReader
-from controller.kaito.lookups.huggingface import Lookups, ModelMetadata, WorkspaceLookups
+from controller.kaito.lookups.huggingface import Lookups, ModelMetadata, WebReader, WorkspaceLookups
 
 __all__ = [
     "Answered",

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from controller.kaito.presets.estimator import (
+from controller.kaito.presets.gpus import (
     DEFAULT_CONTEXT,
     DISK_OF_UNKNOWN_SIZE,
-    DoesNotFit,
-    disk_request,
-    estimate_nodes,
-    startup_seconds,
-)
-from controller.kaito.presets.gpus import (
     Cloud,
+    DoesNotFit,
     InstanceType,
     NodeGPUs,
     UnknownGPUs,
     check_alike,
+    disk_request,
+    estimate_nodes,
     find_instance_type,
     gpus_of_node,
     gpus_of_slice,
     instance_type_names,
     may_be_provisioned,
+    startup_seconds,
 )
 from controller.kaito.presets.models import (
     Model,

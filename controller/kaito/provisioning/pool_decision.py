@@ -66,7 +66,6 @@ class PoolFacts:
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
         pool: the NodePool of this name, of any owner.
-        is_unreadable: whether it exists and cannot be decoded.
         is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of another owner that is not seen.
         claims: the claims of the pool that belong to this Workspace, by name.
@@ -75,7 +74,6 @@ class PoolFacts:
         existing_nodes: names of all nodes that need no claim.
         earlier_claims: claims that were made without a pool, by name.
         absent: names of nodes and claims that certainly do not exist any more, or do not fit.
-        unsure: names of nodes and claims that exist and cannot be decoded; they count.
     """
 
     name: str
@@ -84,7 +82,6 @@ class PoolFacts:
     template: str = ""
     commitment: PoolCommitment | None = None
     pool: ObservedPool | None = None
-    is_unreadable: bool = False
     is_pending: bool = False
     is_taken: bool = False
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
@@ -93,7 +90,6 @@ class PoolFacts:
     existing_nodes: frozenset[str] = frozenset()
     earlier_claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
     absent: frozenset[str] = frozenset()
-    unsure: frozenset[str] = frozenset()
 
     @property
     def own_pool(self) -> ObservedPool | None:
@@ -156,8 +152,8 @@ def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment
     """Return the size after nodes or claims were lost that were there before."""
     kept = replace(
         commitment,
-        nodes=tuple(n for n in commitment.nodes if n in facts.existing_nodes | facts.unsure),
-        claims=tuple(n for n in commitment.claims if n in _living(facts).keys() | facts.unsure),
+        nodes=tuple(n for n in commitment.nodes if n in facts.existing_nodes),
+        claims=tuple(n for n in commitment.claims if n in _living(facts)),
     )
     return commitment if kept == commitment else _filled(kept, facts)
 
@@ -189,7 +185,7 @@ def _unconfirmed(
     commitment: PoolCommitment, facts: PoolFacts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return committed nodes and claims that are neither observed nor known to be gone."""
-    seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent | facts.unsure
+    seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent
     nodes = tuple(name for name in commitment.nodes if name not in seen)
     return nodes, tuple(name for name in commitment.claims if name not in seen)
 
@@ -216,9 +212,6 @@ def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
 
 def _obstacle(facts: PoolFacts) -> PoolWait | None:
     """Return why nothing may be done about the pool now, None if there is none."""
-    if facts.is_unreadable:
-        message = f"NodePool {facts.name} cannot be decoded: correct or delete it"
-        return PoolWait("NodePoolUnreadable", message)
     if facts.is_pending:
         message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
         return PoolWait("", message)

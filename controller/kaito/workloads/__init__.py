@@ -30,8 +30,7 @@ from controller.kaito.workloads.revisions import (
     next_revision,
     possible_names,
 )
-from controller.kaito.workloads.server import Serving
-from controller.kaito.workloads.template import template_stateful_set, workload_gpus
+from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
 from controller.kaito.workloads.tuning import (
     Tuning,
     config_name,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
+from controller.kaito.api.fields import image_problem, split_domain
 from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.api.validation.fields import image_problem, split_domain
 from controller.kaito.api.workspace import DataSource
 from controller.kaito.presets import WEIGHTS_PATH, Cloud, disk_request, find_instance_type
-from controller.kaito.workloads.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -409,3 +411,18 @@ def _spot_machines(options: KaitoOptions) -> list[Body]:
 
 def _requirement(key: str, value: str) -> Body:
     return {"key": key, "operator": "In", "values": [value]}
+
+
+# Shell scripts of containers that fetch and push data, with their values quoted into them.
+
+
+def script(name: str, **values: str) -> str:
+    """Return the script of this name, which begins with an assignment for each value."""
+    lines = [f"{key.upper()}={shlex.quote(value)}" for key, value in values.items()]
+    return "\n".join(["set -eu", *lines, _text(name)])
+
+
+@cache
+def _text(name: str) -> str:
+    folder = resources.files("controller.kaito.workloads").joinpath("scripts")
+    return folder.joinpath(name).read_text(encoding="utf-8")

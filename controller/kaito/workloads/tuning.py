@@ -12,7 +12,7 @@ from controller.apimachinery.custom_object import dig
 from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.user_yaml import InvalidYaml
 from controller.kaito.api import labels
-from controller.kaito.api.validation.config_maps import TRAINING_KEY, read_training_options
+from controller.kaito.api.config_maps import TRAINING_KEY, read_training_options
 from controller.kaito.api.workspace import DataDestination, DataSource, Preset
 from controller.kaito.presets import WEIGHTS_PATH, tuning_command
 from controller.kaito.workloads import pods
@@ -30,12 +30,12 @@ from controller.kaito.workloads.pods import (
     node_affinity,
     node_requirements,
     puller,
+    script,
     tuning_tolerations,
     variable,
     weights_image,
 )
 from controller.kaito.workloads.revisions import child
-from controller.kaito.workloads.scripts import script
 from controller.kaito.workloads.server import SERVER_PORT
 from controller.kube.resources import CONFIG_MAPS, JOBS
 

@@ -2,14 +2,13 @@
 
 `kind.py` registers it; `observe.py` gathers an `observation.py`; `plan.py` decides, deletion too.
 
-- nodes: `nodes.py` (how many, how far), `pools.py` (their requests), `orphans.py`
+- nodes: `nodes.py` (how many, how far), `pools.py` (their requests); `kind.py` collects orphans
 - the model: `workload.py` (its objects), `model_server.py` (what its pods do), `config.py`
 - edits: `edits.py` (what one changes, its revisions); `watches.py` (what wakes a Workspace)
 - status: `status.py`
 """
 
-from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.kind import OrphanCollector, WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings
-from controller.kaito.workspace.orphans import OrphanCollector
 
 __all__ = ["OrphanCollector", "WorkspaceKind", "WorkspaceSettings"]

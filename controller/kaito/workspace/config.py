@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api import labels
-from controller.kaito.api.validation.config_maps import (
+from controller.kaito.api.config_maps import (
     inference_config_errors,
     longest_context,
     missing_config_error,
     training_config_errors,
 )
-from controller.kaito.api.validation.fields import INVALID, message_of
+from controller.kaito.api.fields import INVALID, message_of
 from controller.kaito.lookups import Answered, ModelMetadata, Unanswered
 from controller.kaito.presets import model_id, write_model
 from controller.kaito.workloads import config_name
@@ -20,8 +20,8 @@ from controller.kaito.workloads import config_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kaito.api.fields import FieldError
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.validation.fields import FieldError
     from controller.kaito.lookups import LookupState
     from controller.kaito.presets import Model
     from controller.kaito.workspace.observation import Goal

@@ -18,9 +18,9 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
+from controller.kaito.api.fields import INVALID, as_problem
 from controller.kaito.api.revisions import is_revision_hash, stored_specification
-from controller.kaito.api.validation.fields import INVALID, as_problem
-from controller.kaito.api.validation.workspace import update_errors
+from controller.kaito.api.validation import update_errors
 from controller.kaito.provisioning.pools import PoolOwner
 from controller.kaito.workloads import next_revision
 from controller.kaito.workspace.watches import REVISIONS
@@ -161,7 +161,7 @@ def _template_of_pool(pool: SeenPool) -> str:
     own = found if found is not None and found.owner is PoolOwner.THIS else None
     if own is not None and own.template:
         return own.template
-    may_be_there = own is not None or pool.is_pending or pool.is_unreadable
+    may_be_there = own is not None or pool.is_pending
     return pool.commitment.template if pool.commitment is not None and may_be_there else ""
 
 

@@ -9,9 +9,9 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
+from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.messages import cut
 from controller.kaito.api.options import Runtime
-from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
 from controller.kaito.lookups import Answered, BenchmarkLog, Unanswered
 from controller.kaito.provisioning.pool_decision import ConditionFacts
 from controller.kaito.workloads import (
@@ -352,10 +352,9 @@ def observe_workload(
 
 
 def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str]:
-    """Yield the names of its services that exist, whether they can be read or not."""
-    unreadable = reads.unreadable(SERVICES, workspace.namespace)
+    """Yield the names of its services that exist."""
     for name in _services(workspace.name):
-        if name in unreadable or reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
+        if reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
             yield name
 
 
@@ -378,10 +377,6 @@ def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) ->
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
     """Yield objects of others with a name that the workload needs, each with a sentence."""
     for resource, name in _wanted_names(workspace, goal, reads):
-        odd = reads.unreadable(resource, workspace.namespace).get(name)
-        if odd is not None:
-            yield f"{resource.kind} {name}", f"{resource.kind} {name} cannot be read: {odd.reason}"
-            continue
         if not _is_taken(resource, workspace, name, reads):
             continue
         found = reads.get(resource, f"{workspace.namespace}/{name}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
+from controller.kaito.api.fields import FieldError, invalid_value, message_of
 from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.api.validation.fields import FieldError, invalid_value, message_of
 from controller.kaito.presets import (
     DEFAULT_CONTEXT,
     DoesNotFit,
@@ -294,7 +294,6 @@ def _pool_facts(
         template=request.template,
         commitment=pool.commitment,
         pool=pool.found,
-        is_unreadable=pool.is_unreadable,
         is_pending=pool.is_pending,
         is_taken=pool.is_taken,
         claims=pool.claims,
@@ -303,5 +302,4 @@ def _pool_facts(
         existing_nodes=frozenset(node.name for node in own),
         earlier_claims=seen.claims.by_name if seen.claims is not None else {},
         absent=pool.absent,
-        unsure=pool.unsure,
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.fields import INVALID, message_of, via
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import is_revision_hash, revision_hash
-from controller.kaito.api.validation.fields import INVALID, message_of, via
-from controller.kaito.api.validation.workspace import runtime_errors, validate_workspace
+from controller.kaito.api.validation import runtime_errors, validate_workspace
 from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model, read_model
 from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.provisioning.nodes import NodeHistory, can_claim, node_request
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from controller.kaito.api.fields import FieldError
     from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.options import Runtime
     from controller.kaito.api.revisions import WorkspaceRevision
-    from controller.kaito.api.validation.fields import FieldError
     from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
     from controller.kaito.lookups import BenchmarkLog, LookupState, Measurement, ModelMetadata
     from controller.kaito.presets import Model
@@ -210,27 +210,23 @@ class SeenPool:
         name: its present or future name.
         commitment: its stored size, None if there is none.
         found: the pool of this name, of any owner.
-        is_unreadable: whether it exists and cannot be decoded.
         is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of another owner that is not seen.
         is_absent: whether a live look-up has not found it.
         claims: those of its claims that belong to the Workspace, by name.
         node_class: that it refers to.
         absent: names of committed nodes and claims that are certainly gone, or do not fit.
-        unsure: names of nodes and claims that exist and cannot be decoded.
     """
 
     name: str
     commitment: PoolCommitment | None = None
     found: ObservedPool | None = None
-    is_unreadable: bool = False
     is_pending: bool = False
     is_taken: bool = False
     is_absent: bool = False
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
     node_class: ObservedNodeClass = field(default_factory=ObservedNodeClass)
     absent: frozenset[str] = frozenset()
-    unsure: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

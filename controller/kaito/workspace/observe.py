@@ -173,10 +173,9 @@ def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
     own = _own_claims(workspace, committed, reads)
     scopes = reads.pending_scopes(workspace.uid)
     pending = (each for each in scopes if each.startswith(CLAIM_SCOPE))
-    unreadable = committed & reads.unreadable(NODE_CLAIMS, "").keys()
     return SeenClaims(
         by_name={claim.metadata.name: observed_claim(claim) for claim in own},
-        pending=unreadable.union(each.removeprefix(CLAIM_SCOPE) for each in pending),
+        pending=frozenset(each.removeprefix(CLAIM_SCOPE) for each in pending),
         absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
         conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
     )

@@ -128,9 +128,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
 def _deletion_lookups(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
     lookups = look_up_claims(_unseen(seen, seen.claims)) if seen.claims is not None else ()
     pool = seen.pool
-    if pool is None or pool.found is not None or pool.is_unreadable:
-        return lookups
-    if pool.is_pending or pool.is_absent:
+    if pool is None or pool.found is not None or pool.is_pending or pool.is_absent:
         return lookups
     return (*lookups, Lookup(pool_target(pool.name)))
 
@@ -147,9 +145,7 @@ def _pool_removal(seen: WorkspaceObservation) -> PoolRemoval:
         return PoolRemoval()
     is_own = pool.found is not None and pool.found.owner is PoolOwner.THIS
     found = pool.found if is_own else None
-    return remove_pool(
-        pool.name, found, pool.claims.keys(), is_pending=pool.is_pending or pool.is_unreadable
-    )
+    return remove_pool(pool.name, found, pool.claims.keys(), is_pending=pool.is_pending)
 
 
 def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...] = ()) -> Plan:

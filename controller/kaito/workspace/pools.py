@@ -65,14 +65,12 @@ def observe_pool(
         name=name,
         commitment=commitment,
         found=observed_pool(found, workspace) if found is not None else None,
-        is_unreadable=name in reads.unreadable(NODE_POOLS, ""),
         is_pending=SCOPE in scopes,
         is_taken=found is None and reads.has_name_conflict(NODE_POOLS, name),
         is_absent=found is None and reads.looked_up_absent(NODE_POOLS, name),
         claims=_claims(workspace, reads),
         node_class=_node_class(workspace, classes, scopes, reads),
         absent=_absent(commitment, reads) if commitment is not None else frozenset(),
-        unsure=frozenset((*reads.unreadable(NODES, ""), *reads.unreadable(NODE_CLAIMS, ""))),
     )
 
 
@@ -90,7 +88,11 @@ def _absent(commitment: PoolCommitment, reads: CacheReader) -> frozenset[str]:
         for name in commitment.nodes
         if reads.looked_up_absent(NODES, name) or reads.get(NODES, name) is not None
     )
-    claims = (name for name in commitment.claims if reads.looked_up_absent(NODE_CLAIMS, name))
+    claims = (
+        name
+        for name in commitment.claims
+        if reads.get(NODE_CLAIMS, name) is None and reads.looked_up_absent(NODE_CLAIMS, name)
+    )
     return frozenset((*nodes, *claims))
 
 
@@ -107,9 +109,6 @@ def _node_class(
     found = reads.get(classes.resource, name)
     if found is not None:
         return ObservedNodeClass(name, _problem(found, classes))
-    if name in reads.unreadable(classes.resource, ""):
-        message = f"{classes.kind} {name} cannot be decoded"
-        return ObservedNodeClass(name, PoolWait(_NOT_READY, message))
     is_created = classes.body(name) is not None
     remedy = "waiting until it is created" if is_created else "create it"
     wait = PoolWait("NodeClassMissing", f"there is no {classes.kind} {name}: {remedy}")

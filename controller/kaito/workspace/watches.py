@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.kaito.api import inference_pool, labels
+from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
-from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
 from controller.kaito.provisioning.decision import (
     BY_LABEL,
     BY_POOL_WORKSPACE,

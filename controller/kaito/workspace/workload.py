@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
-from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
+from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.presets import UnknownGPUs, find_tunable_model
 from controller.kaito.workloads import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.kaito.lookups.http import Document
+from controller.kaito.lookups.huggingface import Document
 
 GIB = 1 << 30
 CONFIG: dict[str, Any] = {

@@ -11,7 +11,7 @@ import trustme
 from aiohttp import web
 
 from controller.kaito.lookups.background import LookupFailed
-from controller.kaito.lookups.http import Document, WebReader
+from controller.kaito.lookups.huggingface import Document, WebReader
 from tests.kube.servers import RawServer
 from tests.kube.test_http import answer_pod, server_tls
 

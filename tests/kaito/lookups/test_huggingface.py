@@ -10,8 +10,7 @@ import pytest
 
 from controller.kaito.lookups import ModelMetadata, WorkspaceLookups
 from controller.kaito.lookups.background import Answered, LookupFailed, Unanswered
-from controller.kaito.lookups.http import Document
-from controller.kaito.lookups.huggingface import HuggingFace
+from controller.kaito.lookups.huggingface import Document, HuggingFace
 from controller.kube.client import Client
 from controller.kube.errors import NotSent
 from controller.kube.resources import Resource

@@ -90,20 +90,6 @@ def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
         assert steps(decide(commitment=STORED, pool=pool, is_pending=True)) == []
 
 
-def test_a_pool_that_cannot_be_decoded_is_left_alone():
-    for pool in (None, replace(POOL, replicas=1)):
-        decision = decide(commitment=STORED, pool=pool, is_unreadable=True)
-        assert (steps(decision), decision.wait and decision.wait.reason) == (
-            [],
-            "NodePoolUnreadable",
-        )
-
-
-def test_what_cannot_be_decoded_counts():
-    decision = decide(target=3, commitment=COVERED, pool=SMALL, unsure=frozenset({"n1", "c0"}))
-    assert (decision.commitment, decision.confirm_nodes) == (COVERED, ())
-
-
 # names that are taken
 
 
@@ -120,7 +106,7 @@ def test_the_pool_of_an_earlier_workspace_is_waited_for():
 
 def test_a_name_that_is_taken_is_no_matter_if_no_pool_is_needed():
     covered = {"ready_nodes": frozenset({"n1", "n2"})}
-    for state in ({"pool": OTHER}, {"is_taken": True}, {"is_unreadable": True}):
+    for state in ({"pool": OTHER}, {"is_taken": True}):
         decision = decide(**covered, **state)
         assert (decision.wait, decision.is_due) == (None, True)
 

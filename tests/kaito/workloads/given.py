@@ -11,7 +11,7 @@ import yaml
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import revision_hash
-from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.validation import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets import Cloud, find_model, find_tunable_model
 from controller.kaito.workloads import (
@@ -25,7 +25,7 @@ from controller.kaito.workloads import (
     tuning_job,
     workload_gpus,
 )
-from controller.kaito.workloads.scripts import script
+from controller.kaito.workloads.pods import script
 from tests.docs.tree import ROOT
 from tests.kaito.support import workspace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from controller.kaito.api.validation.config_maps import training_config_errors
+from controller.kaito.api.config_maps import training_config_errors
 from controller.kaito.api.workspace import TuningSpec
 from controller.kaito.workloads import config_name, default_config_map, results_folder
 from controller.kaito.workloads.pods import complete_reference

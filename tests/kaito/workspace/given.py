@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from controller.kaito.api import labels
+from controller.kaito.api.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
 from controller.kaito.api.revisions import WorkspaceRevision
-from controller.kaito.api.validation.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.observation import WorkspaceObservation

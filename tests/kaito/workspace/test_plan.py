@@ -11,10 +11,10 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from controller.kaito.api import labels
+from controller.kaito.api.fields import INVALID
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision, revision_name
-from controller.kaito.api.validation.fields import INVALID
 from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.provisioning.commitment import (

@@ -8,10 +8,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter import ClaimBehaviour, node_name
+from controller.kaito.api.config_maps import INFERENCE_KEY
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
-from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.lookups.http import Document
+from controller.kaito.lookups.huggingface import Document
 from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from controller.testing.faults import ErrorResponse, Rule

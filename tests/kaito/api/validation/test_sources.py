@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from controller.kaito.api.validation.config_maps import (
+from controller.kaito.api.config_maps import (
     inference_config_errors,
     longest_context,
     missing_config_error,
     training_config_errors,
 )
-from controller.kaito.api.validation.fields import image_problem, message_of, url_problem
+from controller.kaito.api.fields import image_problem, message_of, url_problem
 from controller.kaito.presets import find_model
 from controller.kaito.workloads import results_folder
 

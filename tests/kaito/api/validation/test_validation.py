@@ -11,7 +11,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import validate_inference_set
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.validation import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets import Cloud
 from tests.kaito.support import inference, inference_set, tuning, workspace

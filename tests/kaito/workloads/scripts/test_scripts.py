@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.kaito.workloads.scripts import script
+from controller.kaito.workloads.pods import script
 
 pytestmark = pytest.mark.real_time
 

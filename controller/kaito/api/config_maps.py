@@ -12,7 +12,7 @@ import msgspec
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
-from controller.kaito.api.validation.fields import FieldError, invalid_value, missing_field
+from controller.kaito.api.fields import FieldError, invalid_value, missing_field
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 

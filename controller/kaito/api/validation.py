@@ -11,6 +11,21 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.apimachinery.template import malformed
 from controller.kaito.api import labels
+from controller.kaito.api.fields import (
+    EMPTY,
+    INVALID,
+    FieldError,
+    as_problem,
+    destination_errors,
+    inference_resource_errors,
+    instance_type_errors,
+    invalid_value,
+    missing_field,
+    selected_labels,
+    source_errors,
+    tuning_resource_errors,
+    via,
+)
 from controller.kaito.api.labels import derived_problem, label_problem, subdomain_problem
 from controller.kaito.api.options import (
     IMAGE_FAMILIES,
@@ -20,23 +35,6 @@ from controller.kaito.api.options import (
     image_family,
 )
 from controller.kaito.api.revisions import revision_hash
-from controller.kaito.api.validation.fields import (
-    EMPTY,
-    INVALID,
-    FieldError,
-    as_problem,
-    destination_errors,
-    invalid_value,
-    missing_field,
-    source_errors,
-    via,
-)
-from controller.kaito.api.validation.resource import (
-    inference_resource_errors,
-    instance_type_errors,
-    selected_labels,
-    tuning_resource_errors,
-)
 from controller.kaito.api.workspace import parse_workspace
 from controller.kaito.presets import (
     find_model,

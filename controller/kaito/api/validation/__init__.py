@@ -1,1 +1,0 @@
-"""Validation with Kaito's rules and messages."""
