@@ -146,7 +146,7 @@ lock:
 	    --quiet --python-version 3.11 --group site --constraint requirements-dev.lock \
 	    -o requirements-site.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
+	    --quiet --python-version 3.11 --group ray -o controller/command/development/ray.lock
 
 clean:
 	rm -rf $(VENV) $(AUDIT) site .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache

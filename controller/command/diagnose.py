@@ -18,11 +18,12 @@ import yaml
 
 import controller
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import parse_target, run_connected
+from controller.command.connection import run_connected
 from controller.command.debug import page_of
 from controller.command.process import wall
 from controller.command.redaction import Redaction
 from controller.command.status.reading import KINDS, MODEL_KINDS
+from controller.command.targets import parse_target
 from controller.kube.errors import ConfigurationError, Forbidden, KubeError, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import (

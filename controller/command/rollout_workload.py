@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.command.connection import parse_target
 from controller.command.output import CommandOutput
 from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
+from controller.command.targets import parse_target
 from controller.kube.errors import Conflict, Forbidden, NotFound
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.pods.hashes import digest

@@ -6,15 +6,7 @@ Only the chosen subcommand is loaded, so that `manta --help` stays quick.
 from __future__ import annotations
 
 from controller import __version__
-from controller.command.cli import (
-    change_operator,
-    completion,
-    development,
-    plan,
-    printed,
-    run,
-    status,
-)
+from controller.command.cli import development, plan, printed, run, status
 from controller.command.cli.arguments import CommandParser
 
 
@@ -34,6 +26,6 @@ def parser() -> CommandParser:
     printed.add_example(commands)
     plan.add(commands)
     printed.add_crds(commands)
-    change_operator.add(commands)
-    completion.add(commands, manta)
+    plan.add_operators(commands)
+    printed.add_completion(commands, manta)
     return manta

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from controller.command.connection import suggestion
+from controller.command.targets import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -149,9 +149,20 @@ def add_machine(command: argparse.ArgumentParser) -> None:
 
 def add_feature_gates(command: argparse.ArgumentParser) -> None:
     """Add the option for KubeRay's feature gates; `feature_gates` reads it."""
-    from controller.command.option_names import gates_help  # noqa: PLC0415
+    from controller.ray.api.feature_gates import GATES  # noqa: PLC0415
 
-    command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
+    real = [
+        f"{name} ({'on' if gate.default else 'off'})"
+        for name, gate in GATES.items()
+        if gate.fixed is None
+    ]
+    command.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="NAME=BOOL,...",
+        help="switch features on or off by KubeRay's names, with their defaults: "
+        + ", ".join(real),
+    )
 
 
 def add_namespaces(command: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from controller.command.cli.arguments import (
     feature_gates,
     kind_settings,
 )
-from controller.command.option_names import with_option
+from controller.command.targets import with_option
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,8 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.command.development.rayenv import VARIABLES, create_ray_environment, ray_environment
-from controller.command.development.rayenv.environment import progress_for_people
+from controller.command.development.rayenv import (
+    VARIABLES,
+    Progress,
+    create_ray_environment,
+    ray_environment,
+)
 from controller.command.process import wall
 from controller.devcluster.gateway import GatewayController
 from controller.devcluster.gateway_proxy import WeightedProxy
@@ -104,11 +108,7 @@ async def ray_image() -> Image:
         ConfigurationError: it cannot be created; the message says why and names a remedy.
     """
     environment = ray_environment()
-    progress = progress_for_people()
-    try:
-        await create_ray_environment(environment, progress)
-    finally:
-        progress.close()
+    await create_ray_environment(environment, Progress())
     return Image(environment.folder, env=VARIABLES)
 
 

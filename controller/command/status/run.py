@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controller.apimachinery.conditions import time_of
-from controller.command.connection import parse_kind, parse_target, run_connected, suggestion
+from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned, duration
 from controller.command.process import wall
 from controller.command.status.objects import Tree
 from controller.command.status.reading import KINDS, read, resources_of, watching
 from controller.command.status.tree import overview, tree
+from controller.command.targets import parse_kind, parse_target, suggestion
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import labels
 

@@ -17,11 +17,12 @@ import msgspec
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import parse_target, run_connected
+from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned
 from controller.command.status.objects import model_cause, model_state
 from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, read
 from controller.command.status.run import condition_text, event_text
+from controller.command.targets import parse_target
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kube.errors import Forbidden, NotFound, PathNotFound
 from controller.kube.resources import JOBS, PODS, SERVICES, STATEFUL_SETS

@@ -14,23 +14,27 @@ from pathlib import Path
 
 import pytest
 
+from controller.command.development import rayenv
 from controller.command.development.rayenv import (
+    LOCK,
+    Installer,
+    InstallerFailed,
+    Progress,
     RayEnvironment,
     create_ray_environment,
-    creation,
     ray_environment,
+    remedy,
 )
-from controller.command.development.rayenv.creation import Installer, InstallerFailed, remedy
-from controller.command.development.rayenv.environment import LOCK
 from controller.kube.errors import ConfigurationError
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 
 
-class Told:
+class Told(Progress):
     """A progress that remembers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.steps: list[str] = []
         self.done: list[tuple[int, int]] = []
 
@@ -39,9 +43,6 @@ class Told:
 
     def advance(self, done: int, total: int) -> None:
         self.done.append((done, total))
-
-    def close(self) -> None:
-        pass
 
 
 def wheel(folder: Path, code: str = "") -> str:
@@ -154,7 +155,7 @@ async def test_a_full_disk_is_noticed_before_anything_is_made(
     environment: RayEnvironment, monkeypatch: pytest.MonkeyPatch
 ):
     usage = namedtuple("usage", "total used free")  # noqa: PYI024  as shutil has it
-    monkeypatch.setattr(creation.shutil, "disk_usage", lambda path: usage(10, 9, 5_000_000))
+    monkeypatch.setattr(rayenv.shutil, "disk_usage", lambda path: usage(10, 9, 5_000_000))
     with pytest.raises(ConfigurationError, match=r"has 5 MB left.*XDG_CACHE_HOME"):
         await create_ray_environment(environment, Told())
     assert not environment.folder.exists()
@@ -200,7 +201,7 @@ def test_it_is_in_the_cache_folder_and_named_by_its_version(tmp_path: Path):
 
 
 def test_the_lock_file_is_made_from_the_version_in_the_project_file():
-    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     version = ray_environment({"XDG_CACHE_HOME": "/"}).pins["ray"]
     assert project["dependency-groups"]["ray"] == [f"ray[default,serve]=={version}"]
 

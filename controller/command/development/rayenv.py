@@ -1,27 +1,132 @@
-"""Creates the environment with Ray: installs what the lock file pins, and says what failed."""
+"""The environment with a pinned Ray that `manta dev --ray` and `make demo KIND=rayjob` run.
+
+It is made once, from `ray.lock`; `python -m controller.command.development.rayenv` makes it too and
+prints its folder.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import fcntl
+import hashlib
 import os
 import platform
+import re
 import shutil
 import signal
 import sys
 from collections import deque
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from controller.command.development.rayenv.environment import python_version
+from controller.command.development.runs import cache_dir
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from controller.command.development.rayenv.environment import ProgressDisplay, RayEnvironment
+
+LOCK = Path(__file__).with_name("ray.lock")
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # gRPC's own resolver ignores the hosts file while it waits for a name server
+        "GRPC_DNS_RESOLVER": "native",
+        # else every pod takes 30 % of the machine's memory
+        "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "200000000",
+        # else a node drains for as long as a pod's whole grace period
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "2",
+        # else Serve starves while another cluster starts: without control groups all pods compete
+        "RAY_worker_niceness": "0",
+        # else a token in a developer's own ~/.ray makes every cluster refuse the operator
+        "RAY_AUTH_MODE": "disabled",
+    }
+)
+"""Default variables of containers that run Ray on a laptop."""
+
+_PIN = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
+_MARKER = "made-from"
+
+
+@dataclass(frozen=True, slots=True)
+class RayEnvironment:
+    """A virtual environment created from a lock file; it may not exist yet.
+
+    Attributes:
+        folder: folder of the environment; programs are in its `bin`.
+        lock: requirements with hashes.
+    """
+
+    folder: Path
+    lock: Path
+
+    @property
+    def python(self) -> Path:
+        """The environment's interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """Versions by name, as the lock file has them."""
+        return dict(_PIN.findall(self.lock.read_text()))
+
+    def is_complete(self) -> bool:
+        """Return whether it was completed from this lock file, by a Python that still exists."""
+        try:
+            made_from = (self.folder / _MARKER).read_text()
+        except OSError:
+            return False
+        return made_from == self._fingerprint() and self.python.exists()
+
+    def mark_complete(self) -> None:
+        """Mark the environment as complete. The last step of its creation.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        (self.folder / _MARKER).write_text(self._fingerprint())
+
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(self.lock.read_bytes()).hexdigest()
+
+
+def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironment:
+    """Return the environment of the Ray version that Manta pins; it may not exist yet."""
+    version = dict(_PIN.findall(LOCK.read_text()))["ray"]
+    return RayEnvironment(cache_dir(environment) / f"ray-{version}", LOCK)
+
+
+def python_version() -> str:
+    """Return the version of this interpreter, which the environment uses too: "3.13"."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class Progress:
+    """Prints a line for every step, and one for every quarter of a step."""
+
+    def __init__(self) -> None:
+        self._quarter = 0
+
+    def step(self, text: str) -> None:
+        """Print the step."""
+        self._quarter = 0
+        self._print(text)
+
+    def advance(self, done: int, total: int) -> None:
+        """Print how much is done, once for every quarter."""
+        quarter = 4 * done // max(total, 1)
+        if quarter > self._quarter:
+            self._quarter = quarter
+            self._print(f"  {done} of {total}")
+
+    def _print(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 # Error messages with remedies, for when the environment with Ray cannot be created.
@@ -111,7 +216,7 @@ class Installer:
         self._temporary = folder / "tmp"
         self._lock = lock
 
-    async def pip_install(self, environment: RayEnvironment, progress: ProgressDisplay) -> None:
+    async def pip_install(self, environment: RayEnvironment, progress: Progress) -> None:
         """Install everything that the lock file pins: wheels only, hashes checked.
 
         Raises:
@@ -170,7 +275,7 @@ class Installer:
 class _Installing:
     """Progress of pip, which names what it collects and then installs silently."""
 
-    def __init__(self, environment: RayEnvironment, progress: ProgressDisplay) -> None:
+    def __init__(self, environment: RayEnvironment, progress: Progress) -> None:
         self._site = environment.folder / "lib"
         self._total = sum("==" in line for line in environment.lock.read_text().splitlines())
         self._collected = 0
@@ -216,7 +321,7 @@ _SPACE = 800_000_000  # bytes: the environment, and the downloads beside it
 _LOCK_POLL = 0.5  # seconds until the lock is tried again: it cannot be waited for
 
 
-async def create_ray_environment(environment: RayEnvironment, progress: ProgressDisplay) -> None:
+async def create_ray_environment(environment: RayEnvironment, progress: Progress) -> None:
     """Create `environment` unless it is complete.
 
     Cancellation ends the installer and removes the partial environment.
@@ -241,7 +346,7 @@ async def create_ray_environment(environment: RayEnvironment, progress: Progress
 
 
 @asynccontextmanager
-async def _exclusive_lock(path: Path, progress: ProgressDisplay) -> AsyncGenerator[int]:
+async def _exclusive_lock(path: Path, progress: Progress) -> AsyncGenerator[int]:
     """Hold the lock file `path`; yields its descriptor."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
@@ -263,7 +368,7 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-async def _make(environment: RayEnvironment, progress: ProgressDisplay, lock: int) -> None:
+async def _make(environment: RayEnvironment, progress: Progress, lock: int) -> None:
     folder = environment.folder
     await _remove(folder)
     _check_space(folder)
@@ -277,9 +382,7 @@ async def _make(environment: RayEnvironment, progress: ProgressDisplay, lock: in
             await asyncio.shield(_remove(folder))
 
 
-async def _install(
-    environment: RayEnvironment, progress: ProgressDisplay, installer: Installer
-) -> None:
+async def _install(environment: RayEnvironment, progress: Progress, installer: Installer) -> None:
     folder, version = environment.folder, environment.pins["ray"]
     progress.step(f"making an environment for Python {python_version()} in {folder}")
     await installer.run(sys.executable, "-m", "venv", str(folder))
@@ -307,3 +410,21 @@ def _check_space(folder: Path) -> None:
 
 async def _remove(folder: Path) -> None:
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Create the environment; returns the exit status."""
+    environment = ray_environment()
+    try:
+        asyncio.run(create_ray_environment(environment, Progress()))
+    except ConfigurationError as error:
+        sys.stderr.write(f"manta: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    sys.stdout.write(f"{environment.folder}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
