@@ -30,19 +30,20 @@ from informers.errors import (
 )
 from informers.informer import InformerMetrics, SharedInformer
 from informers.listing import Source
-from informers.objects import (
+from informers.processor import Added, Deleted, Handler, Notification, Updated
+from informers.settings import BackoffSettings, Clock, InformerStatistics, ReflectorSettings
+from informers.store import (
     ApiObject,
     IndexFunction,
+    Lister,
     Metadata,
+    Store,
     Undecodable,
     is_comparable,
     is_older,
     key_of,
     object_key,
 )
-from informers.processor import Added, Deleted, Handler, Notification, Updated
-from informers.settings import BackoffSettings, Clock, InformerStatistics, ReflectorSettings
-from informers.store import Lister, Store
 
 __all__ = [
     "Added", "AlreadyStarted", "ApiObject", "BackoffSettings", "Clock", "Codec",

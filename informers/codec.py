@@ -16,7 +16,7 @@ import msgspec
 
 from informers.decoding import NAMELESS, Unbalanced, describe, split_json, too_deep
 from informers.errors import Malformed, error_from_status
-from informers.objects import (
+from informers.store import (
     Bookmark,
     Ignored,
     Metadata,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from informers.errors import Malformed
-from informers.objects import Undecodable, object_key
+from informers.store import Undecodable, object_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

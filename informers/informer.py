@@ -15,11 +15,10 @@ from informers.errors import (
     InvalidResourceVersion,
     SourceError,
 )
-from informers.objects import IndexFunction, T, is_comparable
 from informers.processor import Handler, Handlers, Notification, Processor
 from informers.reflector import Reflector
 from informers.settings import InformerStatistics, ReflectorSettings
-from informers.store import Lister, Store
+from informers.store import IndexFunction, Lister, Store, T, is_comparable
 
 if TYPE_CHECKING:
     import random
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from informers.codec import Codec
     from informers.listing import Source
-    from informers.objects import Replaced, Undecodable, WatchEvent
     from informers.settings import Clock
+    from informers.store import Replaced, Undecodable, WatchEvent
 
 
 class InformerMetrics:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 from informers.errors import Expired, Malformed
-from informers.objects import (
+from informers.states import Streaming
+from informers.store import (
     Bookmark,
     Ignored,
     Removed,
@@ -21,16 +22,15 @@ from informers.objects import (
     key_of,
     revision_of,
 )
-from informers.states import Streaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from informers.codec import Codec
-    from informers.objects import Page
     from informers.settings import ReflectorSettings
     from informers.states import Listing, ReflectorContext, Watching
+    from informers.store import Page
 
 
 # The interface to a server. Informers use no HTTP themselves.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from informers.errors import IndexFunctionError
-from informers.objects import (
+from informers.store import (
     ApiObject,
     Bookmark,
     Ignored,

@@ -15,18 +15,6 @@ from typing import TYPE_CHECKING, Generic, Protocol
 from informers.decoding import LineSplitter
 from informers.errors import Disconnected, Expired, HistoryChanged, Malformed, SourceError
 from informers.listing import InitialState, list_request, read_list, watch_query
-from informers.objects import (
-    Bookmark,
-    Ignored,
-    Replaced,
-    T,
-    WatchEvent,
-    is_newer,
-    is_odd,
-    is_older,
-    later,
-    revision_of,
-)
 from informers.settings import ReflectorStatistics, RetryBackoff
 from informers.states import (
     ActiveState,
@@ -46,6 +34,18 @@ from informers.states import (
     Watching,
     first_state,
     step,
+)
+from informers.store import (
+    Bookmark,
+    Ignored,
+    Replaced,
+    T,
+    WatchEvent,
+    is_newer,
+    is_odd,
+    is_older,
+    later,
+    revision_of,
 )
 
 if TYPE_CHECKING:

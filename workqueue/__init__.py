@@ -4,8 +4,6 @@ It is independent of Kubernetes. Start reading in `queue.py`. Import from this p
 `workqueue.prometheus` is separate, so that only users of metrics load prometheus_client.
 """
 
-from workqueue.backoff import Backoff
-from workqueue.heaps import Clock, DelayQueue, KeyHeap, TimerHandle
 from workqueue.metrics import (
     FailingKey,
     QueueMetrics,
@@ -15,6 +13,7 @@ from workqueue.metrics import (
     RunningKey,
 )
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
+from workqueue.waiting import Backoff, Clock, DelayQueue, KeyHeap, TimerHandle
 from workqueue.workers import Workers
 
 __all__ = [

@@ -20,7 +20,7 @@ because it came after the worker looked, came after `get`, so it made the key di
 `done` queues the key again.
 
 This holds because no transition is split by an await. The only call that waits for keys is `get`,
-and it takes its key after the last wait (see `parking.py`).
+and it takes its key after the last wait (see `ParkingLot`).
 
 **Ageing.** With strict priorities a steady flow at 0 keeps a key at -100 waiting for ever. So the
 priority of a key grows while it waits, by one point every `ageing` seconds. The heap need not be
@@ -40,7 +40,7 @@ lets keys of priority 0 pass for five minutes, then none. Inside one priority it
 first served.
 
 **Begun work** (WQ-35): all this holds inside each of two bands. Keys whose work has begun, and
-whose priority is not negative, come before the rest, which has each fourth turn (see `heaps.py`).
+whose priority is not negative, come before the rest, which has each fourth turn (see `Bands`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,6 @@ from collections.abc import Hashable
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from workqueue.backoff import Backoff, Failures
-from workqueue.heaps import LONGEST_DELAY, Bands, DelayQueue
 from workqueue.metrics import (
     FailingKey,
     QueueMetrics,
@@ -62,13 +60,13 @@ from workqueue.metrics import (
     QueueStatistics,
     RunningKey,
 )
-from workqueue.parking import ParkingLot
+from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, DelayQueue, Failures, ParkingLot
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from workqueue.heaps import Clock
+    from workqueue.waiting import Clock
 
 K = TypeVar("K", bound=Hashable)
 

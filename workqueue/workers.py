@@ -20,8 +20,8 @@ from workqueue.queue import Closed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from workqueue.heaps import Clock
     from workqueue.queue import WorkQueue
+    from workqueue.waiting import Clock
 
 K = TypeVar("K", bound=Hashable)
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from controller.kube.errors import OutcomeUnknown
     from controller.kube.limits import FairLimiter
-    from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
+    from controller.kube.sender import Pauses
     from controller.kube.transport import Chunks, ClientMetrics, Transport
     from informers import Clock
 

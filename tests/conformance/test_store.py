@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
 from informers import Codec, IndexFunctionError, Store, is_comparable, key_of, object_key
-from informers.objects import Replaced, Upserted, is_newer, is_older
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
+from informers.store import Replaced, Upserted, is_newer, is_older
 from tests.informers.doubles import Meta, Thing
 
 

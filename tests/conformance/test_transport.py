@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, pauses, responses
+from controller.kube import errors, responses, sender
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS, SERVICES
@@ -154,7 +154,7 @@ async def test_requests_of_other_owners_and_of_other_lanes_are_repeated_neverthe
 
 
 async def test_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
-    monkeypatch.setattr(pauses, "MOST", 1)
+    monkeypatch.setattr(sender, "MOST", 1)
     transport = FakeTransport(busy(429, "1"))
     api, sent = client(transport, timeout=1000), list[int]()
     for flow in ("a", "b", "b", "a"):
@@ -175,11 +175,11 @@ async def test_an_owner_is_forgotten_ten_minutes_after_its_last_request():
         return len(transport.requests) - before
 
     assert [await sent("a"), await sent("b")] == [10, 10]
-    await asyncio.sleep(pauses.FORGOTTEN_AFTER - 5)
+    await asyncio.sleep(sender.FORGOTTEN_AFTER - 5)
     assert await sent("b") == 1
     await asyncio.sleep(10)
     assert [await sent("a"), await sent("b")] == [10, 1]
-    await asyncio.sleep(pauses.FORGOTTEN_AFTER + 10)
+    await asyncio.sleep(sender.FORGOTTEN_AFTER + 10)
     assert await sent("b") == 10
 
 

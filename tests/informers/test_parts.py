@@ -19,16 +19,6 @@ from informers import (
 )
 from informers.decoding import split_json
 from informers.listing import InitialState, ListRequest, list_request
-from informers.objects import (
-    Ignored,
-    Removed,
-    Replaced,
-    Undecodable,
-    Upserted,
-    is_newer,
-    is_older,
-    revision_of,
-)
 from informers.processor import Processor
 from informers.states import (
     Broken,
@@ -41,7 +31,17 @@ from informers.states import (
     Watching,
     step,
 )
-from informers.store import Store
+from informers.store import (
+    Ignored,
+    Removed,
+    Replaced,
+    Store,
+    Undecodable,
+    Upserted,
+    is_newer,
+    is_older,
+    revision_of,
+)
 from tests.informers.doubles import (
     Hang,
     Meta,

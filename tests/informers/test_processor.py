@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from informers.objects import Ignored, Removed, Replaced, Undecodable, Upserted
 from informers.processor import Added, Deleted, Processor
-from informers.store import Store
+from informers.store import Ignored, Removed, Replaced, Store, Undecodable, Upserted
 from tests.informers.doubles import Meta, Thing
 
 A5 = Thing(Meta("a", "ns", "uid-a", "5"), "red")

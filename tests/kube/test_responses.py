@@ -14,7 +14,7 @@ from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
-from informers.objects import Upserted
+from informers.store import Upserted
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
 
 STATUSES = range(200, 600)

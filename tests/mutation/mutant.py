@@ -19,7 +19,7 @@ class Mutant:
     """A mutant.
 
     Attributes:
-        name: mutmut's, such as `workqueue.heaps.xǁKeyHeapǁpop__mutmut_3`: it changes with the
+        name: mutmut's, such as `workqueue.waiting.xǁKeyHeapǁpop__mutmut_3`: it changes with the
             function.
         path: of the module, from the root.
         fate: `killed`, `survived`, `no tests`, `not checked`, ...

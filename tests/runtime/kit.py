@@ -15,8 +15,8 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource
-from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.reader import ExpectationStatistics
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workqueue.backoff import Backoff, Failures
+from workqueue.waiting import Backoff, Failures
 
 
 def failures(backoff: Backoff, *, floor: float = 1.0) -> Failures[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workqueue.heaps import TURNS_OF_BEGUN, Bands
+from workqueue.waiting import TURNS_OF_BEGUN, Bands
 
 KEYS = st.integers(0, 9)
 CHANGES = st.lists(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.workqueue.fakes import FakeClock
-from workqueue.heaps import DelayQueue
+from workqueue.waiting import DelayQueue
 
 
 class Releases:

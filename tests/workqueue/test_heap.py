@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workqueue.heaps import KeyHeap
+from workqueue.waiting import KeyHeap
 
 KEYS = st.integers(0, 9)
 CHANGES = st.lists(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from workqueue.parking import ParkingLot
+from workqueue.waiting import ParkingLot
 
 
 async def parked(lot: ParkingLot, count: int) -> list[asyncio.Task[None]]:

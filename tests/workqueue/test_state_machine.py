@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.workqueue.fakes import FakeClock
 from workqueue import Backoff, Closed, WorkQueue
-from workqueue.heaps import TURNS_OF_BEGUN
+from workqueue.waiting import TURNS_OF_BEGUN
 
 AGEING = 2.0
 BASE, CAP, FLOOR = 0.75, 4.0, 1.0  # the first delay is below the floor, the others above

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.apimachinery.ownership import owner_uid, requested_owner
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.expectation import ObjectReference, is_newer
-from controller.runtime.expectations.overlay import OverlayIndex
+from controller.runtime.expectations.overlay import ObjectReference, OverlayIndex, is_newer
 from controller.runtime.expectations.owners import OwnerIndex, is_repetition, questions
 from controller.runtime.expectations.reader import (
     LIVE_READ,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.debug import BoundedList, ExpectationEntry
-    from controller.runtime.expectations.expectation import Expectation
+    from controller.runtime.expectations.overlay import Expectation
     from controller.runtime.expectations.owners import Owner, Questions
     from controller.runtime.expectations.reader import ExpectationStatistics
     from controller.runtime.kind import CreateError, FailedCreate, LogText

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectation import Expectation, ObjectReference
+    from controller.runtime.expectations.overlay import Expectation, ObjectReference
     from controller.runtime.kind import FailedCreate, LogText
     from controller.runtime.plan import LiveList, LogTail, ReplicaMember, Write
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.kube.objects import KubeObject
 from controller.runtime.debug import LIMIT, ExpectationEntry, cause, listing
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import keep_newest
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable
 from controller.runtime.plan import verb_of
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.debug import BoundedList
-    from controller.runtime.expectations.expectation import Expectation
-    from controller.runtime.expectations.overlay import OverlayIndex
+    from controller.runtime.expectations.overlay import Expectation, OverlayIndex
     from controller.runtime.expectations.owners import Owner, OwnerIndex
     from controller.runtime.kind import CreateError, FailedCreate, LogText, Unreadable
     from controller.runtime.plan import LiveList, LogTail

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import is_owned_by
-from controller.runtime.expectations.expectation import Expectation, effective, is_newer
+from controller.runtime.expectations.overlay import Expectation, effective, is_newer
 from controller.runtime.plan import Create, Delete
 from informers import is_comparable, is_older
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectation import ObjectReference
-    from controller.runtime.expectations.overlay import OverlayIndex
+    from controller.runtime.expectations.overlay import ObjectReference, OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
     from controller.runtime.plan import Write
 

@@ -14,7 +14,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.client import PAGE_SIZE
 from controller.kube.errors import KubeError
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import FailedCreates, LiveList, LogTail, Lookup, Target
 from controller.runtime.reasons import last_refusal

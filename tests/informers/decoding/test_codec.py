@@ -20,7 +20,7 @@ from informers import (
     Throttled,
     error_from_status,
 )
-from informers.objects import Bookmark, Ignored, Removed, Undecodable, Upserted
+from informers.store import Bookmark, Ignored, Removed, Undecodable, Upserted
 from tests.informers.doubles import (
     Meta,
     Thing,

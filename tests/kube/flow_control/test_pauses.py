@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube import errors
 from controller.kube.limits import Lane, lane_of
-from controller.kube.pauses import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
 from controller.kube.resources import PODS
 from controller.kube.responses import MAX_RETRY_AFTER, Response, retry_after
+from controller.kube.sender import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
 from controller.kube.transport import Request
 from controller.runtime.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body

@@ -17,8 +17,8 @@ from controller.apimachinery.ownership import (
 )
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta
 from controller.kube.resources import Resource
-from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.plan import Create, Target
 from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.writer import Writer

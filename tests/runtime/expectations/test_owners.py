@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations import owners
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import Owner, OwnerIndex, OwnerState
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LiveList, LogTail, ReplicaMember

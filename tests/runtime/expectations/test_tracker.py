@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectation import Expectation
+from controller.runtime.expectations.overlay import Expectation
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.tracker import (
     FIRST_LIVE_READ,

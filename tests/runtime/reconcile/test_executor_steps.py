@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import Questions
 from controller.runtime.plan import (
     NOTHING,
