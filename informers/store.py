@@ -228,19 +228,17 @@ class Store(Generic[T]):
 
     Args:
         indexes: index functions by name. They must be pure.
+
+    Attributes:
+        resource_version: revision of the contents; empty before the first list.
     """
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._objects: dict[str, T] = {}
-        self._revision = ""
+        self.resource_version = ""
         self._indexes: dict[str, _Index[T]] = {}
         for name, function in (indexes or {}).items():
             self.add_index(name, function)
-
-    @property
-    def resource_version(self) -> str:
-        """Revision of the contents; empty before the first list."""
-        return self._revision
 
     def __len__(self) -> int:
         """Return the number of objects."""
@@ -307,8 +305,8 @@ class Store(Generic[T]):
 
     def advance(self, revision: str) -> None:
         """Advance to a later revision with unchanged contents; ignore earlier ones."""
-        if revision and not is_older(revision, self._revision):
-            self._revision = revision
+        if revision and not is_older(revision, self.resource_version):
+            self.resource_version = revision
 
     def replace(self, objects: Iterable[T], revision: str) -> None:
         """Replace all contents and the revision, which may decrease.
@@ -320,7 +318,7 @@ class Store(Generic[T]):
         indexes = {name: _Index(name, index.function) for name, index in self._indexes.items()}
         for index in indexes.values():
             index.fill(fresh)
-        self._objects, self._indexes, self._revision = fresh, indexes, revision
+        self._objects, self._indexes, self.resource_version = fresh, indexes, revision
 
     def check_indexes(self, obj: T) -> None:
         """Call all index functions on `obj`.

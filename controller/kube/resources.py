@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from controller.kube import objects
 from controller.kube.objects import KubeObject
@@ -11,9 +12,8 @@ from controller.kube.objects import KubeObject
 T = TypeVar("T", bound=KubeObject)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
-    """One resource of the API, as discovery lists it.
+class Resource(msgspec.Struct, Generic[T], frozen=True, cache_hash=True):
+    """One resource of the API, as discovery lists it; each read of a cache needs its hash.
 
     Attributes:
         group: API group, empty for the core group.
@@ -50,10 +50,6 @@ class Resource(Generic[T]):
             parts += ["namespaces", namespace]
         parts += [part for part in (self.plural, name, subresource) if part]
         return "/".join(parts)
-
-    def __hash__(self) -> int:
-        """Return the hash of the plural name, since each read of a cache computes it."""
-        return hash(self.plural)
 
     def __str__(self) -> str:
         """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`.

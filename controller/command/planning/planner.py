@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.object_schema import by_document, read_schemas

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import structlog
 
 from controller.apimachinery.custom_object import SpecificationMemo
@@ -142,7 +142,7 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
 INTERVAL: Final = 60.0
 """Seconds between two rounds. Two of them in succession must find the Workspace gone."""
 
-_METADATA: Final = replace(WORKSPACES, view=KubeObject)
+_METADATA: Final = msgspec.structs.replace(WORKSPACES, view=KubeObject)
 _log = structlog.stdlib.get_logger("manta.workspaces")
 
 

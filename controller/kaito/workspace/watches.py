@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from controller.apimachinery.custom_object import dig
 from controller.kaito.api import inference_pool, labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
 
-JOBS: Final = replace(resources.JOBS, part="workspaces")
-PODS: Final = replace(resources.PODS, part="workspaces")
+JOBS: Final = msgspec.structs.replace(resources.JOBS, part="workspaces")
+PODS: Final = msgspec.structs.replace(resources.PODS, part="workspaces")
 REVISIONS: Final = Resource(
     "apps", "v1", "controllerrevisions", "ControllerRevision", WorkspaceRevision, part="workspaces"
 )

@@ -7,8 +7,9 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.custom_object import conditions_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.apimachinery.ownership import index_by_owner
 from controller.command.kinds import KindSettings, kinds_of
