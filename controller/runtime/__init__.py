@@ -8,10 +8,10 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `reasons`: why something is not as it should be, and what to do about it.
 - `reconcile.status`: patches that are sent before their effects.
 - `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
-- `election`, `elector`, `lease`: who may write, a candidate for that, and what it holds.
+- `election`, `elector`: who may write, and a candidate for that with its Lease.
 - `debug`, `debug_sections`: the shape of the debug page, and its sections about the runtime.
 - `collectors`: bases of Prometheus collectors that are computed from current state.
-- `operator`, `settings`, `logs`: for the command that starts a process.
+- `operator`, `settings`, `logs`, `metrics`: for the command that starts a process.
 
 They are modules rather than names of this package because their costs differ: a kind needs no
 more than `kind` and `plan`, `operator` loads aiohttp and the Prometheus client.

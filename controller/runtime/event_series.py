@@ -34,6 +34,17 @@ REFRESH = 1800.0
 """Seconds between two updates of a series that continues."""
 
 
+@dataclass(slots=True)
+class RecorderStatistics:
+    """Numbers since the start; `unsent` is the number of series that wait to be sent now."""
+
+    sent: int = 0
+    spam: int = 0
+    overflow: int = 0
+    failed: int = 0
+    unsent: int = 0
+
+
 class SeriesKey(NamedTuple):
     """Events with equal keys belong to one series. `note` is a digest of the note."""
 

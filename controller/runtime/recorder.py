@@ -14,7 +14,6 @@ import hashlib
 import re
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -36,6 +35,7 @@ from controller.runtime.event_series import (
     LONGEST_NOTE,
     EventSeries,
     ObjectTurns,
+    RecorderStatistics,
     SeriesKey,
     SpamFilter,
     event_body,
@@ -76,17 +76,6 @@ PATIENCE = 0.5
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
-
-
-@dataclass(slots=True)
-class RecorderStatistics:
-    """Numbers since the start; `unsent` is the number of series that wait to be sent now."""
-
-    sent: int = 0
-    spam: int = 0
-    overflow: int = 0
-    failed: int = 0
-    unsent: int = 0
 
 
 class Recorder:

@@ -16,7 +16,7 @@ import yaml
 
 from controller.command.run.run import LEASE_NAME
 from controller.kube.client import Client
-from controller.runtime.lease import LEASES, RELEASED_SECONDS, new_lease
+from controller.runtime.elector import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups
 from tests.ports import free_port
 

@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry
 from controller.command.run.operator import report_gates
 from controller.kube.errors import WriteUnconfirmed
 from controller.ray.api import FeatureGates
-from controller.runtime.elector import Elector
-from controller.runtime.lease import LEASES, ElectionMetrics, ElectionTiming, LeaseLock
+from controller.runtime.elector import LEASES, ElectionTiming, Elector, LeaseLock
+from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.plan import Plan
 from controller.testing.faults import DelayedRequest, ErrorResponse, Lag, Refused, Rule
 from tests.chart.prometheus import needs_promtool

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.elector import Elector
-from controller.runtime.lease import (
+from controller.runtime.elector import (
     LEASES,
-    ElectionMetrics,
     ElectionTiming,
+    Elector,
     Lease,
     LeaseLock,
     election_client,
     new_lease,
 )
+from controller.runtime.metrics import ElectionMetrics
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import (
     DelayedRequest,

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector
+from controller.runtime.event_series import RecorderStatistics
 from controller.runtime.expectations.reader import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
@@ -23,7 +24,6 @@ from controller.runtime.metrics import (
     ExpectationCollector,
     RuntimeMetrics,
 )
-from controller.runtime.recorder import RecorderStatistics
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 

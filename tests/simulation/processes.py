@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import KubeError
-from controller.runtime.elector import Elector
-from controller.runtime.lease import (
+from controller.runtime.elector import (
     LEASES,
-    ElectionMetrics,
     ElectionTiming,
+    Elector,
     LeaseLock,
     election_client,
     new_lease,
 )
+from controller.runtime.metrics import ElectionMetrics
 from controller.testing.faults import FaultyTransport
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from controller.kube.http import HttpTransport, limit_read_buffers
 from controller.kube.kubeconfig import load_credentials
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.runtime.election import ThreadedElection, awake_or_not
-from controller.runtime.elector import Elector
-from controller.runtime.lease import ElectionMetrics, ElectionTiming, LeaseLock, election_client
+from controller.runtime.elector import ElectionTiming, Elector, LeaseLock, election_client
 from controller.runtime.logs import configure_logging
+from controller.runtime.metrics import ElectionMetrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -9,14 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.kube.errors import KubeError
-from controller.runtime.lease import (
-    ElectionMetrics,
-    ElectionTiming,
-    Lease,
-    LeaseLock,
-    election_client,
-    new_lease,
-)
+from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client, new_lease
+from controller.runtime.metrics import ElectionMetrics
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import DelayedRequest, FaultyTransport, Rule
 

@@ -14,8 +14,7 @@ import pytest
 
 from controller.runtime import election
 from controller.runtime.election import ThreadedElection, awake_or_not
-from controller.runtime.elector import Elector
-from controller.runtime.lease import ElectionTiming, Lease
+from controller.runtime.elector import ElectionTiming, Elector, Lease
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 pytestmark = pytest.mark.real_time

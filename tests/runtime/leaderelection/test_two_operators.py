@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.elector import Elector
-from controller.runtime.lease import LEASES, ElectionMetrics, ElectionTiming, LeaseLock, new_lease
+from controller.runtime.elector import LEASES, ElectionTiming, Elector, LeaseLock, new_lease
+from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.settings import Settings
 from controller.testing.cluster import RunningOperator
 from controller.testing.faults import DelayedResponse, FaultyTransport, Rule
