@@ -16,7 +16,7 @@ from controller.kube.objects import KubeObject, View
 from controller.kube.resources import PODS, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from controller.kube.client import Client
     from controller.kube.objects import Pod
@@ -66,7 +66,7 @@ class ChangeOptions:
     deployment: str
     chart: bool = True
     image: str = ""
-    pull_secrets: tuple[str, ...] = ()
+    pull_secrets: Sequence[str] = ()
     chart_path: Path | None = None
     timeout: float = 120.0
     kubeconfig: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,62 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
-    from controller.command.rollout_kinds import RolloutProgress
     from controller.kube.client import Client
-    from controller.kube.resources import Resource
 
 
 Json = dict[str, Any]
 
 
-class RolloutKind(Protocol):
-    """A kind that is rolled out. Objects are plain data."""
-
-    @property
-    def resource(self) -> Resource[Any]:
-        """Its resource."""
-        ...
-
-    def progress(self, obj: Json) -> RolloutProgress:
-        """Read the progress of the rollout of an object.
-
-        Raises:
-            RolloutError: it has no rolling updates.
-        """
-        ...
-
-    def is_paused(self, obj: Json) -> bool:
-        """Return whether its rollout is paused.
-
-        Raises:
-            RolloutError: it has no rolling updates.
-        """
-        ...
-
-    def with_pause(self, obj: Json, *, paused: bool) -> Json:
-        """Return the object with its rollout paused, or not.
-
-        Raises:
-            RolloutError: it has no rolling updates.
-        """
-        ...
-
-    def templates_of(self, obj: Json) -> Json:
-        """Return the part of it that its revisions keep, `data.spec`."""
-        ...
-
-    def with_templates(self, obj: Json, templates: Json) -> Json:
-        """Return the object with what a revision has kept."""
-        ...
-
-    def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """Return sentences about parts that a restored revision leaves unchanged."""
-        ...
-
-    def images_of(self, templates: Json) -> Sequence[str]:
-        """Return the images of Ray in a revision, each once."""
-        ...
-
+RolloutKind: TypeAlias = RayClusterRollout | RayClusterFleetRollout
+"""A kind that is rolled out. Objects are plain data."""
 
 KINDS: Final[Mapping[str, RolloutKind]] = {
     each.resource.kind.lower(): each for each in (RayClusterRollout(), RayClusterFleetRollout())

@@ -23,7 +23,6 @@ from controller.command.cli.arguments import (
 
 if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
-    from controller.command.operator_deployments import ChangeOptions
 
 _EXIT: Final = "Exit status: 0 done, 1 not done, 2 unusable input, 130 interrupted."
 
@@ -302,7 +301,7 @@ def _add_hand_back(commands: Commands) -> None:
         "waits until KubeRay runs",
     )
     _add_operator_options(command)
-    command.set_defaults(start=_hand_back, image="", pull_secrets=[], chart_path=None)
+    command.set_defaults(start=_hand_back)
 
 
 def _add_operator_options(command: argparse.ArgumentParser) -> None:
@@ -331,31 +330,16 @@ def _add_operator_options(command: argparse.ArgumentParser) -> None:
 
 
 def _take_over(options: argparse.Namespace) -> int:
+    from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
     from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.takeover import take_over  # noqa: PLC0415
 
-    return asyncio.run(interruptible(take_over(_change_options(options))))
+    return asyncio.run(interruptible(take_over(ChangeOptions(**given(options)))))
 
 
 def _hand_back(options: argparse.Namespace) -> int:
+    from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
     from controller.command.process import interruptible  # noqa: PLC0415
     from controller.command.takeover import hand_back  # noqa: PLC0415
 
-    return asyncio.run(interruptible(hand_back(_change_options(options))))
-
-
-def _change_options(options: argparse.Namespace) -> ChangeOptions:
-    from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
-
-    return ChangeOptions(
-        options.namespace,
-        options.deployment,
-        chart=options.chart,
-        image=options.image,
-        pull_secrets=tuple(options.pull_secrets),
-        chart_path=options.chart_path,
-        timeout=options.timeout,
-        kubeconfig=options.kubeconfig,
-        context=options.context,
-        output=options.output,
-    )
+    return asyncio.run(interruptible(hand_back(ChangeOptions(**given(options)))))

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.command.planning.snapshot import Snapshot
+    from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder
     from controller.kube.client import Client
     from controller.kube.transport import ContentType
     from controller.runtime.kind import Kind
@@ -42,24 +43,6 @@ MOST_ROUNDS: Final = 1000
 
 _ROUNDS_A_POD: Final = 4
 """More plans than the replacement of one pod needs."""
-
-
-class DryRunRecorder(Protocol):
-    """Gets what a dry run does while it does it."""
-
-    def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """Record one write.
-
-        Args:
-            seconds: since the start of the dry run.
-            write: as it was executed.
-            removed: the objects that went with it.
-        """
-        ...
-
-    def settled(self) -> None:
-        """Record that all created pods become ready now."""
-        ...
 
 
 class NeverSettlesError(RuntimeError):
@@ -84,7 +67,10 @@ class DryRun:
     """
 
     def __init__(
-        self, snapshot: Snapshot, now: datetime, recorder: DryRunRecorder | None = None
+        self,
+        snapshot: Snapshot,
+        now: datetime,
+        recorder: RollingRecorder | RolloutRecorder | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.before = snapshot.contents()

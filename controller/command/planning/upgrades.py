@@ -184,7 +184,7 @@ class RollingRecorder:
         self._before = self._now = self._peak = sum(map(usage_of, own), Usage())
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """Implement `Recorder.record`."""
+        """Record a write and what went with it, so many seconds after the start."""
         del seconds
         target = write.target
         if target.resource is not PODS:
@@ -356,7 +356,7 @@ class RolloutRecorder:
         self._before = self._now = self._peak = sum(mine, Usage())
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """Implement `Recorder.record`."""
+        """Record a write and what went with it, so many seconds after the start."""
         for pod in (each for each in removed if dig(each, "spec", "containers")):
             self._now -= usage_of(pod)
         if isinstance(write, Create) and write.target.resource is PODS:

@@ -12,7 +12,7 @@ import asyncio
 import base64
 import ssl
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from aiohttp import web
@@ -49,14 +49,6 @@ _FILES: Final = frozenset({"ca.crt", "tls.crt", "tls.key"})
 
 _LOOK, _RETRY = 60.0, 5.0
 """Seconds until the certificate is looked at again, once there is one and before."""
-
-
-class CertificateSource(Protocol):
-    """Where the webhook's certificate comes from."""
-
-    async def current(self) -> Certificate:
-        """Return it as it is now. Raises `OSError`, `KubeError` or `ValueError`."""
-        ...
 
 
 class MountedCertificate:
@@ -200,7 +192,7 @@ class WebhookServer(HttpListener):
         self,
         port: int,
         kinds: Sequence[Kind[Any]],
-        source: CertificateSource,
+        source: MountedCertificate | OwnCertificate,
         wall: Callable[[], datetime],
     ) -> None:
         super().__init__("", port, "MANTA_WEBHOOK_PORT")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
-from controller.kaito.lookups.huggingface import Lookups, ModelMetadata, WebReader, WorkspaceLookups
+from controller.kaito.lookups.huggingface import ModelMetadata, WebReader, WorkspaceLookups
 
 __all__ = [
     "Answered",
     "BenchmarkLog",
     "LookupState",
-    "Lookups",
     "Measurement",
     "ModelMetadata",
     "Unanswered",

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import msgspec
@@ -336,18 +336,6 @@ def _decoded(encoded: object) -> str:
 # The background look-ups of Workspaces, as an `ExternalSource` of the runtime.
 
 
-class Lookups(Protocol):
-    """The results of the questions that plans have asked."""
-
-    def benchmark(self, log: BenchmarkLog) -> LookupState[Measurement] | None:
-        """Return the measurement in a log; None before it was read."""
-        ...
-
-    def model(self, wanted: ModelMetadata) -> LookupState[Model] | None:
-        """Return the facts about a model; None before it was asked for."""
-        ...
-
-
 _MODELS: Final = LookupLimits(concurrency=4, longest_pause=600.0)
 
 
@@ -390,11 +378,11 @@ class WorkspaceLookups:
             await self._hub.aclose()
 
     def benchmark(self, log: BenchmarkLog) -> LookupState[Measurement] | None:
-        """Implement `Lookups.benchmark`."""
+        """Return the measurement in a log; None before it was read."""
         return self._benchmarks.state(log)
 
     def model(self, wanted: ModelMetadata) -> LookupState[Model] | None:
-        """Implement `Lookups.model`."""
+        """Return the facts about a model; None before it was asked for."""
         return self._models.state(wanted)
 
 

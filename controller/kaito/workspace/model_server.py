@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import Lookups, LookupState, Measurement
+    from controller.kaito.lookups import LookupState, Measurement, WorkspaceLookups
     from controller.kaito.workspace.observation import Goal
     from controller.kube.objects import (
         Condition,
@@ -320,7 +320,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 def observe_workload(
-    workspace: Workspace, goal: Goal, reads: CacheReader, lookups: Lookups | None
+    workspace: Workspace, goal: Goal, reads: CacheReader, lookups: WorkspaceLookups | None
 ) -> SeenWorkload:
     """Read the revisions, services, server or job, options, and results of look-ups."""
     meta = workspace.metadata

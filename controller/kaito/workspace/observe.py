@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.karpenter import NodeClaim
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import Lookups, ModelMetadata
+    from controller.kaito.lookups import ModelMetadata, WorkspaceLookups
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceSettings
     from controller.kube.objects import ObjectMeta
@@ -73,7 +73,7 @@ class WorkspaceSources:
     read_definition: DefinitionReader
     unknown_fields_of: UnknownFieldFinder
     process: str
-    lookups: Lookups | None = None
+    lookups: WorkspaceLookups | None = None
 
 
 def observe_workspace(
