@@ -2,10 +2,9 @@
 
 In order: wait for the pause of the request's lane, take one of a bounded number of slots, send,
 read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
-attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. When
-all were in vain, further requests of the same flow and lane are sent only once each, because their
-caller backs off. This ends when one is answered otherwise, or none was sent for ten minutes. Only
-an attempt holds a slot; no wait does.
+attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. A
+request of a flow is not repeated, but for one repetition of a read: its key has a back-off of its
+own. Only an attempt holds a slot; no wait does.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections import Counter, OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from controller.kube import responses
 from controller.kube.errors import (
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from controller.kube.transport import Chunks, ClientMetrics, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
-
-    Pair: TypeAlias = tuple[str, Lane]
 
 
 # Holds requests back after the server has asked to wait.
@@ -160,53 +157,6 @@ class Pauses:
         return len({ln.resource for ln, p in self._lanes.items() if p.end > now and not ln.writes})
 
 
-# Flows and lanes in which repeating a request was in vain.
-
-MOST = 4096
-"""Maximum pairs to remember; the oldest is dropped."""
-
-FORGOTTEN_AFTER = 600.0
-"""Seconds without such a request until a pair is forgotten: longer than any back-off."""
-
-
-class Futile:
-    """Remembers such pairs until `FORGOTTEN_AFTER`."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._ends: dict[Pair, float] = {}  # the one that ends first is the first
-        self._timer: TimerHandle | None = None
-
-    def __contains__(self, pair: Pair) -> bool:
-        """Return whether repeating a request of this flow and lane was in vain."""
-        return pair in self._ends
-
-    def add(self, pair: Pair) -> None:
-        """Remember a pair, counting its time from now."""
-        self.discard(pair)
-        self._ends[pair] = self._clock.time() + FORGOTTEN_AFTER
-        if len(self._ends) > MOST:
-            del self._ends[next(iter(self._ends))]
-        if self._timer is None:
-            self._wait()
-
-    def discard(self, pair: Pair) -> None:
-        """Forget a pair if it is remembered."""
-        self._ends.pop(pair, None)
-
-    def _wait(self) -> None:
-        """Set a timer for the first pair to be forgotten, if there is one."""
-        first = next(iter(self._ends.values()), None)
-        self._timer = None if first is None else self._clock.call_at(first, self._forget, first)
-
-    def _forget(self, until: float) -> None:
-        for pair in [pair for pair, end in self._ends.items() if end <= until]:
-            del self._ends[pair]
-        self._wait()
-
-
-# The sender itself.
-
 SILENCE = 12.0
 """Seconds without an answer after which a caller is told.
 
@@ -247,7 +197,6 @@ class Sender:
         self._longest_pause = longest_pause
         self.pauses = Pauses(clock, longest=longest_pause)
         self.limiter = FairLimiter(concurrency, clock)
-        self._futile = Futile(clock)
 
     async def send(
         self,
@@ -275,8 +224,9 @@ class Sender:
         lane = lane_of(request)
         limit = self._timeout if timeout is None else timeout
         deadline = self._clock.time() + limit
-        repeat = repeat and (flow, lane) not in self._futile
         attempts_left = responses.MAX_ATTEMPTS if repeat else 1
+        if flow:
+            attempts_left = min(attempts_left, 2 if request.method == "GET" else 1)
         while True:
             attempts_left -= 1
             slot = await self._take_slot(request, lane, flow, deadline)
@@ -294,10 +244,6 @@ class Sender:
             wait = self._wait_before_repeating(request, answer)
             out_of_time = wait is not None and self._clock.time() + wait >= deadline
             if wait is None or out_of_time or not attempts_left:
-                if flow and wait is not None:
-                    self._futile.add((flow, lane))
-                else:
-                    self._futile.discard((flow, lane))
                 if answer is None:
                     assert failure is not None
                     raise failure

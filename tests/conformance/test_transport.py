@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, responses, sender
+from controller.kube import errors, responses
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
@@ -36,12 +35,13 @@ def good():
     return answer(200, POD)
 
 
-async def get(transport: FakeTransport, **options):
-    return await client(transport, **options).get(PODS, "default", "a")
+async def get(transport: FakeTransport, flow: str = "", **options):
+    return await client(transport, **options).for_flow(flow).get(PODS, "default", "a")
 
 
-async def create(transport: FakeTransport, **options):
-    return await client(transport, **options).create(PODS, "default", {"kind": "Pod"})
+async def create(transport: FakeTransport, flow: str = "", **options):
+    api = client(transport, **options).for_flow(flow)
+    return await api.create(PODS, "default", {"kind": "Pod"})
 
 
 @pytest.mark.parametrize("send", [get, create])
@@ -132,55 +132,12 @@ async def test_a_request_sleeps_before_it_takes_a_slot():
     assert slow.times == [0.0, 1.0, 5.0]
 
 
-async def test_what_was_repeated_in_vain_is_sent_once_until_it_is_answered_otherwise():
-    transport = FakeTransport(*([busy(429, "1")] * 12), good, busy(429, "1"))
-    api = client(transport, timeout=1000).for_flow("an owner")
-    sent: list[int] = []
-    for _ in range(5):
-        with suppress(errors.TooManyRequests):
-            await api.get(PODS, "default", "a")
-        sent.append(len(transport.requests))
-    assert sent == [10, 11, 12, 13, 23]
-
-
-async def test_requests_of_other_owners_and_of_other_lanes_are_repeated_nevertheless():
+@pytest.mark.parametrize(("send", "sent"), [(get, 2), (create, 1)])
+async def test_what_is_sent_for_an_owner_is_left_to_the_back_off_of_its_key(send, sent: int):
     transport = FakeTransport(busy(429, "1"))
-    api, sent = client(transport, timeout=1000), list[int]()
-    for flow, resource in [("", PODS), ("a", PODS), ("", PODS), ("b", PODS), ("a", SERVICES)]:
-        with suppress(errors.TooManyRequests):
-            await api.for_flow(flow).get(resource, "default", "a")
-        sent.append(len(transport.requests))
-    assert sent == [10, 20, 30, 40, 50]
-
-
-async def test_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
-    monkeypatch.setattr(sender, "MOST", 1)
-    transport = FakeTransport(busy(429, "1"))
-    api, sent = client(transport, timeout=1000), list[int]()
-    for flow in ("a", "b", "b", "a"):
-        with suppress(errors.TooManyRequests):
-            await api.for_flow(flow).get(PODS, "default", "a")
-        sent.append(len(transport.requests))
-    assert sent == [10, 20, 21, 31]
-
-
-async def test_an_owner_is_forgotten_ten_minutes_after_its_last_request():
-    transport = FakeTransport(busy(429, "1"))
-    api = client(transport, timeout=1000)
-
-    async def sent(flow: str) -> int:
-        before = len(transport.requests)
-        with suppress(errors.TooManyRequests):
-            await api.for_flow(flow).get(PODS, "default", "a")
-        return len(transport.requests) - before
-
-    assert [await sent("a"), await sent("b")] == [10, 10]
-    await asyncio.sleep(sender.FORGOTTEN_AFTER - 5)
-    assert await sent("b") == 1
-    await asyncio.sleep(10)
-    assert [await sent("a"), await sent("b")] == [10, 1]
-    await asyncio.sleep(sender.FORGOTTEN_AFTER + 10)
-    assert await sent("b") == 10
+    with pytest.raises(errors.TooManyRequests):
+        await send(transport, flow="an owner")
+    assert len(transport.requests) == sent
 
 
 async def test_a_watch_start_is_left_to_the_back_off_of_the_reflector():

@@ -447,3 +447,21 @@ async def test_several_changes_that_fail_for_ever_cost_little(world: World):
         await world.user.merge_patch(SERVICES, world.namespace, name, patch)
     await world.settle(TEN_MINUTES)
     assert len(requests(operator, since)) <= MOST
+
+
+@pytest.mark.parametrize(("times", "named"), [(1, False), (2, True)])
+async def test_a_server_that_is_busy_for_a_moment_is_no_news_and_one_that_stays_so_is(
+    world: World, times: int, *, named: bool
+):
+    operator = await a_cluster(world)
+    rule = Rule(FAULTS["busy"], "services", PATCH, times=times)
+    operator.transport.rules = [rule]
+    texts: list[str] = []
+    await aim_elsewhere(world)
+    for _ in range(50):
+        await world.settle(0.1)
+        texts.append(await said(world, ROWS["the Service of a cluster"]))
+    await world.settle(10)
+    assert rule.seen == times + 1, "the repetition is made by the one rule of waiting"
+    assert any(WORDS["busy"] in text for text in texts) is named
+    assert WORDS["busy"] not in await said(world, ROWS["the Service of a cluster"])

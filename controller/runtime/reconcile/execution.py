@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -240,12 +240,13 @@ class ExecutionState:
         self.count += 1
         self._verbs[_verb(write)] += 1
 
-    def write_ended(self, result: WriteResult, now: float) -> None:
-        """Record the result of a write at `now`, clock time."""
+    def write_ended(self, result: WriteResult, now: float) -> WriteResult:
+        """Record the result of a write at `now`, clock time, and return it."""
         self._outcomes.add(result.outcome)
         self.silent.pop(id(result.write), None)
         if result.outcome is not WriteOutcome.DONE:
             self.slow_start.record_failure(result.write)
+        result = replace(result, first=self.failed_groups.is_first_attempt)
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
@@ -253,6 +254,7 @@ class ExecutionState:
             self.failed_groups.ended(result, now)
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
+        return result
 
     def write_held(self, write: Write) -> Failure | None:
         """Record a write that is not tried this time, because it has failed before."""

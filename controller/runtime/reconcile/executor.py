@@ -183,7 +183,7 @@ class Executor:
             run.ended = of_status or failure is None or failure.unknown
             return False
         result = await self._write_primary(run, commit)
-        if of_status or result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
+        if of_status or result.outcome is WriteOutcome.UNKNOWN or result.failure is None:
             run.ended = result.outcome is not WriteOutcome.DONE
         if result.outcome is WriteOutcome.DONE and of_status:
             run.record.status.written_at = self._now()
@@ -253,7 +253,7 @@ class Executor:
         result = await self._writer.perform(
             run.execution.owner, write, on_silence=partial(self._on_silence, run)
         )
-        run.write_ended(result, self._now())
+        result = run.write_ended(result, self._now())
         if result.outcome is WriteOutcome.DONE:
             if write.on_success is not None:
                 run.events.append(write.on_success)

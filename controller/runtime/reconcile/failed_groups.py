@@ -8,7 +8,7 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from controller.kube.errors import KubeError, StatusError
+from controller.kube.errors import KubeError, Paused, StatusError
 from controller.runtime.kind import NAMESPACE_TERMINATING
 from controller.runtime.plan import Delete, Failure, subresource_of, verb_of
 from workqueue import Backoff
@@ -40,12 +40,18 @@ class WriteOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """One write and its outcome. `obj` is the object that the server returned, if any."""
+    """One write and its outcome.
+
+    Attributes:
+        obj: the object that the server returned, if any.
+        first: whether it is the first attempt in a row that fails.
+    """
 
     write: Write
     outcome: WriteOutcome
     obj: KubeObject | None = None
     error: KubeError | None = None
+    first: bool = False
 
     @property
     def failure(self) -> Failure | None:
@@ -57,6 +63,11 @@ class WriteResult:
         }:
             return None
         unknown = self.outcome is WriteOutcome.UNKNOWN
+        asks_to_wait = (
+            isinstance(self.error, StatusError | Paused) and self.error.retry_after is not None
+        )
+        if self.first and asks_to_wait and not unknown:
+            return None  # nothing was done, and a moment in which a server is busy is no news
         return Failure(self.write, self.reason, quote(self.error), unknown=unknown)
 
     @property
@@ -193,6 +204,11 @@ class FailedGroups:
             return list(writes)
         ranks = {target: rank for rank, target in enumerate(self.undeleted)}
         return sorted(writes, key=lambda write: ranks.get(write.target, -1))
+
+    @property
+    def is_first_attempt(self) -> bool:
+        """True if no earlier attempt has failed since all was well."""
+        return self.tries == (self.wait is not None)
 
     def ended(self, result: WriteResult, now: float) -> None:
         """Record the outcome of a write: its group waits, or its success releases all."""
