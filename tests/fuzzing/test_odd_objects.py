@@ -33,7 +33,7 @@ from tests.ray.plain_data import paths
 
 kinds = pytest.mark.parametrize("name", SCENES)
 few = settings(max_examples=30, derandomize=True, database=None)
-many = settings(max_examples=1_000, derandomize=True, database=None)
+many = settings(max_examples=400, derandomize=True, database=None)
 
 
 def writes(plan: Plan) -> Iterator[Write]:

@@ -17,7 +17,7 @@ from controller.kube.resources import JOBS
 from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, World, embedded_world, role
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
@@ -85,7 +85,7 @@ async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_left(
     fault: LostResponse | LostRequest,
 ):

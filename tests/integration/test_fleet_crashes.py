@@ -19,7 +19,7 @@ from controller.testing.faults import JournalEntry, Lag, LostRequest, LostRespon
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when, shards
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when, shards
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -87,7 +87,7 @@ async def test_killed_at_any_single_write_each_copy_is_replaced_once(applied: bo
     assert all_but(EXPECTED, forks) == {}
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @pytest.mark.parametrize("resource", [RAYCLUSTERS, RAYCLUSTERFLEETS], ids=str)
 @pytest.mark.slow
 async def test_with_any_single_answer_lost_each_copy_is_replaced_once(

@@ -20,7 +20,7 @@ from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.inferencesets import InferenceSets, served
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -82,7 +82,7 @@ async def test_killed_at_any_single_write_no_replica_has_two_workspaces(applied:
     assert all_but(EXPECTED, forks) == {}
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @pytest.mark.parametrize("resource", WATCHED)
 @pytest.mark.slow
 async def test_with_any_single_answer_lost_no_replica_has_two_workspaces(

@@ -17,7 +17,14 @@ from controller.testing.faults import JournalEntry, LostRequest, LostResponse, w
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
-from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards, kill_when
+from tests.integration.test_crashes import (
+    SHARDS,
+    all_but,
+    at_each_kill,
+    at_each_loss,
+    in_shards,
+    kill_when,
+)
 from tests.ray.dashboard.simulated import Course
 
 pytestmark = [
@@ -111,7 +118,7 @@ async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"])
 async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
     resource: str, fault: LostResponse | LostRequest

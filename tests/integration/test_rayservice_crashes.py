@@ -30,7 +30,7 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.steady_referee import SteadyReferee
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when, shards
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when, shards
 from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
 
@@ -194,13 +194,7 @@ async def test_killed_at_any_single_write_the_end_is_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(LostResponse(), id="answer"),
-        pytest.param(LostRequest(), id="request", marks=pytest.mark.rare),
-    ],
-)
+@at_each_loss
 @either_strategy
 @in_shards
 async def test_with_any_single_answer_lost_the_end_is_the_same(

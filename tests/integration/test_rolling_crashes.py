@@ -26,6 +26,7 @@ from tests.integration.test_crashes import (
     LAG_SECONDS,
     all_but,
     at_each_kill,
+    at_each_loss,
     in_shards,
     kill_when,
     lag,
@@ -144,7 +145,7 @@ async def test_killed_at_any_single_write_each_worker_is_replaced_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @in_shards
 async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
     fault: LostResponse | LostRequest, shard: int
@@ -188,7 +189,7 @@ async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, 
     assert all_but(expected(MANY), forks) == {}
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @in_rare_shards
 @pytest.mark.slow
 async def test_twenty_workers_survive_any_single_answer_lost(

@@ -20,7 +20,7 @@ from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
 from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
 pytestmark = [
@@ -110,7 +110,7 @@ async def test_killed_at_any_single_write_a_lost_claim_is_replaced_once_and_none
     assert all_but(DELETED, forks) == {}
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @pytest.mark.parametrize("resource", WATCHED)
 @pytest.mark.slow
 async def test_with_any_single_answer_lost_the_claims_are_the_same(

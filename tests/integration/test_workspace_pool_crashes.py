@@ -21,7 +21,7 @@ from controller.testing.faults import Cut, Gone, Lag, LostRequest, LostResponse,
 from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
 from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
@@ -120,7 +120,7 @@ async def test_killed_at_any_single_write_a_pool_grows_once_and_does_not_stay(ap
     assert all_but(DELETED, forks) == {}
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@at_each_loss
 @pytest.mark.parametrize("resource", WRITTEN)
 @pytest.mark.slow
 async def test_with_any_single_answer_lost_the_pool_is_the_same(
