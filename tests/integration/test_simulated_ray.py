@@ -14,8 +14,11 @@ import pytest
 import yaml
 
 from controller.apimachinery.conditions import find_condition
-from controller.command.development.embedded_cluster import simulated_gateways, simulated_kubelet
-from controller.command.development.node_shapes import node_shapes
+from controller.command.development.embedded_cluster import (
+    node_shapes,
+    simulated_gateways,
+    simulated_kubelet,
+)
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.gateway_api import gateway_api_definitions

@@ -122,7 +122,7 @@ def _add_dev(commands: Commands) -> None:
 def _dev(options: argparse.Namespace) -> int:
     require_development("dev")
     from controller.command.development.dev import DevOptions, dev  # noqa: PLC0415
-    from controller.command.development.node_shapes import node_shapes  # noqa: PLC0415
+    from controller.command.development.embedded_cluster import node_shapes  # noqa: PLC0415
 
     processes = options.ray or bool(options.images)
     if options.nodes and processes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.command.development.node_shapes import node_shapes
+from controller.command.development.embedded_cluster import node_shapes
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
