@@ -1,4 +1,4 @@
-"""Reads role, group and state of a Ray pod, and which of its containers is Ray's.
+"""Reads role, group and state of a Ray pod, and whether it is about to be taken away.
 
 Admission webhooks insert containers at any position of a live pod, and a kubelet sorts their
 statuses by name. Only in a template is Ray's container always the first.
@@ -7,17 +7,18 @@ statuses by name. Only in a template is Ray's container always the first.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import time_of
-from controller.kube.objects import RAY_PORT
+from controller.kube.objects import RAY_PORT, Taint
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from controller.kube.objects import Condition, Container, ContainerStatus, Pod
+    from controller.kube.objects import Condition, Container, ContainerStatus, Node, Pod
 
 _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
 """The end of a head's name; a worker's name has `-worker-` instead of `-head-`."""
@@ -131,3 +132,85 @@ def is_on_lost_node(pod: Pod) -> bool:
     containers = status.container_statuses
     all_well = bool(containers) and all(container.ready for container in containers)
     return ready.status == "Unknown" or (all_well and not ready.reason)
+
+
+_TAINTS: Final = frozenset({
+    "ToBeDeletedByClusterAutoscaler",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "aws-node-termination-handler/rebalance-recommendation",
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/spot-itn",
+    "cloud.google.com/impending-node-termination",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "node.kubernetes.io/out-of-service",
+})  # fmt: skip
+"""Taints by which clouds and autoscalers announce that a node goes."""
+
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """The end of a running pod that somebody has announced.
+
+    Attributes:
+        why: a clause.
+        until: when its processes are killed; None while nobody has said.
+    """
+
+    why: str
+    until: datetime | None = None
+
+
+def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
+    """Return the disruption of a pod; None if it stays, or does not run any more.
+
+    Args:
+        pod: the pod.
+        node: its node; None if nodes are not read.
+    """
+    if not is_running(pod):
+        return None
+    target = condition(pod, "DisruptionTarget")
+    evicted = ""
+    if target is not None and target.status == "True":
+        said = ": ".join(each for each in (target.reason, target.message) if each)
+        evicted = f"it is a disruption target ({said or 'for no reason given'})"
+    if pod.metadata.terminating:
+        return Disruption(
+            evicted or "it is being deleted", time_of(pod.metadata.deletion_timestamp)
+        )
+    why = evicted or (why_leaving(node, pod) if node is not None else "")
+    return Disruption(why) if why else None
+
+
+def is_announced(pod: Pod) -> bool:
+    """Return whether a pod that is not deleted was drained because it will be taken away."""
+    return labels.DISRUPTION in (pod.metadata.annotations or {})
+
+
+def why_leaving(node: Node, pod: Pod | None = None) -> str:
+    """Return why the pods of a node will be taken away; empty if they stay.
+
+    A pod that tolerates what keeps others away stays: its replacement might come to this node.
+    """
+    name = node.metadata.name
+    if node.metadata.terminating:
+        return f"its node {name} is being deleted"
+    for taint in node.spec.taints:
+        if taint.key in _TAINTS and not _tolerates(pod, taint):
+            return f"its node {name} has the taint {taint.key}"
+    if node.spec.unschedulable and not _tolerates(pod, _CORDON):
+        return f"its node {name} is cordoned"
+    return ""
+
+
+def _tolerates(pod: Pod | None, taint: Taint) -> bool:
+    return pod is not None and any(
+        each.effect in {"", taint.effect}
+        and each.key in {"", taint.key}
+        and (each.operator == "Exists" or (bool(each.key) and each.value == taint.value))
+        for each in pod.spec.tolerations
+    )

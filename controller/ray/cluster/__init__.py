@@ -9,12 +9,12 @@
   for them, and what ends)
 - evictions: `budgets.py` (which disruption budgets there are, and when)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
-  replaced), `rolling_progress.py`, `rollout_memory.py`, `ray_view.py`, `revision_history.py`
+  replaced), `rollout_memory.py`, `ray_view.py`, `revision_history.py`
 - disruptions: `disruptions.py` (workers that others take away, drained before their end)
 - idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`
-- status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`,
-  `metrics.py`
+- status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`
+  (progress of an upgrade), `metrics.py`
 """
 
 from __future__ import annotations

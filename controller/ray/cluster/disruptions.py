@@ -15,8 +15,8 @@ from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.custom_object import conditions_of
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
-from controller.ray.api.disruption import Disruption, disruption_of, why_leaving
 from controller.ray.api.names import SUSPENDED, SUSPENDING
+from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
 from controller.ray.cluster.pods import pod_target, scope_of
 from controller.ray.cluster.rolling_units import draining_since, drains_before_end
 from controller.runtime.kind import Owned, References

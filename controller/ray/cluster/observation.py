@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import job_end
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.disruption import is_announced
+from controller.ray.api.pod_state import is_announced
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout_memory import ObservedChildren
 from controller.runtime.plan import Delete
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.conditions import JobEnd
     from controller.kube.objects import Job, Pod, PodDisruptionBudget
-    from controller.ray.api.disruption import Disruption
+    from controller.ray.api.pod_state import Disruption
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.cluster.rollout_memory import Note, RevisionHistory, Rollout

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
-from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import (
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
@@ -21,14 +20,14 @@ from controller.ray.api.names import (
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
 )
-from controller.ray.api.pod_state import is_ready, ray_status
+from controller.ray.api.pod_state import is_announced, is_ready, ray_status
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.head import live_head
 from controller.ray.cluster.held_deletions import (
     doubts_groups,
     explains_rolling,
 )
-from controller.ray.cluster.rolling_progress import (
+from controller.ray.cluster.rolling_report import (
     seconds_until_drained,
     seconds_until_overdue,
     waits_for,

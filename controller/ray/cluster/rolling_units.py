@@ -12,9 +12,8 @@ from controller.apimachinery.conditions import find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import dig, status_of
 from controller.apimachinery.names import suffix
 from controller.ray.api import labels
-from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import GROUPS_UPGRADING
-from controller.ray.api.pod_state import is_ready, ray_container
+from controller.ray.api.pod_state import is_announced, is_ready, ray_container
 from controller.ray.cluster.observation import DrainMemory
 from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
 from controller.ray.cluster.rollout_memory import AT_REST, PodUnits, Verdict

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
-from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import head_prefix, worker_prefix
-from controller.ray.api.pod_state import gcs_port, has_ended_since, is_ready
+from controller.ray.api.pod_state import gcs_port, has_ended_since, is_announced, is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster import scale_down
 from controller.ray.cluster.pods import (

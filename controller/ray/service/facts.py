@@ -10,8 +10,8 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
-from controller.ray.api.disruption import is_announced
 from controller.ray.api.names import HEAD_POD_READY
+from controller.ray.api.pod_state import is_announced
 from controller.ray.api.rayservice import upgrade_type
 from controller.ray.head.endpoint import head_ports
 from controller.ray.service.clusters import needs_identity
