@@ -129,9 +129,8 @@ class KeyHeap(Generic[K]):
 LONGEST_DELAY = 180 * 24 * 3600.0
 """Seconds. Half a year is as good as "never" and cannot overflow a timer."""
 
-_LONGEST_TIMER = (
-    3600.0  # seconds: event loops reject timers of many days; waking up early is harmless
-)
+_LONGEST_TIMER = 3600.0
+"""Seconds. Event loops reject timers of many days; waking up early is harmless."""
 
 
 class DelayQueue(Generic[K]):
@@ -217,8 +216,8 @@ class DelayQueue(Generic[K]):
 # So keys whose work has begun form a band of their own, which goes first. So that it cannot starve
 # the rest, each fourth turn belongs to the rest while both have keys (WQ-35):
 #
-# * of the rest, the n-th key is handed out after 3 n keys of begun work, at most; * of begun work,
-# the n-th key is handed out after (n + 2) / 3 keys of the rest, at most.
+# - of the rest, the n-th key is handed out after 3 n keys of begun work, at most;
+# - of begun work, the n-th key is handed out after (n + 2) / 3 keys of the rest, at most.
 #
 # Inside a band the lowest rank comes first.
 

@@ -109,11 +109,12 @@ class RateLimiter:
 # bounded in four ways:
 #
 # - by *flow*, which is the object that a request is made for: a share of the slots at most, because
-# requests in flight queue up again inside the API server; - some are reserved for flows that hold
-# few; - by namespace: its writes hold three quarters of them at most, so that one tenant's webhook
-# that begins to hang does not stop the other tenants; - by slowness: writes that hang, or whose
-# flow's last write in the same lane did, hold a quarter at most. Reads pass no admission, and are
-# never counted as slow.
+#   requests in flight queue up again inside the API server;
+# - some are reserved for flows that hold few;
+# - by namespace: its writes hold three quarters of them at most, so that one tenant's webhook that
+#   begins to hang does not stop the other tenants;
+# - by slowness: writes that hang, or whose flow's last write in the same lane did, hold a quarter
+#   at most. Reads pass no admission, and are never counted as slow.
 #
 # Whether a write will hang is not known beforehand. One that hangs gives its slot back after a
 # second, so that many that begin to hang at once delay others for a few seconds instead of until

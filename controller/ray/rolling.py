@@ -160,12 +160,13 @@ def _is_leaving(group: UnitGroup) -> bool:
 #
 # Invariants, for every state and whatever happens between moves:
 #
-# * existing units never exceed the desired number plus the surge, unless they did before; * a unit
-# that is available is drained only if the others that are make up the desired number less the
-# unavailable ones of the budget; * no more units are drained than leave that number of units that
-# are of use or may be again; * no up-to-date unit is drained or deleted, unless it was draining
-# already; * if units become available and drains end, everything is replaced after a bounded number
-# of moves.
+# - existing units never exceed the desired number plus the surge, unless they did before;
+# - a unit that is available is drained only if the others that are make up the desired number less
+#   the unavailable ones of the budget;
+# - no more units are drained than leave that number of units that are of use or may be again;
+# - no up-to-date unit is drained or deleted, unless it was draining already;
+# - if units become available and drains end, everything is replaced after a bounded number of
+#   moves.
 #
 # A restart needs no memory: the moves follow from the units alone.
 

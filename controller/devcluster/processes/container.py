@@ -70,9 +70,9 @@ class RestartBackoff:
         return min(self.first * 2.0 ** min(self.crashes - 2, 32), self.longest)
 
 
-_LEAST_AFTER_HOOK = (
-    2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace period
-)
+_LEAST_AFTER_HOOK = 2.0
+"""Seconds between SIGTERM and SIGKILL, even if a hook used up the grace period."""
+
 _READ_AGAIN = 2.0  # seconds until the API server is read again
 _LONGEST_MESSAGE = 4096
 _MESSAGE_OF_LOG = 2048

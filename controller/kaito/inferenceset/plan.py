@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 #
 # It guarantees, for every state that was once observed and however often it is carried out:
 #
-# * there are never more Workspaces than the set requests, unless there were before; * a replica
-# that is being deleted is replaced only when it is gone, because it holds nodes until then; * no
-# ready replica is deleted if fewer ready ones than requested would be left.
+# - there are never more Workspaces than the set requests, unless there were before;
+# - a replica that is being deleted is replaced only when it is gone, because it holds nodes until
+#   then;
+# - no ready replica is deleted if fewer ready ones than requested would be left.
 
 
 @dataclass(frozen=True, slots=True)

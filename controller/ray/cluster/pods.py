@@ -33,12 +33,17 @@ if TYPE_CHECKING:
 # Two healers of one pod would race: the kubelet restarts its container while the operator replaces
 # the pod. Without a healer the pod would stay dead. The table:
 #
-# phase Ray container restart policy healer ----------------------- ---------------------
-# --------------------- ---------------- any, being deleted any any control plane Failed, Succeeded
-# any any operator Running ended Never operator Running ended with code 0 OnFailure operator Running
-# ended otherwise OnFailure, Always kubelet Running waits (crash loop) OnFailure, Always kubelet
-# Running runs, or unknown any none is needed Unknown any any control plane Pending any any kubelet,
-# scheduler
+#     phase                    Ray container          restart policy         healer
+#     -----------------------  ---------------------  ---------------------  ----------------
+#     any, being deleted       any                    any                    control plane
+#     Failed, Succeeded        any                    any                    operator
+#     Running                  ended                  Never                  operator
+#     Running                  ended with code 0      OnFailure              operator
+#     Running                  ended otherwise        OnFailure, Always      kubelet
+#     Running                  waits (crash loop)     OnFailure, Always      kubelet
+#     Running                  runs, or unknown       any                    none is needed
+#     Unknown                  any                    any                    control plane
+#     Pending                  any                    any                    kubelet, scheduler
 #
 # `Failed` covers eviction, preemption, node shutdown and an out-of-memory kill under `Never`: the
 # kubelet has given up, whatever the restart policy says. `Unknown` and being deleted without an end

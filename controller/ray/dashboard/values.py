@@ -10,14 +10,16 @@ from workqueue import Backoff
 
 # Everything that can go wrong between Manta and a dashboard.
 #
-# DashboardError no definite response, unless it is `RefusedByRay` +-- FenceClosed this process does
-# not lead: the command was not sent +-- NotFinished Ray accepted the request, and works on it +--
-# NoResponse time-out, reset, response cut short: the request may have been served | +-- Unreachable
-# certain: it was not (refused connection, no such name, no token) +-- UnusableResponse a response
-# that no dashboard gives: HTML, 5xx, no JSON | +-- Redirected 3xx; never followed, for the token
-# would go along | +-- TooLarge more bytes than any valid response has | +-- NotAuthorized 401 or
-# 403: the token is missing, wrong or out of date +-- RefusedByRay Ray refused the request, and
-# would refuse it again
+# DashboardError              no definite response, unless it is `RefusedByRay`
+# +-- FenceClosed             this process does not lead: the command was not sent
+# +-- NotFinished             Ray accepted the request, and works on it
+# +-- NoResponse              time-out, reset, response cut short: the request may have been served
+# |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
+# +-- UnusableResponse        a response that no dashboard gives: HTML, 5xx, no JSON
+# |   +-- Redirected            3xx; never followed, for the token would go along
+# |   +-- TooLarge              more bytes than any valid response has
+# |   +-- NotAuthorized         401 or 403: the token is missing, wrong or out of date
+# +-- RefusedByRay            Ray refused the request, and would refuse it again
 
 
 class DashboardError(Exception):
