@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Credentials: the address of an API server and the means to authenticate to it.
 #
 # Credentials change while connections live, so a transport asks for the header and the TLS context
-# before each request. `InClusterCredentials` and `kubeconfig.py` implement them; `load.py` chooses.
+# before each request. `InClusterCredentials` and `kubeconfig.py` implement them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #
 # The recorded writes are those that the operator would make, in its order, if every one of them
 # succeeded and deleted objects were gone at once. Nothing leaves the process: the dry run of the
-# API server is in `planner`.
+# API server follows below.
 
 Json = dict[str, Any]
 

@@ -324,7 +324,7 @@ def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
 # Validates edits of immutable fields, with the messages of Kaito's webhook.
 #
 # Both specifications are valid on their own. Rules that also hold for new specifications, such as
-# those about adapters, are in the other modules.
+# those about adapters, are above.
 
 
 def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldError]:
