@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -173,7 +173,9 @@ def _watched(kind: Kind[Any]) -> list[tuple[Resource[Any], str]]:
 
 def _readable(world: World, resource: Resource[Any], label: str) -> list[Json]:
     assert world.server is not None
-    stored = world.server.store.table(str(replace(resource, part=""))).items.values()
+    stored = world.server.store.table(
+        str(msgspec.structs.replace(resource, part=""))
+    ).items.values()
     return [
         msgspec.json.decode(msgspec.json.encode(each.object))
         for each in stored

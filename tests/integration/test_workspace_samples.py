@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api.definitions import kaito_definitions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
