@@ -9,7 +9,7 @@
   for them, and what ends)
 - evictions: `budgets.py` (which disruption budgets there are, and when)
 - upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
-  replaced), `rollout_memory.py`, `ray_view.py`, `revision_history.py`
+  replaced), `rollout.py` (its values), `ray_view.py`, `revision_history.py`
 - disruptions: `disruptions.py` (workers that others take away, drained before their end)
 - idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`

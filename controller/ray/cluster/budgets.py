@@ -30,10 +30,9 @@ from controller.ray.children.child import (
     observe_child,
     repair_child,
 )
-from controller.ray.cluster.children import child_metadata
+from controller.ray.cluster.children import Note, child_metadata
 from controller.ray.cluster.idle import is_suspended
 from controller.ray.cluster.observation import ObservedBudgets
-from controller.ray.cluster.rollout_memory import Note
 from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
 from controller.runtime.kind import owned_by
 

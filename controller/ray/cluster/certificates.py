@@ -19,8 +19,7 @@ from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import ray_status
 from controller.ray.children.child import Child, DesiredFields, child_scope
-from controller.ray.cluster.children import child_metadata
-from controller.ray.cluster.rollout_memory import Note, ObservedCertificates
+from controller.ray.cluster.children import Note, ObservedCertificates, child_metadata
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.tls import certificate_secret, uses_certificates

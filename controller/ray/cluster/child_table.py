@@ -49,6 +49,9 @@ from controller.ray.children.scheduling_groups import (
 from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.cluster.certificates import certificate_children, observe_certificates
 from controller.ray.cluster.children import (
+    Note,
+    ObservedCertificates,
+    ObservedChildren,
     desired_claim_fields,
     headless_service,
     ingress,
@@ -75,7 +78,6 @@ from controller.ray.cluster.own_certificates import (
     own_certificates,
     renewal_writes,
 )
-from controller.ray.cluster.rollout_memory import Note, ObservedCertificates, ObservedChildren
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.endpoint import head_endpoint

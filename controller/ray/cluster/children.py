@@ -1,8 +1,9 @@
-"""The objects of a cluster besides pods: services, ingress, access, storage, secrets."""
+"""The objects of a cluster besides pods: their bodies, and what is seen of them."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,15 +15,19 @@ from controller.ray.api.names import checked_name, checked_route_name
 from controller.ray.api.raycluster import TOKEN_KEY, GcsStorage
 from controller.ray.children.child import DesiredFields
 from controller.ray.children.child_cluster import inherited_annotations
+from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
+    from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim, Service
+    from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.children.child import Body, OwnedKeys
+    from controller.ray.children.child import Body, Child, Drift, OwnedKeys
+    from controller.ray.diagnosis.reasons import Cause
     from controller.ray.head.endpoint import HeadEndpoint, Identity
+    from controller.runtime.plan import Write
 
 
 # The service account, role and role binding of Ray's autoscaler.
@@ -312,3 +317,91 @@ def token_data(make: Callable[[], str], now: datetime) -> Mapping[str, Mapping[s
     """Return the Secret's data: a new token."""
     del now
     return {"stringData": {TOKEN_KEY: make()}}
+
+
+# What is seen of these objects, as a value: `child_table.py` makes it.
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A problem of a child that only a person can solve.
+
+    Attributes:
+        event: reason of its event.
+        message: a sentence.
+    """
+
+    event: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A certificate that the operator issues itself, and will issue anew.
+
+    Attributes:
+        child: its Secret.
+        uid: of that.
+        due: when; None for now.
+    """
+
+    child: Child
+    uid: str
+    due: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCertificates:
+    """The observed certificates of a cluster with mTLS.
+
+    Attributes:
+        awaited: causes for which no pod is created now: a certificate is not issued yet.
+        repairs: writes to their Secrets.
+        ends: when each ends, by `Certificate NAME` or `Secret NAME`.
+        renewals: those that the operator issues itself.
+        since: when their authority was made.
+    """
+
+    awaited: tuple[Cause, ...] = ()
+    repairs: tuple[Write, ...] = ()
+    ends: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
+    renewals: tuple[Renewal, ...] = ()
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedChildren:
+    """The observed children with fixed names.
+
+    Attributes:
+        head_service: the service in front of the head.
+        absent: children that do not exist.
+        drifted: children that differ from their desired state.
+        surplus: the cluster's objects that are no longer desired.
+        blocked: causes for which no pod may be created: children that pods need cannot be made.
+        missing_required: sentences about missing objects that users must create before a head
+            can be created.
+        groups: the objects that describe the cluster's pods to a batch scheduler.
+        certificates: those of its pods.
+        notes: other problems that only a person can solve; missing objects are among them.
+    """
+
+    head_service: Service | None = None
+    absent: tuple[Child, ...] = ()
+    drifted: tuple[Drift, ...] = ()
+    surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
+    blocked: tuple[Cause, ...] = ()
+    missing_required: tuple[str, ...] = ()
+    groups: ObservedGroups = NO_GROUPS
+    certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def notes_in_words(self) -> str:
+        """The sentences of the notes, as the condition has them."""
+        return "; ".join(note.message for note in self.notes)
+
+    @property
+    def block_pods(self) -> bool:
+        """True if no pod may be created for now."""
+        return bool(self.blocked or self.missing_required)

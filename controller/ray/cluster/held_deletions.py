@@ -34,7 +34,7 @@ from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_D
 from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
-from controller.ray.cluster.rollout_memory import DeletionCause, Verdict
+from controller.ray.cluster.rollout import DeletionCause, Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.workers import workers_to_delete
 from controller.runtime.plan import Delete
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout_memory import PodToDelete
+    from controller.ray.cluster.rollout import PodToDelete
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Plan
     from controller.runtime.reconcile.definitions import InstalledDefinition

@@ -15,8 +15,8 @@ from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_announced
+from controller.ray.cluster.children import ObservedChildren
 from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout_memory import ObservedChildren
 from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from workqueue import Backoff
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from controller.ray.api.pod_state import Disruption
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
     from controller.ray.children.child import Child, ObservedChild
-    from controller.ray.cluster.rollout_memory import Note, RevisionHistory, Rollout
+    from controller.ray.cluster.children import Note
+    from controller.ray.cluster.rollout import RevisionHistory, Rollout
     from controller.ray.dashboard import Head
     from controller.ray.head.endpoint import Identity
     from controller.ray.pods.builder import PodBuilder

@@ -26,8 +26,7 @@ from controller.ray.cluster.certificates import (
     authority_secret,
     certified,
 )
-from controller.ray.cluster.children import child_metadata
-from controller.ray.cluster.rollout_memory import ObservedCertificates, Renewal
+from controller.ray.cluster.children import ObservedCertificates, Renewal, child_metadata
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.tls import certificate_secret

@@ -16,7 +16,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
 from controller.ray.children.child import child_scope
-from controller.ray.cluster.rollout_memory import RevisionHistory, not_kept
+from controller.ray.cluster.rollout import RevisionHistory, not_kept
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.pods.hashes import template_set_digest, templates_of
 from controller.runtime.kind import owned_by
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ControllerRevision
     from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.children import Note
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout_memory import Note
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Write
 

@@ -43,7 +43,7 @@ from controller.ray.cluster.rolling_units import (
     recorded_turns,
     unstamped_pods,
 )
-from controller.ray.cluster.rollout_memory import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
+from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.head.endpoint import is_gcs_fault_tolerant
 from controller.ray.pods.hashes import is_outdated

@@ -15,7 +15,7 @@ from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.head import live_head
 from controller.ray.cluster.rolling_units import draining_since, set_turns
-from controller.ray.cluster.rollout_memory import AT_REST, STUCK, Verdict
+from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
 from controller.ray.dashboard import unconfirmed
 from controller.ray.diagnosis.authors import lost_pod_cause
 from controller.ray.head.endpoint import worker_scope
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.conditions import ClusterConditions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout_memory import GroupUpgrade, PodUnits, Rollout
+    from controller.ray.cluster.rollout import GroupUpgrade, PodUnits, Rollout
 
 
 def seconds_until_overdue(

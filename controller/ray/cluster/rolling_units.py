@@ -16,7 +16,7 @@ from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_announced, is_ready, ray_container
 from controller.ray.cluster.observation import DrainMemory
 from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
-from controller.ray.cluster.rollout_memory import AT_REST, PodUnits, Verdict
+from controller.ray.cluster.rollout import AT_REST, PodUnits, Verdict
 from controller.ray.cluster.scale_down import deletion_rank, is_unfinished, template_hash
 from controller.ray.dashboard import (
     CommandRefused,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.ray_view import RayView
-    from controller.ray.cluster.rollout_memory import Rollout
+    from controller.ray.cluster.rollout import Rollout
     from controller.ray.pods.hashes import Hash
     from controller.runtime.plan import Plan, Write
 

@@ -13,7 +13,7 @@ from controller.apimachinery.names import suffix
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.pods import unhealthy_reason
-from controller.ray.cluster.rollout_memory import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.rollout import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.pods.builder import ReplicaPosition
 from controller.ray.pods.hashes import is_outdated
 

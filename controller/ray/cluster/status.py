@@ -42,7 +42,7 @@ from controller.ray.cluster.idle import idle_events, set_idle
 from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
-from controller.ray.cluster.rollout_memory import NOT_KEPT
+from controller.ray.cluster.rollout import NOT_KEPT
 from controller.ray.cluster.upgrade import outdated_pods, pods_with_former_options, strategy_of
 from controller.ray.diagnosis.reasons import COMING_UP
 from controller.ray.diagnosis.writes import failure_message
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.children import Note
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout_memory import Note
     from controller.ray.diagnosis.reasons import Cause
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Failure

@@ -24,7 +24,7 @@ from controller.ray.cluster.pods import (
     scope_of,
 )
 from controller.ray.cluster.rolling_units import draining_since
-from controller.ray.cluster.rollout_memory import DRAINED
+from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.scale_down import free_indices, missing_hosts
 from controller.ray.head.endpoint import HEAD_SCOPE, gcs_port_of, sets_gcs_port, worker_scope
 from controller.ray.pods.builder import ReplicaPosition

@@ -20,9 +20,9 @@ from controller.kube.resources import (
 )
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.child_table import child_events
+from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.plan import BLOCKED_RETRY
-from controller.ray.cluster.rollout_memory import Note
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     NOW,

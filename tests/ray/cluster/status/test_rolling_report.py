@@ -13,7 +13,7 @@ from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
-from controller.ray.cluster.rollout_memory import Verdict
+from controller.ray.cluster.rollout import Verdict
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

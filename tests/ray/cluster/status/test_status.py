@@ -14,8 +14,8 @@ from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.children import Note
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.rollout_memory import Note
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, StatusPatch, Target
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (

@@ -17,7 +17,7 @@ from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.disruptions import OF_NODES
 from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.rollout_memory import DRAINED
+from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import CommandRefused, DrainNodes, HeadCommand, RayNode
 from controller.ray.head.endpoint import worker_scope

@@ -12,7 +12,7 @@ from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout_memory import DRAINED
+from controller.ray.cluster.rollout import DRAINED
 from controller.ray.dashboard import DrainNodes, RayNode
 from controller.runtime.plan import Delete, MergePatch, Plan, Write
 from tests.ray.cluster.support import NOW

@@ -16,7 +16,7 @@ from controller.ray.cluster.observation import ClusterObservation, DesiredCluste
 from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.rolling import decide, with_rollout
 from controller.ray.cluster.rolling_units import set_turns
-from controller.ray.cluster.rollout_memory import Rollout
+from controller.ray.cluster.rollout import Rollout
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status

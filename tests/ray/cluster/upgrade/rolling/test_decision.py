@@ -14,7 +14,7 @@ from controller.ray.api import labels
 from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout_memory import RevisionHistory, Rollout, Verdict
+from controller.ray.cluster.rollout import RevisionHistory, Rollout, Verdict
 from controller.ray.dashboard import RayNode
 from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves

@@ -17,7 +17,7 @@ from controller.ray.cluster.rolling_units import (
     RunningRay,
     draining_since,
 )
-from controller.ray.cluster.rollout_memory import PodUnits
+from controller.ray.cluster.rollout import PodUnits
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
 from controller.ray.rolling import Unit
 from tests.ray.cluster.support import pod, reads

@@ -1,25 +1,20 @@
-"""What is stored of a rolling upgrade: revisions, the rollout under way, the pods to be deleted."""
+"""An upgrade as values: pods to delete, stored templates, and the state of a rolling update."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
+from controller.ray.cluster.children import Note
 from controller.ray.rolling import Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
 
-    from controller.kube.objects import ControllerRevision, KubeObject, Pod, Service
-    from controller.kube.resources import Resource
+    from controller.kube.objects import ControllerRevision, Pod
     from controller.ray.api.upgrade_strategy import RollingUpdate
-    from controller.ray.children.child import Child, Drift
-    from controller.ray.diagnosis.reasons import Cause
     from controller.ray.rolling import UnitGroup
-    from controller.runtime.plan import Write
 
 
 # A worker to delete, and the cause of its deletion.
@@ -48,95 +43,7 @@ class PodToDelete:
     cause: DeletionCause = DeletionCause.POD
 
 
-# A cluster's observed children, as a value.
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A problem of a child that only a person can solve.
-
-    Attributes:
-        event: reason of its event.
-        message: a sentence.
-    """
-
-    event: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Renewal:
-    """A certificate that the operator issues itself, and will issue anew.
-
-    Attributes:
-        child: its Secret.
-        uid: of that.
-        due: when; None for now.
-    """
-
-    child: Child
-    uid: str
-    due: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedCertificates:
-    """The observed certificates of a cluster with mTLS.
-
-    Attributes:
-        awaited: causes for which no pod is created now: a certificate is not issued yet.
-        repairs: writes to their Secrets.
-        ends: when each ends, by `Certificate NAME` or `Secret NAME`.
-        renewals: those that the operator issues itself.
-        since: when their authority was made.
-    """
-
-    awaited: tuple[Cause, ...] = ()
-    repairs: tuple[Write, ...] = ()
-    ends: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
-    renewals: tuple[Renewal, ...] = ()
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedChildren:
-    """The observed children with fixed names.
-
-    Attributes:
-        head_service: the service in front of the head.
-        absent: children that do not exist.
-        drifted: children that differ from their desired state.
-        surplus: the cluster's objects that are no longer desired.
-        blocked: causes for which no pod may be created: children that pods need cannot be made.
-        missing_required: sentences about missing objects that users must create before a head
-            can be created.
-        groups: the objects that describe the cluster's pods to a batch scheduler.
-        certificates: those of its pods.
-        notes: other problems that only a person can solve; missing objects are among them.
-    """
-
-    head_service: Service | None = None
-    absent: tuple[Child, ...] = ()
-    drifted: tuple[Drift, ...] = ()
-    surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
-    blocked: tuple[Cause, ...] = ()
-    missing_required: tuple[str, ...] = ()
-    groups: ObservedGroups = NO_GROUPS
-    certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
-    notes: tuple[Note, ...] = ()
-
-    @property
-    def notes_in_words(self) -> str:
-        """The sentences of the notes, as the condition has them."""
-        return "; ".join(note.message for note in self.notes)
-
-    @property
-    def block_pods(self) -> bool:
-        """True if no pod may be created for now."""
-        return bool(self.blocked or self.missing_required)
-
-
-# The stored templates of a cluster, as a value.
+# The stored templates of a cluster, as a value: `revision_history.py` makes it.
 
 NOT_KEPT: Final = (
     "the present pod templates are not stored, so that `manta rollout undo` will not find them"
