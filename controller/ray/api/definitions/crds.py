@@ -265,22 +265,11 @@ def unknown_field_finder() -> UnknownFieldFinder:
     """Return a function that finds the misspelt fields of an object: of pods, and Ray's words."""
 
     def find(obj: RayObject, pod: ObjectSchema) -> Iterator[UnknownField]:
-        return template_fields(obj.spec, pod)
+        schema = pod.part("metadata", "spec")
+        for where, template in pod_templates(mapping(obj.spec), "spec"):
+            yield from unknown_fields(template, schema, where)
 
     return UnknownFieldFinder(find, RAY, unknown_words)
-
-
-def template_fields(spec: Any, pod: ObjectSchema, path: str = "spec") -> Iterator[UnknownField]:
-    """Yield the unknown fields of all pod templates in the specification of any kind.
-
-    Args:
-        spec: plain data.
-        pod: the schema of pods.
-        path: path of `spec`.
-    """
-    schema = pod.part("metadata", "spec")
-    for where, template in pod_templates(mapping(spec), path):
-        yield from unknown_fields(template, schema, where)
 
 
 def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
