@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 import structlog
@@ -26,8 +27,9 @@ LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that lists messages."""
+    """Add the options that list messages, and that divide tests between runs."""
     parser.addoption("--messages", metavar="FILE", help="write all messages to a file")
+    parser.addoption("--part", default="1/1", metavar="N/M", help="run the N-th of M equal parts")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,14 +57,21 @@ def pytest_asyncio_loop_factories(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is meant for the other kind of API server, and sort the rest.
+    """Leave out what is meant for the other kind of API server, or for another part; sort the rest.
 
-    Slow tests are first, and those that may take longest: the short ones fill gaps.
+    Slow tests are first, and those that may take longest: the short ones fill gaps. The part of a
+    test follows from its name, so that neighbours in a file, which cost alike, are divided.
     """
     elsewhere = "embedded_only" if own_kubeconfig() else "real_only"
-    if left_out := [item for item in items if item.get_closest_marker(elsewhere)]:
+    part, parts = map(int, config.getoption("--part").split("/"))
+    if left_out := [
+        item
+        for item in items
+        if item.get_closest_marker(elsewhere) or crc32(item.nodeid.encode()) % parts != part - 1
+    ]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        others = set(left_out)
+        items[:] = [item for item in items if item not in others]
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, -_time_limit(item)))
 
 
