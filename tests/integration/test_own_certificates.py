@@ -67,9 +67,10 @@ def workers(world: World) -> set[str]:
     return {"localhost", "127.0.0.1", *there}
 
 
-async def follows(world: World) -> None:
+async def follows(world: World, replicas: int) -> None:
     async def are_listed() -> bool:
-        return await issued_to(world, WORKER) == workers(world)
+        there = len(world.journal.ready_workers())  # before a change is seen, the old ones are
+        return there == replicas and await issued_to(world, WORKER) == workers(world)
 
     await world.eventually(are_listed, seconds=60)
 
@@ -89,7 +90,7 @@ async def test_addresses_follow_the_pods_and_nothing_is_left_when_mtls_is_turned
     for replicas in (3, 1):
         await world.scale(replicas)
         await world.eventually(world.is_ready, seconds=90)
-        await follows(world)
+        await follows(world, replicas)
     service = f"example-head-svc.{world.namespace}.svc.cluster.local"
     assert {"localhost", "127.0.0.1", service} < await issued_to(world, HEAD)
     before = [await secret(world, each) for each in (HEAD, WORKER)]
@@ -161,7 +162,7 @@ async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: W
         return WORKER in await names(world)
 
     await world.eventually(is_back)
-    await follows(world)
+    await follows(world, 1)
     assert (await content(world, WORKER))["ca.crt"] == trusted
 
 
@@ -200,7 +201,7 @@ async def test_another_authority_follows_a_deleted_one_and_the_pods_to_delete_ar
         )
 
     await world.eventually(is_another)
-    await follows(world)
+    await follows(world, 1)
     await world.events_about("RayCluster", "example", "MTLSAuthorityReplaced")
     conditions = (await world.cluster()).status["conditions"]
     found = next(each for each in conditions if each["type"] == "ChildrenAsSpecified")
