@@ -242,12 +242,13 @@ class ExecutionState:
 
     def write_ended(self, result: WriteResult, now: float) -> WriteResult:
         """Record the result of a write at `now`, clock time, and return it."""
-        self._outcomes.add(result.outcome)
+        result = replace(result, first=self.failed_groups.is_first_attempt)
+        failure = result.failure
+        is_quiet = failure is None and result.outcome is WriteOutcome.FAILED  # like a conflict
+        self._outcomes.add(WriteOutcome.CONFLICT if is_quiet else result.outcome)
         self.silent.pop(id(result.write), None)
         if result.outcome is not WriteOutcome.DONE:
             self.slow_start.record_failure(result.write)
-        result = replace(result, first=self.failed_groups.is_first_attempt)
-        failure = result.failure
         if failure is not None:
             self.failures.append(failure)
         if result.outcome is not WriteOutcome.UNKNOWN or failure is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.kube.errors import OutcomeUnknown
+from controller.kube.errors import OutcomeUnknown, Status, error_for
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING
@@ -204,8 +204,9 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
         (status_error(409, "Conflict"), Result.AGAIN, False),
         (OutcomeUnknown("reset"), Result.WAIT, False),
         (status_error(403, "Forbidden"), Result.FAILED, True),
+        (error_for(Status(429, "TooManyRequests"), retry_after=1.0), Result.AGAIN, False),
     ],
-    ids=["conflict", "unknown", "refused"],
+    ids=["conflict", "unknown", "refused", "busy for a moment"],
 )
 async def test_without_its_commit_nothing_is_done(error: Exception, next_: Result, status: bool):
     bench = Bench()
