@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.processes.supervisor.container_dir import (
     PASSED_ON,
     open_lifeline,
-    run_plain,
     wait_for_end,
 )
 from controller.devcluster.processes.supervisor.filesystem import read
@@ -25,7 +24,6 @@ from controller.devcluster.processes.supervisor.namespaces import (
     exec_namespaced,
     hold_namespaces,
     run_namespaced,
-    try_namespaces,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +48,8 @@ def reap(folder: str) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit status.
 
-    The commands are `hold HOSTNAME LIFELINE pod|host`, `reap FOLDER`, `run FOLDER COMMAND...`,
-    `exec FOLDER COMMAND...` and `try FOLDER`.
+    The commands are `hold HOSTNAME LIFELINE pod|host`, `reap FOLDER`, `run FOLDER COMMAND...` and
+    `exec FOLDER COMMAND...`.
     """
     verb = arguments[0]
     if verb == "hold":
@@ -60,13 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         return reap(arguments[1])
     container: dict[str, Any] = json.loads(read(f"{arguments[1]}/container.json"))
     argv = arguments[2:]
-    if verb == "try":
-        return try_namespaces(container)
-    if container["namespaced"]:
-        return (
-            run_namespaced(container, argv) if verb == "run" else exec_namespaced(container, argv)
-        )
-    return run_plain(container, argv, main=verb == "run")
+    return run_namespaced(container, argv) if verb == "run" else exec_namespaced(container, argv)
 
 
 if __name__ == "__main__":
