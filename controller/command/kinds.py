@@ -30,9 +30,11 @@ from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-    from controller.kaito.lookups import WorkspaceLookups
-    from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+    from controller.kaito.inferenceset.kind import InferenceSetKind
+    from controller.kaito.inferenceset.observation import InferenceSetSettings
+    from controller.kaito.lookups.huggingface import WorkspaceLookups
+    from controller.kaito.workspace.kind import WorkspaceKind
+    from controller.kaito.workspace.observation import WorkspaceSettings
     from controller.kube.client import Client
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.kind import Kind
@@ -199,7 +201,7 @@ def _service_kind(settings: ServiceSettings, dashboards: DashboardActors | None)
 
 def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> WorkspaceSettings:
     from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
-    from controller.kaito.workspace import WorkspaceSettings  # noqa: PLC0415
+    from controller.kaito.workspace.observation import WorkspaceSettings  # noqa: PLC0415
 
     provisioner = environment.get("NODE_PROVISIONER") or "byo"
     if gates.enabled(EXISTING_NODES):
@@ -226,10 +228,7 @@ def workspace_lookups(
     """Return the look-ups of Workspaces; None while their feature gate is off."""
     if settings.workspace is None:
         return None
-    from controller.kaito.lookups import (  # noqa: PLC0415  few clusters have them
-        WebReader,
-        WorkspaceLookups,
-    )
+    from controller.kaito.lookups.huggingface import WebReader, WorkspaceLookups  # noqa: PLC0415  few clusters have them
 
     address = settings.workspace.options.hugging_face
     return WorkspaceLookups(client, clock, WebReader(address) if address else None)
@@ -238,18 +237,18 @@ def workspace_lookups(
 def _workspace_kind(
     settings: WorkspaceSettings | None, lookups: WorkspaceLookups | None
 ) -> WorkspaceKind:
-    from controller.kaito.workspace import WorkspaceKind  # noqa: PLC0415  few clusters have them
+    from controller.kaito.workspace.kind import WorkspaceKind  # noqa: PLC0415  few clusters have them
 
     return WorkspaceKind(settings, lookups=lookups)
 
 
 def _inference_set_settings(workspaces: WorkspaceSettings) -> InferenceSetSettings:
-    from controller.kaito.inferenceset import InferenceSetSettings  # noqa: PLC0415
+    from controller.kaito.inferenceset.observation import InferenceSetSettings  # noqa: PLC0415
 
     return InferenceSetSettings(workspaces.options)
 
 
 def _inference_set_kind(settings: InferenceSetSettings | None) -> InferenceSetKind:
-    from controller.kaito.inferenceset import InferenceSetKind  # noqa: PLC0415
+    from controller.kaito.inferenceset.kind import InferenceSetKind  # noqa: PLC0415
 
     return InferenceSetKind(settings)

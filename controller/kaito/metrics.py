@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
 from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.workspace import Workspace
 from controller.runtime.collectors import StateCollector
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 _FAILED: Final = frozenset({"Failed", "NotReady"})
 """States of a tuning that has failed, and of a server that no longer serves."""

@@ -15,8 +15,9 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetKind
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, Resource
 from controller.runtime.kind import Kind
 from controller.testing.virtual_time import VirtualLoop

@@ -24,8 +24,9 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates

@@ -12,8 +12,8 @@ import pytest
 from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import bad_request
 from controller.kaito.api import labels
-from controller.kaito.lookups import WorkspaceLookups
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.lookups.huggingface import WorkspaceLookups
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.resources import PODS
 from tests.integration.harness import RunningOperator, World
 from tests.integration.workspaces import Workspaces, opened, served

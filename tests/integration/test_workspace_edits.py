@@ -15,8 +15,8 @@ from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetKind
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
 from controller.testing.journal import JournalEntry

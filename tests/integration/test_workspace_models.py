@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from controller.kaito.api import labels
-from controller.kaito.lookups import WorkspaceLookups
-from controller.kaito.lookups.huggingface import Document
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.lookups.huggingface import Document, WorkspaceLookups
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.testing.journal import JournalEntry
 from tests.integration.forks import Forks
 from tests.integration.harness import RunningOperator, World, embedded_world

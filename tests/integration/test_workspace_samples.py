@@ -17,9 +17,11 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.presets import find_instance_type
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.presets.gpus import find_instance_type
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS, Resource
 from tests.integration.harness import World, install_crds
 from tests.integration.workspaces import Cloud, Workspaces, opened, served

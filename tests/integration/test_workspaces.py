@@ -17,7 +17,7 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS
 from controller.kube.errors import NotFound
 from controller.ray.api import FeatureGates

@@ -24,7 +24,8 @@ from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import CRDS, STATEFUL_SETS, Resource

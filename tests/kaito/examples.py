@@ -13,7 +13,7 @@ import yaml
 from _pytest.mark import ParameterSet
 
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from tests import samples
 
 Json = dict[str, Any]

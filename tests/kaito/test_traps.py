@@ -14,7 +14,8 @@ from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation import validate_workspace
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS
 from controller.kube.resources import SECRETS, SERVICES, STATEFUL_SETS, Resource
 from tests.kaito.permissions import PERMISSIONS

@@ -18,7 +18,7 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.lookups import WorkspaceLookups
+from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound, WriteUnconfirmed
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver import ApiServer, StoredEvent
-    from controller.kaito.lookups import WebReader
+    from controller.kaito.lookups.huggingface import WebReader
     from controller.kube.client import Client
     from controller.ray.dashboard import Head
     from controller.testing.faults import EventFault, RequestFault

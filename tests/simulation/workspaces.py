@@ -13,7 +13,7 @@ from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
 from tests.integration.workspaces import Cloud, Workspaces, served
 from tests.simulation.scenario import CreateWorkspace, DeleteWorkspace, LoseClaim

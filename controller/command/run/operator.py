@@ -306,7 +306,7 @@ def collect_objects(
 
 def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:
     """Add the collector of NodeClaims and NodePools whose Workspace is gone."""
-    from controller.kaito.workspace import OrphanCollector  # noqa: PLC0415
+    from controller.kaito.workspace.kind import OrphanCollector  # noqa: PLC0415
 
     reads, keys = operator.expectations.reader, operator.caches.keys
     record = operator.recorder.record

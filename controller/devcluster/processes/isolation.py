@@ -2,7 +2,8 @@
 
 Each mode is tested with two pods. With "shim" each pod has its own loopback address: a library that
 is loaded into every process of a pod, compiled at first use, keeps its listeners and connections at
-it. Containers have their own files and processes, so this machine must let users create namespaces.
+it. Containers have their own files and processes where this machine lets users create namespaces;
+elsewhere they share the user's, and paths of volumes are replaced in commands and variables.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from controller.devcluster.processes.cluster_dir import (
     ClusterDir,
     clean_up,
     clusters_dir,
+    supervisor_command,
 )
 from controller.devcluster.processes.namespaces import open_namespaces
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     Isolation,
     SandboxConfig,
+    create_container_dir,
 )
 
 if TYPE_CHECKING:
@@ -98,15 +101,17 @@ class ShimIsolation(Isolation):
 
     mode = "shim"
 
-    def __init__(self, cluster_dir: ClusterDir, given: Path) -> None:
+    def __init__(self, cluster_dir: ClusterDir, given: Path, *, namespaces: bool) -> None:
         """Use `open_shim`.
 
         Args:
             cluster_dir: folder of the cluster.
             given: the library, which is copied into every pod.
+            namespaces: whether containers have their own files.
         """
         super().__init__(cluster_dir)
         self._given = given
+        self._namespaces = namespaces
         # Start at a random address: the kernel keeps ports of closed connections for a minute.
         first = 1 + secrets.randbelow(200)
         self._next = int(IPv4Address(f"127.{_PODS + cluster_dir.number}.{first}.1"))
@@ -118,6 +123,12 @@ class ShimIsolation(Isolation):
             f"each pod has an address 127.{_PODS + self._cluster_dir.number}.x.y through a library "
             "that is preloaded into its processes; statically linked programs are not isolated; "
             "other users of this machine reach pods"
+            + (
+                ""
+                if self._namespaces
+                else "; pods share this machine's files, as users may not create namespaces here: "
+                "volumes are found only through paths in commands and variables"
+            )
         )
 
     @property
@@ -133,21 +144,23 @@ class ShimIsolation(Isolation):
         ip = self.host_ip
         if not host_network:
             ip, self._next = str(IPv4Address(self._next)), self._next + 1
+        seen = INSIDE if self._namespaces else str(root / "network")
         return ip, SandboxConfig(
             root,
             self._cluster_dir.lifeline,
+            namespaced=self._namespaces,
             hostname=hostname,
-            env={} if host_network else self._variables(ip, hostname),
+            env={} if host_network else self._variables(seen, ip, hostname),
         )
 
-    def _variables(self, ip: str, hostname: str) -> dict[str, str]:
-        """Return variables of every process of a pod."""
+    def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
+        """Return variables of every process of a pod; the pod's files are at path `seen`."""
         return {
-            "LD_PRELOAD": f"{INSIDE}/{self._given.name}",
+            "LD_PRELOAD": f"{seen}/{self._given.name}",
             "RAY_LD_PRELOAD_ON_WORKERS": "1",
             "MANTA_POD_IP": ip,
             "MANTA_POD_NAME": hostname,
-            "MANTA_HOSTS": f"{INSIDE}/hosts",
+            "MANTA_HOSTS": f"{seen}/hosts",
             "MANTA_SERVICES": f"{_CLUSTER_SERVICES} 127.{_SERVICES + self._cluster_dir.number}",
         }
 
@@ -161,12 +174,31 @@ class ShimIsolation(Isolation):
 
 
 async def open_shim(cluster_dir: ClusterDir) -> ShimIsolation:
-    """Open the isolation.
+    """Open the isolation, with separate files if users may create namespaces here.
 
     Raises:
         OSError: there is no library; the message says why.
     """
-    return ShimIsolation(cluster_dir, await build_library())
+    return ShimIsolation(
+        cluster_dir, await build_library(), namespaces=await namespaces_permitted(cluster_dir)
+    )
+
+
+async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
+    """Test whether this user may create process and mount namespaces on this machine."""
+    folder = cluster_dir.root / "trial"
+    folder.mkdir()
+    setting = SandboxConfig(folder, cluster_dir.lifeline, hostname="trial")
+    container_dir = create_container_dir(setting, 0, ContainerConfig("", {}))
+    process = await asyncio.create_subprocess_exec(
+        *supervisor_command("try", str(container_dir.root)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    await process.communicate()
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    return process.returncode == 0
 
 
 _PORT = 52399  # not assigned to any known program

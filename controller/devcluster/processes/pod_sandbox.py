@@ -1,8 +1,8 @@
 """Pod sandboxes and container directories: the process kubelet's interface to the machine.
 
 A sandbox holds a pod's network address and host name, as in the container runtime interface. A
-`ContainerDir` in it belongs to one run of one container and has its own file system. The isolation
-mode is selected at start; no other code depends on it.
+`ContainerDir` in it belongs to one run of one container and has its own file system where the
+machine permits that. The isolation mode is selected at start; no other code depends on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.devcluster.processes.supervisor.container_dir import KILL
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from controller.devcluster.processes.cluster_dir import ClusterDir
@@ -43,7 +43,7 @@ class Mount:
     Attributes:
         source: the file or folder; it exists.
         target: absolute path in the container; parents that are missing are made there only.
-        read_only: whether the container may not write to it.
+        read_only: whether the container may not write to it (not enforced in every mode).
     """
 
     source: Path
@@ -101,7 +101,8 @@ class SandboxConfig:
         lifeline: see `Host.lifeline`.
         pod: process that holds the pod's namespaces; 0 if there are none.
         host_network: whether the pod has no network of its own.
-        hostname: host name for containers of a pod without namespaces.
+        namespaced: whether containers have namespaces.
+        hostname: host name for namespaced containers of a pod without namespaces.
         env: variables added to every container's environment.
     """
 
@@ -109,6 +110,7 @@ class SandboxConfig:
     lifeline: Path
     pod: int = 0
     host_network: bool = False
+    namespaced: bool = True
     hostname: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -125,11 +127,13 @@ class ContainerDir:
 
     Attributes:
         root: private folder of this run; removed by `close`.
+        translate: maps words of commands to this machine where containers share its files.
     """
 
     def __init__(self, root: Path) -> None:
         """Use `create_container_dir`."""
         self.root = root
+        self.translate: Callable[[str], str] = str
 
     def command(self, argv: Sequence[str]) -> Launch:
         """Return the launch of the container's main command. To be started once."""
@@ -144,7 +148,8 @@ class ContainerDir:
         return self._launch("exec", argv)
 
     def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
-        command = supervisor_command(verb, str(self.root), *argv)
+        words = [self.translate(word) for word in argv]
+        command = supervisor_command(verb, str(self.root), *words)
         return Launch(command, {TAG_VARIABLE: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
@@ -177,6 +182,7 @@ def create_container_dir(
         "host_network": setting.host_network,
         "network": str(setting.network),
         "cwd": config.cwd,
+        "namespaced": setting.namespaced,
         "hostname": setting.hostname,
         "env": {**config.env, **_joined(setting.env, config.env), TAG_VARIABLE: f"{root}/"},
         "mounts": [
@@ -287,8 +293,39 @@ class PodSandbox:
             OSError: it cannot be made; the text says why.
         """
         del container  # its processes share nothing but the pod's network with other runs
-        visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
-        return create_container_dir(self.setting, next(self._numbers), visible)
+        if self.setting.namespaced:
+            visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
+            return create_container_dir(self.setting, next(self._numbers), visible)
+        return _beside(self.setting, next(self._numbers), config)
+
+
+def _beside(setting: SandboxConfig, number: int, config: ContainerConfig) -> ContainerDir:
+    """Create the directory of a container that shares this machine's files.
+
+    Paths of volumes are replaced in its commands and variables.
+    """
+    paths = {mount.target.rstrip("/"): str(mount.source) for mount in config.mounts}
+    longest_first = sorted(filter(None, paths), key=len, reverse=True)
+
+    def here(text: str) -> str:
+        for target in longest_first:
+            text = text.replace(target, paths[target])
+        return text
+
+    temporary = setting.root / str(number) / "t"
+    variables = {name: here(value) for name, value in config.env.items()}
+    cwd = here(config.cwd)
+    container_dir = create_container_dir(
+        setting,
+        number,
+        ContainerConfig(
+            cwd if cwd and Path(cwd).is_dir() else str(temporary),
+            {**variables, "TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary)},
+        ),
+    )
+    temporary.mkdir()
+    container_dir.translate = here
+    return container_dir
 
 
 class Isolation(ABC):

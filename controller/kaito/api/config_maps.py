@@ -19,7 +19,7 @@ from controller.kube.resources import Resource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from controller.kaito.presets import Model
+    from controller.kaito.presets.models import Model
 
 
 INFERENCE_KEY: Final = "inference_config.yaml"

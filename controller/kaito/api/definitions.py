@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.object_schema import UnknownField, unknown_fields
-from controller.apimachinery.schema import definition, served_version, string, struct
+from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
+from controller.apimachinery.schema import (
+    Column,
+    Definition,
+    Schema,
+    definition,
+    served_version,
+    string,
+    struct,
+)
 from controller.kaito.api.schemas import (
     inference_set_spec,
     inference_set_status,
@@ -15,17 +23,18 @@ from controller.kaito.api.schemas import (
 )
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definitions
-from controller.runtime.reconcile.definitions import EVENT_INTERVAL, UnknownFieldFinder
+from controller.runtime.reconcile.definitions import (
+    EVENT_INTERVAL,
+    InstalledDefinition,
+    UnknownFieldFinder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.apimachinery.schema import Column, Definition, Schema
     from controller.kaito.api.inferenceset import InferenceSet
     from controller.kaito.api.workspace import Workspace
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.definitions import InstalledDefinition
 
 
 # The CustomResourceDefinitions of the `kaito.sh` kinds, as plain data ready to be created.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.presets import (
+from controller.kaito.presets.gpus import (
     UnknownGPUs,
     gpus_of_slice,
     instance_type_names,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
 from controller.kaito.api import labels
 from controller.kaito.api.messages import what_failed
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
-from controller.runtime.kind import Owned
+from controller.runtime.kind import CacheReader, CreateError, Owned
 from controller.runtime.plan import Create, Delete, Event, Target
 from controller.runtime.reasons import refused_create
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.conditions import ConditionSet
-    from controller.kube.objects import ObjectMeta
-    from controller.runtime.kind import CacheReader, CreateError
+
 
 INFERENCE_POOLS: Final = Resource(
     "inference.networking.k8s.io", "v1", "inferencepools", "InferencePool", KubeObject

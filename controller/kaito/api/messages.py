@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.runtime import reasons
-from controller.runtime.plan import verb_of
+from controller.runtime.plan import Failure, verb_of
 from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Failure
-
 
 # Cuts texts for conditions.
 

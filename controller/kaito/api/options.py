@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NodeClassSettings
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,13 +15,11 @@ from controller.apimachinery.custom_object import mapping, parse
 from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.quantity import ZERO, parse_quantity
 from controller.kaito.api import labels
-from controller.kaito.api.workspace import WorkspaceSpec
+from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kube.objects import ControllerRevision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from controller.kaito.api.workspace import Workspace
 
 
 # Writes plain data as Go does, with its order of fields and its zero values.

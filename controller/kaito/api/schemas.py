@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.core_schemas import conditions, label_selector
 from controller.apimachinery.schema import (
+    Schema,
     anything,
     array,
     boolean,
@@ -20,8 +21,6 @@ from controller.apimachinery.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from controller.apimachinery.schema import Schema
 
 
 # The schema of a Workspace: every field of Kaito's.

@@ -30,35 +30,31 @@ from controller.kaito.api.labels import derived_problem, label_problem, subdomai
 from controller.kaito.api.options import (
     IMAGE_FAMILIES,
     PERFORMANCE_MODES,
+    KaitoOptions,
     Provisioner,
     Runtime,
     image_family,
 )
 from controller.kaito.api.revisions import revision_hash
-from controller.kaito.api.workspace import parse_workspace
-from controller.kaito.presets import (
-    find_model,
+from controller.kaito.api.workspace import (
+    Adapter,
+    DataSource,
+    InferenceSpec,
+    ResourceSpec,
+    TuningSpec,
+    Workspace,
+    WorkspaceSpec,
+    parse_workspace,
+)
+from controller.kaito.presets.models import Model, find_model, is_deprecated, is_preset_name
+from controller.kaito.presets.runtimes import (
     find_tunable_model,
-    is_deprecated,
-    is_preset_name,
     serves_with_transformers,
     tunable_models,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import (
-        Adapter,
-        DataSource,
-        InferenceSpec,
-        ResourceSpec,
-        TuningSpec,
-        Workspace,
-        WorkspaceSpec,
-    )
-    from controller.kaito.presets import Model
 
 
 # The model that a Workspace serves.

@@ -14,16 +14,25 @@ from controller.kaito.api.definitions import (
     is_left_as_it_is,
     of_inference_sets,
 )
-from controller.kaito.api.inferenceset import INFERENCE_SETS, validate_inference_set
+from controller.kaito.api.inferenceset import (
+    INFERENCE_SETS,
+    InferenceSet,
+    InferenceSetSpec,
+    validate_inference_set,
+)
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.observation import InferenceSetSettings, replica
+from controller.kaito.inferenceset.observation import (
+    InferenceSetObservation,
+    InferenceSetSettings,
+    replica,
+)
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
 from controller.kaito.inferenceset.upgrade import WATCHES
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import Kind, Owned
+from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -34,9 +43,6 @@ from controller.runtime.reconcile.definitions import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
-    from controller.kaito.inferenceset.observation import InferenceSetObservation
-    from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
 

@@ -9,32 +9,29 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.inference_pool import observe_inference_pool
-from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
+from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset import upgrade
 from controller.kaito.inferenceset.observation import (
     SCOPE,
     InferenceSetObservation,
+    InferenceSetSettings,
     MissingReplicas,
+    Replica,
     replica_names,
 )
 from controller.kaito.inferenceset.upgrade import observe_pools
-from controller.kaito.workloads import base_image, server_image
+from controller.kaito.workloads.pods import base_image
+from controller.kaito.workloads.preset import server_image
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import owned_by
+from controller.runtime.kind import CacheReader, CreateError, owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from controller.kaito.api.inference_pool import SeenInferencePool
-    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.inferenceset.observation import InferenceSetSettings, Replica
     from controller.kube.objects import ObjectMeta, StatefulSet
-    from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 

@@ -18,9 +18,9 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
-from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.observation import SCOPE
+from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.inferenceset.observation import SCOPE, InferenceSetObservation, Replica
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.inferenceset.upgrade import (
     UpgradeDecision,
@@ -28,7 +28,7 @@ from controller.kaito.inferenceset.upgrade import (
     next_upgrade,
     policy_of,
 )
-from controller.kaito.workloads import BASE_TAG
+from controller.kaito.workloads.pods import BASE_TAG
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
 from controller.runtime.reconcile.status import remove_finalizer
 
@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica
     from controller.kube.objects import ObjectMeta
 
 

@@ -10,6 +10,7 @@ from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
     READY,
     ConditionSet,
+    ConditionStatus,
     rfc3339,
     tells,
 )
@@ -19,12 +20,12 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.messages import cut, what_failed
-from controller.kaito.api.options import Runtime
+from controller.kaito.api.options import KaitoOptions, Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import upgrade
-from controller.kaito.workloads import BASE_TAG, engine_metadata
+from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
-from controller.runtime.plan import Event, StatusPatch, Target
+from controller.runtime.plan import Event, Failure, StatusPatch, Target
 from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
@@ -32,11 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from controller.apimachinery.conditions import ConditionStatus
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
-    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica
-    from controller.runtime.plan import Failure
 
 
 # The part of an InferenceSet's status that is about its replicas, in Kaito's words.

@@ -12,31 +12,24 @@ closed when none of its nodes has drifted any more and the replica serves again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.schedule import parse_schedule, read_duration
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS
-from controller.kaito.inferenceset.observation import ReplicaPool
+from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool
+from controller.kaito.inferenceset.observation import Replica, ReplicaPool
 from controller.kaito.provisioning.decision import name_in
-from controller.runtime.kind import Owned
+from controller.runtime.kind import CacheReader, Owned
 from controller.runtime.plan import Event, JsonPatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
-    from controller.kaito.api.inferenceset import (
-        AutoUpgrade,
-        InferenceSetSpec,
-        MaintenanceWindow,
-    )
-    from controller.kaito.api.karpenter import NodePool
+    from controller.kaito.api.inferenceset import AutoUpgrade, InferenceSetSpec, MaintenanceWindow
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.inferenceset.observation import Replica
     from controller.kube.objects import KubeObject, ObjectMeta
-    from controller.runtime.kind import CacheReader
+
 
 _SURGE: Final = "Surge"
 

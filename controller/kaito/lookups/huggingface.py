@@ -21,22 +21,30 @@ from yarl import URL
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.kaito.api.messages import cut
-from controller.kaito.lookups.background import BackgroundLookups, LookupFailed, LookupLimits
-from controller.kaito.lookups.benchmark import BenchmarkLog, read_benchmark
-from controller.kaito.presets import NotServable, WeightFile, is_repository, model_from_files
+from controller.kaito.lookups.background import (
+    BackgroundLookups,
+    LookupFailed,
+    LookupLimits,
+    LookupState,
+)
+from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement, read_benchmark
+from controller.kaito.presets.models import (
+    Model,
+    NotServable,
+    WeightFile,
+    is_repository,
+    model_from_files,
+)
 from controller.kube.errors import KubeError
 from controller.kube.resources import SECRETS
-from controller.runtime.plan import Subscription
+from controller.runtime.plan import ExternalCommand, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.kaito.lookups.background import LookupState
-    from controller.kaito.lookups.benchmark import Measurement
-    from controller.kaito.presets import Model
     from controller.kube.client import Client
-    from controller.runtime.plan import ExternalCommand
     from informers import Clock
+
 
 _MOST_REDIRECTS: Final = 3
 UNREACHABLE: Final = "ModelMetadataUnavailable"

@@ -14,12 +14,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.quantity import parse_quantity
-from controller.kaito.presets.models import GIB, Row, read_table
+from controller.kaito.presets.models import GIB, Model, Row, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.kaito.presets.models import Model
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _COUNT: Final = "nvidia.com/gpu.count"

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.kaito.presets.models import Row, model_id, read_table
+from controller.kaito.presets.models import Model, Row, model_id, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.presets.gpus import NodeGPUs
-    from controller.kaito.presets.models import Model
 
 
 # Command lines for containers: flags are sorted, so that the same options give the same text.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,6 @@ from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import datetime
 
     from controller.kaito.api.karpenter import NodeClaim
     from controller.kube.objects import Condition, ObjectMeta

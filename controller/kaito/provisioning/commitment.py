@@ -5,7 +5,7 @@ It is an annotation, so that it survives the operator and fits Kaito's definitio
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,7 +15,6 @@ from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Container
-    from datetime import datetime
 
 
 MOST_NODES: Final = 256

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ from controller.apimachinery.conditions import parse_rfc3339
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
 from controller.kaito.provisioning.claims import (
+    ClaimFacts,
     ClaimSettings,
     ClaimState,
     ObservedClaim,
@@ -26,17 +27,14 @@ from controller.kaito.provisioning.claims import (
     next_set,
 )
 from controller.kaito.provisioning.nodes import NodeFacts
-from controller.kaito.provisioning.pools import read_pool_commitment
+from controller.kaito.provisioning.pools import ObservedPool, read_pool_commitment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
 
     from controller.kaito.api.karpenter import GpuNode
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.provisioning.claims import ClaimFacts
     from controller.kaito.provisioning.commitment import Commitment, Slot
-    from controller.kaito.provisioning.pools import ObservedPool
     from controller.kube.objects import KubeObject
 
 

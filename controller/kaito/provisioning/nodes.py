@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, image_family
-from controller.kaito.presets import Cloud, find_instance_type
+from controller.kaito.presets.gpus import Cloud, find_instance_type
 from workqueue import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
 
     from controller.kube.objects import ObjectMeta
 

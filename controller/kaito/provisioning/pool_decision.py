@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.kaito.provisioning.claims import BENIGN_REASONS, ClaimState, ObservedClaim
-from controller.kaito.provisioning.pools import PoolCommitment, PoolOwner
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.kaito.provisioning.decision import ClaimDecision, ClaimWait
     from controller.kaito.provisioning.nodes import NodeReadiness
-    from controller.kaito.provisioning.pools import ObservedPool
 
 
 NAME_TAKEN: Final = "NodePoolNameTaken"

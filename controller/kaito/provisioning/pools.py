@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,17 +12,14 @@ import msgspec
 from controller.apimachinery.conditions import READY, time_of
 from controller.apimachinery.ownership import OWNER_UID, owner_uid
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
 from controller.kaito.provisioning.commitment import MOST_NODES
-from controller.kaito.provisioning.nodes import NODE_TAINT, node_pool_name
+from controller.kaito.provisioning.nodes import NODE_TAINT, NodeRequest, node_pool_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
-    from controller.kaito.api.karpenter import NodeClassSettings, NodePool
     from controller.kaito.provisioning.claims import ObservedClaim
-    from controller.kaito.provisioning.nodes import NodeRequest
     from controller.kube.objects import ObjectMeta
 
 

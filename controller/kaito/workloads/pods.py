@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
 from controller.kaito.api.fields import image_problem, split_domain
-from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.api.workspace import DataSource
-from controller.kaito.presets import WEIGHTS_PATH, Cloud, disk_request, find_instance_type
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.workspace import Adapter, DataSource, ResourceSpec
+from controller.kaito.presets.gpus import Cloud, disk_request, find_instance_type
+from controller.kaito.presets.runtimes import WEIGHTS_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import Adapter, ResourceSpec
-    from controller.kaito.presets import Model
+    from controller.kaito.presets.models import Model
     from controller.kube.objects import ObjectMeta
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
-from controller.kaito.api.options import Runtime
-from controller.kaito.presets import (
+from controller.kaito.api.options import KaitoOptions, Runtime
+from controller.kaito.presets.runtimes import (
     RAY_PORT,
     needs_cuda_toolkit,
     needs_deep_gemm,
@@ -16,6 +16,7 @@ from controller.kaito.workloads import pods
 from controller.kaito.workloads.pods import (
     ROUTING_SIDECAR,
     WEIGHTS,
+    Body,
     PodParts,
     adapter_parts,
     as_list,
@@ -31,6 +32,7 @@ from controller.kaito.workloads.pods import (
     variable,
 )
 from controller.kaito.workloads.revisions import (
+    Revision,
     RevisionState,
     child,
     headless_service_name,
@@ -41,17 +43,14 @@ from controller.kaito.workloads.server import (
     BENCHMARK_SCRIPT,
     SERVER_PORT,
     Server,
+    Serving,
 )
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import InferenceSpec, ResourceSpec, WorkspaceSpec
-    from controller.kaito.workloads.pods import Body
-    from controller.kaito.workloads.revisions import Revision
-    from controller.kaito.workloads.server import Serving
     from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
 
 

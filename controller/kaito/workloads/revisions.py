@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import in_canonical_order
 from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api import labels
-from controller.kaito.api.revisions import MAX_REVISIONS, revision_data, revision_name
-from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import CONTROLLER_REVISIONS
+from controller.kaito.api.revisions import (
+    MAX_REVISIONS,
+    WorkspaceRevision,
+    revision_data,
+    revision_name,
+)
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kube.resources import CONTROLLER_REVISIONS, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from controller.kaito.api.revisions import WorkspaceRevision
-    from controller.kaito.api.workspace import Workspace
     from controller.kaito.workloads.pods import Body
     from controller.kube.objects import ControllerRevision, ObjectMeta
-    from controller.kube.resources import Resource
 
 
 _INHERITED = (

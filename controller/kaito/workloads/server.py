@@ -9,38 +9,40 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
-from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.presets import (
-    RAY_PORT,
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.presets.gpus import (
+    NodeGPUs,
     UnknownGPUs,
-    VllmSettings,
     find_instance_type,
     gpus_of_node,
     gpus_of_slice,
-    in_shell,
     startup_seconds,
+)
+from controller.kaito.presets.runtimes import (
+    RAY_PORT,
+    VllmSettings,
+    in_shell,
     transformers_command,
     vllm_command,
     with_flags,
 )
 from controller.kaito.workloads.pods import (
+    Body,
     asks_for_gpus,
     default_tolerations,
     node_affinity,
     node_terms,
 )
-from controller.kaito.workloads.revisions import child, leader_host, pod_labels
+from controller.kaito.workloads.revisions import Revision, child, leader_host, pod_labels
 from controller.kube.resources import STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import InferenceSpec, ResourceSpec, WorkspaceSpec
-    from controller.kaito.presets import Model, NodeGPUs
-    from controller.kaito.workloads.pods import Body
-    from controller.kaito.workloads.revisions import Revision
+    from controller.kaito.presets.models import Model
     from controller.kube.objects import ObjectMeta
+
 
 # Probes of model servers.
 #

@@ -13,14 +13,21 @@ from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.user_yaml import InvalidYaml
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import TRAINING_KEY, read_training_options
-from controller.kaito.api.workspace import DataDestination, DataSource, Preset
-from controller.kaito.presets import WEIGHTS_PATH, tuning_command
+from controller.kaito.api.workspace import (
+    DataDestination,
+    DataSource,
+    Preset,
+    TuningSpec,
+    WorkspaceSpec,
+)
+from controller.kaito.presets.runtimes import WEIGHTS_PATH, TunableModel, tuning_command
 from controller.kaito.workloads import pods
 from controller.kaito.workloads.pods import (
     DOWNLOADER,
     GPU,
     PUSHER,
     WEIGHTS_DOWNLOADER,
+    Body,
     PodParts,
     as_list,
     base_image,
@@ -35,7 +42,7 @@ from controller.kaito.workloads.pods import (
     variable,
     weights_image,
 )
-from controller.kaito.workloads.revisions import child
+from controller.kaito.workloads.revisions import Revision, child
 from controller.kaito.workloads.server import SERVER_PORT
 from controller.kube.resources import CONFIG_MAPS, JOBS
 
@@ -43,10 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import TuningSpec, WorkspaceSpec
-    from controller.kaito.presets import NodeGPUs, TunableModel
-    from controller.kaito.workloads.pods import Body
-    from controller.kaito.workloads.revisions import Revision
+    from controller.kaito.presets.gpus import NodeGPUs
     from controller.kube.objects import ObjectMeta
 
 

@@ -7,8 +7,3 @@
 - edits: `edits.py` (what one changes, its revisions); `watches.py` (what wakes a Workspace)
 - status: `status.py`
 """
-
-from controller.kaito.workspace.kind import OrphanCollector, WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
-
-__all__ = ["OrphanCollector", "WorkspaceKind", "WorkspaceSettings"]

@@ -12,18 +12,16 @@ from controller.kaito.api.config_maps import (
     missing_config_error,
     training_config_errors,
 )
-from controller.kaito.api.fields import INVALID, message_of
-from controller.kaito.lookups import Answered, ModelMetadata, Unanswered
-from controller.kaito.presets import model_id, write_model
-from controller.kaito.workloads import config_name
+from controller.kaito.api.fields import INVALID, FieldError, message_of
+from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.huggingface import ModelMetadata
+from controller.kaito.presets.models import Model, model_id, write_model
+from controller.kaito.workloads.tuning import config_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.api.fields import FieldError
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.lookups import LookupState
-    from controller.kaito.presets import Model
     from controller.kaito.workspace.observation import Goal
     from controller.kube.objects import ObjectMeta
 

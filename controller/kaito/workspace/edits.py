@@ -19,21 +19,18 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
-from controller.kaito.api.revisions import is_revision_hash, stored_specification
+from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, stored_specification
 from controller.kaito.api.validation import update_errors
 from controller.kaito.provisioning.pools import PoolOwner
-from controller.kaito.workloads import next_revision
+from controller.kaito.workloads.revisions import HistoryStep, next_revision
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.plan import Create, Delete, Target
+from controller.runtime.plan import Create, Delete, Target, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from controller.kaito.api.revisions import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceObservation
-    from controller.runtime.plan import Write
 
 
 _OTHERWISE = "or delete the workspace and create it again"

@@ -14,32 +14,34 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
-from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.provisioning.decision import claim_workspace_keys
 from controller.kaito.workspace.edits import refused_edit
-from controller.kaito.workspace.observation import Goal, WorkspaceSettings, read_goal, remember
+from controller.kaito.workspace.observation import (
+    Goal,
+    WorkspaceObservation,
+    WorkspaceSettings,
+    read_goal,
+    remember,
+)
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.status import current_status
 from controller.kaito.workspace.watches import watches
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.objects import KubeObject
-from controller.runtime.kind import Kind
-from controller.runtime.plan import Event
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import AnyExternalSource, Event, Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import DefinitionReader, remedy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import WorkspaceLookups
-    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.lookups.huggingface import WorkspaceLookups
     from controller.kube.client import Client
-    from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader, Owned
-    from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
+
 
 # The fields on which planning relies: without them claims would be deleted and servers restarted.
 #

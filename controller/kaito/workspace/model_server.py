@@ -12,47 +12,34 @@ from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.messages import cut
 from controller.kaito.api.options import Runtime
-from controller.kaito.lookups import Answered, BenchmarkLog, Unanswered
+from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.provisioning.pool_decision import ConditionFacts
-from controller.kaito.workloads import (
-    LOCAL_DISK_CLASS,
-    engine_metadata,
-    headless_service_name,
-    is_benchmarked,
-    possible_names,
-    server_image,
-)
+from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, engine_metadata
+from controller.kaito.workloads.preset import is_benchmarked, server_image
+from controller.kaito.workloads.revisions import headless_service_name, possible_names
 from controller.kaito.workspace.config import Blocked, wanted_config
 from controller.kaito.workspace.edits import SCOPE as HISTORY
-from controller.kaito.workspace.observation import SeenWorkload
-from controller.kaito.workspace.watches import (
-    DEPLOYMENTS,
-    JOBS,
-    PODS,
-    REVISIONS,
-    STORAGE_CLASSES,
-)
+from controller.kaito.workspace.observation import Goal, SeenWorkload
+from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kaito.workspace.workload import SCOPE, serves
-from controller.kube.objects import KubeObject
-from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.kind import owned_by
+from controller.kube.objects import (
+    Condition,
+    ContainerStateTerminated,
+    ContainerStatus,
+    KubeObject,
+    ObjectMeta,
+    Pod,
+    StatefulSet,
+)
+from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
+from controller.runtime.kind import CacheReader, owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import LookupState, Measurement, WorkspaceLookups
-    from controller.kaito.workspace.observation import Goal
-    from controller.kube.objects import (
-        Condition,
-        ContainerStateTerminated,
-        ContainerStatus,
-        ObjectMeta,
-        Pod,
-        StatefulSet,
-    )
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader
+    from controller.kaito.lookups.huggingface import WorkspaceLookups
 
 
 # The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.

@@ -9,31 +9,35 @@ from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import FieldError, invalid_value, message_of
 from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.presets import (
+from controller.kaito.presets.gpus import (
     DEFAULT_CONTEXT,
     DoesNotFit,
+    NodeGPUs,
     UnknownGPUs,
     check_alike,
     estimate_nodes,
     find_instance_type,
 )
 from controller.kaito.provisioning.claims import ClaimFacts
-from controller.kaito.provisioning.commitment import MOST_NODES
-from controller.kaito.provisioning.decision import decide_claims
-from controller.kaito.provisioning.nodes import NodeHistory, node_readiness, own_nodes
-from controller.kaito.provisioning.pool_decision import PoolFacts, decide_pool
-from controller.kaito.workloads import workload_gpus
+from controller.kaito.provisioning.commitment import MOST_NODES, Commitment
+from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
+from controller.kaito.provisioning.nodes import (
+    NodeFacts,
+    NodeHistory,
+    NodeReadiness,
+    NodeRequest,
+    node_readiness,
+    own_nodes,
+)
+from controller.kaito.provisioning.pool_decision import PoolDecision, PoolFacts, decide_pool
+from controller.kaito.workloads.server import workload_gpus
 from controller.kaito.workspace.config import config_problem, context_of, missing_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.kaito.presets import Model, NodeGPUs
-    from controller.kaito.provisioning.commitment import Commitment
-    from controller.kaito.provisioning.decision import ClaimDecision
-    from controller.kaito.provisioning.nodes import NodeFacts, NodeReadiness, NodeRequest
-    from controller.kaito.provisioning.pool_decision import PoolDecision
+    from controller.kaito.presets.models import Model
     from controller.kaito.provisioning.pools import PoolCommitment
     from controller.kaito.workspace.observation import SeenClaims, SeenPool, WorkspaceObservation
 

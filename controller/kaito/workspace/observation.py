@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.fields import INVALID, message_of, via
-from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.revisions import is_revision_hash, revision_hash
+from controller.kaito.api.fields import INVALID, FieldError, message_of, via
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, revision_hash
 from controller.kaito.api.validation import runtime_errors, validate_workspace
-from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model, read_model
-from controller.kaito.provisioning.claims import ClaimSettings
-from controller.kaito.provisioning.nodes import NodeHistory, can_claim, node_request
+from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
+from controller.kaito.presets.models import Model, find_model, read_model
+from controller.kaito.provisioning.claims import ClaimSettings, ObservedClaim
+from controller.kaito.provisioning.nodes import (
+    NodeFacts,
+    NodeHistory,
+    NodeRequest,
+    can_claim,
+    node_request,
+)
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
@@ -22,16 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-    from controller.kaito.api.fields import FieldError
     from controller.kaito.api.inference_pool import SeenInferencePool
-    from controller.kaito.api.options import Runtime
-    from controller.kaito.api.revisions import WorkspaceRevision
     from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
-    from controller.kaito.lookups import BenchmarkLog, LookupState, Measurement, ModelMetadata
-    from controller.kaito.presets import Model
-    from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.lookups.background import LookupState
+    from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
+    from controller.kaito.lookups.huggingface import ModelMetadata
     from controller.kaito.provisioning.commitment import Commitment, Slot
-    from controller.kaito.provisioning.nodes import NodeFacts, NodeRequest
     from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
     from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
     from controller.runtime.kind import FailedCreate

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.inference_pool import observe_inference_pool
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
-from controller.kaito.api.options import Provisioner, Runtime
-from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
 from controller.kaito.provisioning.decision import (
@@ -29,29 +29,26 @@ from controller.kaito.workspace.config import wanted_metadata
 from controller.kaito.workspace.edits import edit_problem, workspace_in_force
 from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.observation import (
+    Goal,
     SeenClaims,
+    SeenPool,
     SeenWorkload,
     WorkspaceObservation,
+    WorkspaceSettings,
     memory_of,
     read_goal,
 )
 from controller.kaito.workspace.pools import CLAIM_SCOPE, observe_pool, serves_pools
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.kind import owned_by
+from controller.runtime.kind import CacheReader, owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.kaito.api.inference_pool import SeenInferencePool
-    from controller.kaito.api.karpenter import NodeClaim
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import ModelMetadata, WorkspaceLookups
+    from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
     from controller.kaito.provisioning.nodes import NodeFacts
-    from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceSettings
     from controller.kube.objects import ObjectMeta
-    from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 

@@ -16,11 +16,17 @@ from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.commitment import write_commitment
-from controller.kaito.provisioning.decision import BOUND, PoolRemoval, remove_claims, remove_pool
+from controller.kaito.provisioning.decision import (
+    BOUND,
+    ClaimDecision,
+    PoolRemoval,
+    remove_claims,
+    remove_pool,
+)
 from controller.kaito.provisioning.pools import PoolOwner, write_pool_commitment
 from controller.kaito.workspace.config import model_annotation
 from controller.kaito.workspace.edits import history_of, write_history
-from controller.kaito.workspace.nodes import progress_of
+from controller.kaito.workspace.nodes import NodeProgress, progress_of
 from controller.kaito.workspace.pools import (
     change_pool,
     create_claims,
@@ -35,7 +41,18 @@ from controller.kaito.workspace.pools import (
 )
 from controller.kaito.workspace.status import current_status, deleting_status
 from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
-from controller.runtime.plan import NOTHING, Event, Lookup, MergePatch, Plan, Target, stages_of
+from controller.runtime.plan import (
+    NOTHING,
+    AnyLookup,
+    Create,
+    Event,
+    Lookup,
+    MergePatch,
+    Plan,
+    Target,
+    Write,
+    stages_of,
+)
 from controller.runtime.reasons import events_of
 from controller.runtime.reconcile.status import remove_finalizer
 
@@ -43,16 +60,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from controller.kaito.provisioning.decision import ClaimDecision
-    from controller.kaito.workloads import HistoryStep
-    from controller.kaito.workspace.nodes import NodeProgress
+    from controller.kaito.workloads.revisions import HistoryStep
     from controller.kaito.workspace.observation import (
         SeenClaims,
         WorkspaceMemory,
         WorkspaceObservation,
     )
     from controller.kube.objects import ObjectMeta
-    from controller.runtime.plan import AnyLookup, Create, Write
 
 
 # Stores in a Workspace's metadata what later writes depend on, before they are sent.

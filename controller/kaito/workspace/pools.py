@@ -6,31 +6,40 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
-from controller.kaito.provisioning.claims import observed_claim
-from controller.kaito.provisioning.decision import BY_POOL_WORKSPACE
-from controller.kaito.provisioning.nodes import ACCELERATOR, node_claim_body, node_pool_name
-from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolWait
-from controller.kaito.provisioning.pools import node_pool_body, observed_pool
-from controller.kaito.workspace.observation import SeenPool
-from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target
+from controller.kaito.api.karpenter import (
+    NODE_CLAIMS,
+    NODE_POOLS,
+    NODES,
+    POOL_CLAIMS,
+    NodeClass,
+    NodeClassSettings,
+)
+from controller.kaito.provisioning.claims import ObservedClaim, observed_claim
+from controller.kaito.provisioning.decision import BY_POOL_WORKSPACE, ClaimDecision
+from controller.kaito.provisioning.nodes import (
+    ACCELERATOR,
+    NodeRequest,
+    node_claim_body,
+    node_pool_name,
+)
+from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolDecision, PoolWait
+from controller.kaito.provisioning.pools import (
+    ObservedPool,
+    PoolCommitment,
+    node_pool_body,
+    observed_pool,
+)
+from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
+from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from controller.kaito.api.karpenter import NodeClass, NodeClassSettings
-    from controller.kaito.presets import Cloud
-    from controller.kaito.provisioning.claims import ObservedClaim
-    from controller.kaito.provisioning.decision import ClaimDecision
-    from controller.kaito.provisioning.nodes import NodeRequest
-    from controller.kaito.provisioning.pool_decision import PoolDecision
-    from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
+    from controller.kaito.presets.gpus import Cloud
     from controller.kaito.workspace.nodes import NodeProgress
-    from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
 
 
 # Gathers what there is of a Workspace's NodePool from the caches.

@@ -39,21 +39,24 @@ from controller.kaito.workspace.model_server import (
     performance,
     server_cause,
 )
-from controller.kaito.workspace.nodes import progress_of
+from controller.kaito.workspace.nodes import NodeProgress, progress_of
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
-from controller.kaito.workspace.workload import missing_pod, missing_services, serves, workload_step
-from controller.runtime.plan import Create, Event, StatusPatch, verb_of
+from controller.kaito.workspace.workload import (
+    WorkloadStep,
+    missing_pod,
+    missing_services,
+    serves,
+    workload_step,
+)
+from controller.runtime.plan import Create, Event, Failure, StatusPatch, verb_of
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from controller.kaito.workspace.nodes import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.workload import WorkloadStep
     from controller.kube.objects import Job, Pod
-    from controller.runtime.plan import Failure
 
 
 # The progress of the workload of a Workspace: conditions besides those of nodes, and `state`.

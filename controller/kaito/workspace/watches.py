@@ -16,7 +16,7 @@ from controller.apimachinery.custom_object import dig
 from controller.kaito.api import inference_pool, labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
-from controller.kaito.api.options import Provisioner
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.provisioning.decision import (
     BY_LABEL,
@@ -38,8 +38,8 @@ from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
-    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
+
 
 JOBS: Final = msgspec.structs.replace(resources.JOBS, part="workspaces")
 PODS: Final = msgspec.structs.replace(resources.PODS, part="workspaces")

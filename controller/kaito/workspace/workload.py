@@ -8,55 +8,35 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.presets import UnknownGPUs, find_tunable_model
-from controller.kaito.workloads import (
-    HistoryStep,
-    RevisionState,
-    Serving,
-    Tuning,
-    default_config_map,
+from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
+from controller.kaito.presets.runtimes import find_tunable_model
+from controller.kaito.workloads.preset import (
+    Operations,
     image_upgrade,
     is_on_local_disk,
     preset_changes,
     preset_stateful_set,
-    results_folder,
     services,
     template_changes,
-    template_stateful_set,
-    tuning_job,
-    workload_gpus,
 )
+from controller.kaito.workloads.revisions import HistoryStep, RevisionState
+from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
+from controller.kaito.workloads.tuning import Tuning, default_config_map, results_folder, tuning_job
 from controller.kaito.workspace.config import Blocked, config_problem, missing_model
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube import resources
-from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime import reasons
-from controller.runtime.plan import (
-    Create,
-    Delete,
-    Event,
-    JsonPatch,
-    MergePatch,
-    Target,
-)
-from controller.runtime.reasons import (
-    cause_of_missing_pod,
-    next_look,
-    suspension_of,
-)
+from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target, Write
+from controller.runtime.reasons import Reason, cause_of_missing_pod, next_look, suspension_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.kaito.presets import NodeGPUs
-    from controller.kaito.workloads import Operations
     from controller.kaito.workspace.nodes import NodeProgress
     from controller.kaito.workspace.observation import SeenWorkload, WorkspaceObservation
     from controller.kube.objects import Job, ObjectMeta, StatefulSet
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Write
-    from controller.runtime.reasons import Reason
 
 
 SCOPE: Final = "workload"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
-from controller.devcluster.processes.isolation import OPENERS
+from controller.devcluster.processes.isolation import OPENERS, ShimIsolation, build_library
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     ContainerDir,
@@ -31,15 +31,19 @@ NOBODY = 65534
 """Another user of this machine."""
 
 
+async def _beside(host: ClusterDir) -> Isolation:
+    return ShimIsolation(host, await build_library(), namespaces=False)
+
+
+WAYS = {
+    **OPENERS,
+    "shim beside": _beside,
+}
+"""Modes, and the shim without files apart as where users may make no namespaces."""
+
+
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None, reason="NOT TESTED: the shim needs a C compiler"
-)
-needs_shim = pytest.mark.skipif(
-    shutil.which("cc") is None
-    or bool(
-        subprocess.run(["unshare", "-Ur", "true"], capture_output=True, check=False).returncode
-    ),
-    reason="NOT TESTED: the shim needs a C compiler, and that users may create namespaces",
 )
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("ip") is None,
@@ -52,7 +56,7 @@ async def opened(mode: str) -> AsyncIterator[Isolation]:
     """An isolation, closed at the end; nothing of it may be left then."""
     with tempfile.TemporaryDirectory(prefix="manta-test-", dir="/tmp") as folder:
         host = ClusterDir(Path(folder))
-        isolation = await OPENERS[mode](host)
+        isolation = await WAYS[mode](host)
         try:
             yield isolation
         finally:

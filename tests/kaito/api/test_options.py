@@ -6,7 +6,7 @@ import pytest
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from controller.ray.api import FeatureGates
 
 

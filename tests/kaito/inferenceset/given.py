@@ -11,8 +11,12 @@ import msgspec
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.inferenceset.observation import InferenceSetObservation, replica_names
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.inferenceset.observation import (
+    InferenceSetObservation,
+    InferenceSetSettings,
+    replica_names,
+)
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Plan, Write

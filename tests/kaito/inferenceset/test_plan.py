@@ -11,9 +11,8 @@ import yaml
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS, InferenceSet
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import InferenceSetSettings
-from controller.kaito.inferenceset.observation import SCOPE
-from controller.kaito.workloads import base_image
+from controller.kaito.inferenceset.observation import SCOPE, InferenceSetSettings
+from controller.kaito.workloads.pods import base_image
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import CreateError, Unreadable
 from controller.runtime.plan import Create, Delete, Failure, MergePatch

@@ -12,8 +12,8 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.inferenceset import InferenceSetSettings
-from controller.kaito.workloads import BASE_TAG, base_image
+from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.workloads.pods import BASE_TAG, base_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.kaito.inferenceset.given import NOW, Given, names, replica_of, server_of, writes

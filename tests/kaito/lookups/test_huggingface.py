@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from controller.kaito.lookups import ModelMetadata, WorkspaceLookups
 from controller.kaito.lookups.background import Answered, LookupFailed, Unanswered
-from controller.kaito.lookups.huggingface import Document, HuggingFace
+from controller.kaito.lookups.huggingface import (
+    Document,
+    HuggingFace,
+    ModelMetadata,
+    WorkspaceLookups,
+)
 from controller.kube.client import Client
 from controller.kube.errors import NotSent
 from controller.kube.resources import Resource

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kaito.presets import (
+from controller.kaito.presets.models import (
     Model,
     catalogue,
     find_model,
     is_deprecated,
     is_preset_name,
     model_id,
-    tunable_models,
+    read_table,
 )
-from controller.kaito.presets.models import read_table
+from controller.kaito.presets.runtimes import tunable_models
 
 
 def test_every_alias_stands_for_a_model_of_the_catalogue():

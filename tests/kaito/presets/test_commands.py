@@ -6,15 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from controller.kaito.presets import (
-    Cloud,
-    Model,
-    NodeGPUs,
+from controller.kaito.presets.gpus import Cloud, NodeGPUs, find_instance_type, gpus_of_slice
+from controller.kaito.presets.models import Model, catalogue, find_model
+from controller.kaito.presets.runtimes import (
     VllmSettings,
-    catalogue,
-    find_instance_type,
-    find_model,
-    gpus_of_slice,
     serves_with_transformers,
     transformers_command,
     tuning_command,

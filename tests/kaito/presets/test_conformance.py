@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from controller.kaito.presets import (
+from controller.kaito.presets.gpus import (
     Cloud,
     DoesNotFit,
     NodeGPUs,
-    catalogue,
     disk_request,
     estimate_nodes,
     find_instance_type,
-    find_model,
     gpus_of_slice,
     startup_seconds,
 )
+from controller.kaito.presets.models import catalogue, find_model
 
 TABLE = [
     line.split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kaito.presets import (
+from controller.kaito.presets.gpus import (
     Cloud,
     NodeGPUs,
     UnknownGPUs,

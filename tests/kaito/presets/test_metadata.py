@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.kaito.presets import (
+from controller.kaito.presets.models import (
+    GIB,
     Model,
     NotServable,
     WeightFile,
@@ -16,9 +17,9 @@ from controller.kaito.presets import (
     is_repository,
     model_from_files,
     read_model,
+    served_architectures,
     write_model,
 )
-from controller.kaito.presets.models import GIB, served_architectures
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

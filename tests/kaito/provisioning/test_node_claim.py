@@ -11,7 +11,7 @@ import yaml
 
 from controller.kaito.api.karpenter import NodeClaim
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.claims import (
     ClaimState,
     belongs_to,

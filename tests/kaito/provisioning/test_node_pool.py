@@ -12,7 +12,7 @@ import yaml
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings, NodePool
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.nodes import node_request
 from controller.kaito.provisioning.pools import (
     PoolCommitment,

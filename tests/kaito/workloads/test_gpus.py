@@ -8,8 +8,8 @@ import pytest
 
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Partition, ResourceSpec
-from controller.kaito.presets import NodeGPUs, UnknownGPUs
-from controller.kaito.workloads import workload_gpus
+from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
+from controller.kaito.workloads.server import workload_gpus
 
 GIB = 1024**3
 OWN = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from controller.kaito.api.revisions import WorkspaceRevision, revision_data, revision_hash
-from controller.kaito.workloads import next_revision
-from controller.kaito.workloads.revisions import RevisionState
+from controller.kaito.workloads.revisions import RevisionState, next_revision
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 

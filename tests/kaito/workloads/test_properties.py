@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.workloads import services
+from controller.kaito.workloads.preset import services
 from tests.kaito.support import workspace
 from tests.kaito.workloads.given import Given, abridged, golden_names, read_golden
 

@@ -7,8 +7,8 @@ import yaml
 
 from controller.kaito.api.config_maps import training_config_errors
 from controller.kaito.api.workspace import TuningSpec
-from controller.kaito.workloads import config_name, default_config_map, results_folder
 from controller.kaito.workloads.pods import complete_reference
+from controller.kaito.workloads.tuning import config_name, default_config_map, results_folder
 
 DIGEST = "sha256:" + "0" * 64
 

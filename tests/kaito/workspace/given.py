@@ -12,8 +12,8 @@ from controller.kaito.api.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.kaito.workspace.observation import WorkspaceObservation
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceObservation, WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS
 from controller.kube.objects import Job, KubeObject, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS

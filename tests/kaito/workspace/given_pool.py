@@ -21,7 +21,7 @@ from controller.kaito.api.karpenter import (
 )
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.observation import WorkspaceSettings
 from tests.kaito.workspace.given import INSTANCE, Given, node
 
 NAME = "default-phi"

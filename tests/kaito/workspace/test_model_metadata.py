@@ -9,9 +9,11 @@ import pytest
 
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.lookups import Answered, LookupState, ModelMetadata, Unanswered
-from controller.kaito.presets import Model, write_model
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.huggingface import ModelMetadata
+from controller.kaito.presets.models import Model, write_model
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, kinds, server, writes
 

@@ -13,8 +13,10 @@ from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import Resource
 from controller.runtime.plan import Plan, subresource_of
 from tests.fakes.verbs import needed

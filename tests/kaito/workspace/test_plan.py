@@ -15,7 +15,7 @@ from controller.kaito.api.fields import INVALID
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision, revision_name
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
@@ -24,7 +24,7 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS

@@ -28,8 +28,9 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import ClaimSettings
-from controller.kaito.workloads import base_image
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kaito.workloads.pods import base_image
+from controller.kaito.workspace.kind import WorkspaceKind
+from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import PODS, STATEFUL_SETS
 from controller.ray.api import FeatureGates

@@ -1,4 +1,4 @@
-"""What all supervisors use: the container's directory, its command, and the lifeline."""
+"""A container without namespaces, and what all supervisors use: directory, command, lifeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ import termios
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from controller.devcluster.processes.supervisor.filesystem import read
+from controller.devcluster.processes.supervisor.filesystem import (
+    adopt_orphans,
+    die_with_parent,
+    read,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,6 +119,30 @@ def exec_command(container: Mapping[str, Any], argv: Sequence[str], error: int) 
         os._exit(refuse(error, why, NO_COMMAND))
 
 
+def run_plain(container: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> int:
+    """Run a command without namespaces; its remaining descendants are found and killed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    error = error_file(container)
+    try:
+        if not main:
+            main_command(container)
+    except ProcessLookupError:
+        return refuse(error, "the container's main process has ended", NO_CONTAINER)
+    lifeline = open_lifeline(container["lifeline"])
+    adopt_orphans()
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+        exec_command(container, argv, error)
+    if main:
+        write(f"{container['root']}/first", str(child))
+    status = watch(child, lifeline)
+    if main:
+        write(f"{container['root']}/first", ENDED)
+    _kill_descendants()
+    return status
+
+
 def watch(child: int, lifeline: int, target: int = 0) -> int:
     """Forward signals to `target` and reap orphans until the child or the cluster ends."""
     target = target or child
@@ -158,3 +187,32 @@ def _reap(child: int) -> int | None:
             return result
         if pid == child:
             result = exit_status_of(status)
+
+
+def _kill_descendants() -> None:
+    """Kill all descendants; orphans become children of this process."""
+    for _ in range(500):
+        found = _descendants()
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        _reap(0)
+        time.sleep(0.01)
+
+
+def _descendants() -> set[int]:
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = read(f"/proc/{name}/stat").rpartition(")")[2].split()
+                if fields[0] != "Z":
+                    parents[int(name)] = int(fields[1])
+    found: set[int] = set()
+    grown = {os.getpid()}
+    while grown:
+        grown = {pid for pid, parent in parents.items() if parent in grown} - found
+        found |= grown
+    return found

@@ -32,7 +32,7 @@ NEWUSER = 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 _MNT_DETACH = 2
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -77,6 +77,11 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of orphaned descendants."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
 
 
 def set_hostname(name: str) -> None:

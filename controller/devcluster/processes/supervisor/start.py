@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.processes.supervisor.container_dir import (
     PASSED_ON,
     open_lifeline,
+    run_plain,
     wait_for_end,
 )
 from controller.devcluster.processes.supervisor.filesystem import read
@@ -24,6 +25,7 @@ from controller.devcluster.processes.supervisor.namespaces import (
     exec_namespaced,
     hold_namespaces,
     run_namespaced,
+    try_namespaces,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +50,8 @@ def reap(folder: str) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return its exit status.
 
-    The commands are `hold HOSTNAME LIFELINE pod|host`, `reap FOLDER`, `run FOLDER COMMAND...` and
-    `exec FOLDER COMMAND...`.
+    The commands are `hold HOSTNAME LIFELINE pod|host`, `reap FOLDER`, `run FOLDER COMMAND...`,
+    `exec FOLDER COMMAND...` and `try FOLDER`.
     """
     verb = arguments[0]
     if verb == "hold":
@@ -58,7 +60,13 @@ def main(arguments: Sequence[str]) -> int:
         return reap(arguments[1])
     container: dict[str, Any] = json.loads(read(f"{arguments[1]}/container.json"))
     argv = arguments[2:]
-    return run_namespaced(container, argv) if verb == "run" else exec_namespaced(container, argv)
+    if verb == "try":
+        return try_namespaces(container)
+    if container["namespaced"]:
+        return (
+            run_namespaced(container, argv) if verb == "run" else exec_namespaced(container, argv)
+        )
+    return run_plain(container, argv, main=verb == "run")
 
 
 if __name__ == "__main__":

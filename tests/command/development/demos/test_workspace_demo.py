@@ -24,7 +24,7 @@ from controller.command.development.demos.workspace import (
 )
 from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.devcluster.karpenter import ProvisionedClaim
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response
 from controller.runtime.metrics import RuntimeMetrics

@@ -8,7 +8,7 @@ import venv
 import pytest
 
 from controller.devcluster.processes.isolation import self_test
-from tests.devcluster.processes.machines import needs_namespaces, needs_shim, opened
+from tests.devcluster.processes.machines import needs_compiler, needs_namespaces, opened
 
 pytestmark = pytest.mark.real_time
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_time
     "mode",
     [
         pytest.param("namespaces", marks=needs_namespaces),
-        pytest.param("shim", marks=needs_shim),
+        pytest.param("shim", marks=needs_compiler),
     ],
 )
 async def test_an_interpreter_may_lie_in_a_folder_that_containers_have_for_themselves(mode: str):

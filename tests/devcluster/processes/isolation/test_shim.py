@@ -16,7 +16,6 @@ from tests.devcluster.processes.machines import (
     ended,
     exists,
     needs_compiler,
-    needs_shim,
     opened,
     outcome,
     pod,
@@ -44,12 +43,17 @@ with socket.socket(family) as server:
         connection.close()
 """.replace("PORT", str(PORT))
 _STUBBORN = "trap '' TERM; sleep 1000 & setsid sleep 1000 & echo ready; sleep 1000; sleep 1000"
+SHIMS = [pytest.param(way, marks=needs_compiler) for way in ("shim", "shim beside")]
 
 
 @pytest.fixture
-async def isolation():
-    async with opened("shim") as isolation:
+async def isolation(request):
+    async with opened(request.param) as isolation:
         yield isolation
+
+
+def each(ways):
+    return pytest.mark.parametrize("isolation", ways, indirect=True)
 
 
 async def listening(sandbox, family="AF_INET", address=""):
@@ -67,7 +71,7 @@ async def asked(sandbox, host: str) -> str:
 
 
 @pytest.mark.slow
-@needs_shim
+@each(SHIMS)
 async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     one, two, three = [await pod(isolation, name) for name in ("one", "two", "three")]
     servers = [
@@ -86,7 +90,7 @@ async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
         await process.communicate()
 
 
-@needs_shim
+@each(SHIMS)
 async def test_a_second_listener_on_loopback_gets_an_alias(isolation):
     script = (
         "import socket\n"
@@ -98,7 +102,7 @@ async def test_a_second_listener_on_loopback_gets_an_alias(isolation):
     assert await run(await pod(isolation), [PYTHON, "-c", script]) == (0, "refused\n")
 
 
-@needs_shim
+@each(SHIMS)
 async def test_a_pod_finds_its_own_address_and_names(isolation):
     script = (
         "import os, socket\n"
@@ -116,7 +120,7 @@ async def test_a_pod_finds_its_own_address_and_names(isolation):
     assert text.splitlines()[2].split()[0] == sandbox.ip
 
 
-@needs_shim
+@each(SHIMS)
 async def test_a_service_address_leads_to_where_it_is_held(isolation):
     sandbox = await pod(isolation)
     held = await isolation.hold({"10.96.7.8"})
@@ -133,7 +137,7 @@ async def test_a_service_address_leads_to_where_it_is_held(isolation):
     server.close()
 
 
-@needs_shim
+@each(SHIMS)
 async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
     sandbox = await pod(isolation)
     assert (await run(sandbox, ["sh", "-c", "exit 7"]))[0] == 7
@@ -142,7 +146,7 @@ async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
     assert missing.start_error() == "cannot run 'no-such-program': No such file or directory"
 
 
-@needs_shim
+@each(SHIMS)
 @pytest.mark.parametrize("way", ["kill signal", "ended", "pod closed"])
 async def test_nothing_of_a_container_survives_it(isolation, way):
     sandbox = await pod(isolation)
@@ -162,7 +166,7 @@ async def test_nothing_of_a_container_survives_it(isolation, way):
     await ended(stubborn)
 
 
-@needs_shim
+@each(SHIMS)
 async def test_another_command_runs_beside_the_main_one_while_that_runs(isolation):
     sandbox = await pod(isolation)
     main = await container_dir(sandbox, env={"COLOUR": "red"})
@@ -175,7 +179,7 @@ async def test_another_command_runs_beside_the_main_one_while_that_runs(isolatio
     assert (await outcome(main.exec(["true"])))[0] == 126
 
 
-@needs_shim
+@each(SHIMS)
 async def test_volumes_are_found_where_the_machine_has_no_folder(isolation):
     sandbox = await pod(isolation)
     volume = sandbox.root / "volume"

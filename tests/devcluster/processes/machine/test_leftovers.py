@@ -26,7 +26,7 @@ from controller.devcluster.processes.isolation import (
     IsolationUnavailable,
     select_isolation,
 )
-from tests.devcluster.processes.machines import contents, exists, needs_namespaces, needs_shim
+from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
 pytestmark = pytest.mark.real_time
 
@@ -34,11 +34,11 @@ _CLUSTER = """
 import asyncio, sys
 from pathlib import Path
 from controller.devcluster.processes.cluster_dir import ClusterDir
-from tests.devcluster.processes.machines import OPENERS, pod, container_dir, said, started
+from tests.devcluster.processes.machines import WAYS, pod, container_dir, said, started
 
 async def main():
     host = ClusterDir(Path(sys.argv[2]))
-    isolation = await OPENERS[sys.argv[1]](host)
+    isolation = await WAYS[sys.argv[1]](host)
     sandbox = await pod(isolation)
     main = await container_dir(sandbox)
     command = "sleep 1000 & setsid sleep 1000 & echo ready; sleep 1000; sleep 1000"
@@ -51,7 +51,8 @@ asyncio.run(main())
 """
 WAYS = [
     pytest.param("namespaces", marks=needs_namespaces),
-    pytest.param("shim", marks=needs_shim),
+    pytest.param("shim", marks=needs_compiler),
+    pytest.param("shim beside", marks=needs_compiler),
 ]
 
 
@@ -205,7 +206,7 @@ def test_a_cluster_that_died_while_it_began_is_removed_too(base):
     assert (found.pid, contents(base)) == (0, [])
 
 
-@needs_shim
+@needs_compiler
 async def test_the_best_that_is_possible_is_chosen_and_the_reason_is_told(base, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(shutil, "which", lambda program, path=None: None)

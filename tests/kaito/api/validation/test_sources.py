@@ -13,8 +13,8 @@ from controller.kaito.api.config_maps import (
     training_config_errors,
 )
 from controller.kaito.api.fields import image_problem, message_of, url_problem
-from controller.kaito.presets import find_model
-from controller.kaito.workloads import results_folder
+from controller.kaito.presets.models import find_model
+from controller.kaito.workloads.tuning import results_folder
 
 LOCAL = "data source URL must not target a local or metadata endpoint"
 INTERNAL = "data source URL must not target a loopback, private, or link-local address"

@@ -13,7 +13,7 @@ from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSetting
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
-from controller.kaito.presets import Cloud
+from controller.kaito.presets.gpus import Cloud
 from tests.kaito.support import inference, inference_set, tuning, workspace
 
 DEFAULT = KaitoOptions()

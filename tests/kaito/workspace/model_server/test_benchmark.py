@@ -10,10 +10,10 @@ import pytest
 
 from controller.kaito.api import labels
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.lookups import Answered, BenchmarkLog, LookupState, Measurement, Unanswered
-from controller.kaito.workloads import base_image
-from controller.kaito.workloads.pods import BASE_TAG
-from controller.kaito.workspace import WorkspaceKind
+from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
+from controller.kaito.workloads.pods import BASE_TAG, base_image
+from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import PODS
 from controller.kube.objects import Pod, StatefulSet
 from controller.runtime.plan import Failure, JsonPatch

@@ -16,8 +16,7 @@ from controller.command.run.operator import operator_for
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace import OrphanCollector, WorkspaceKind
-from controller.kaito.workspace.kind import INTERVAL
+from controller.kaito.workspace.kind import INTERVAL, OrphanCollector, WorkspaceKind
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import KubeError, NotFound, OutcomeUnknown, Status
