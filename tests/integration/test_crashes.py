@@ -1,8 +1,7 @@
 """Crash at every write, lose every answer, expire every watch: the numbers stay the same.
 
 The scenario is one cluster scaled 1 -> 10 and, once the API server holds ten workers, 10 -> 3, with
-every Pod watch event ten seconds late. It is played once undisturbed; at each write, or event, a
-forked process goes on with a fault in that very place. Nothing else differs: same past, same times.
+every Pod watch event ten seconds late.
 """
 
 from __future__ import annotations
@@ -10,14 +9,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import Gone, JournalEntry, Lag, LostRequest, LostResponse, Rule
-from tests.integration.forks import Forks, InEachFork
+from controller.testing.faults import Gone, Lag, Rule
+from tests.integration.forks import InEachFork
 from tests.integration.harness import RunningOperator, World, embedded_world, example_cluster
+from tests.integration.sweeps import (
+    SHARDS,
+    Disturbance,
+    Kill,
+    Sweep,
+    at_each_fault,
+    at_each_kill,
+    in_shards,
+)
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -25,50 +34,7 @@ pytestmark = [
     pytest.mark.usefixtures("silence"),
 ]
 
-T = TypeVar("T")
-
 LAG_SECONDS = 10.0
-
-SHARDS = 8
-
-
-def shards(number: int, *, in_ci: int) -> list[Any]:
-    """Return so many shards, of which CI plays the first and `make test` none but number 0."""
-    return [
-        pytest.param(
-            shard,
-            id=f"shard{shard}",
-            marks=[
-                *([pytest.mark.slow] if shard else []),
-                *([pytest.mark.rare] if shard >= in_ci else []),
-            ],
-        )
-        for shard in range(number)
-    ]
-
-
-in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
-"""Each shard takes every eighth place."""
-
-at_each_loss = pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(LostResponse(), id="answer"),
-        pytest.param(LostRequest(), id="request", marks=pytest.mark.rare),
-    ],
-)
-"""A write that was carried out unseen is the harder one; CI plays only that."""
-
-at_each_kill = pytest.mark.parametrize(
-    "applied",
-    [
-        pytest.param(False, id="request-lost", marks=[pytest.mark.slow, pytest.mark.rare]),
-        pytest.param(True, id="request-applied"),
-    ],
-)
-"""A kill before a write is sent leaves what a kill at the answer to the write before it leaves. So
-CI plays only the latter.
-"""
 
 
 def lag() -> Rule:
@@ -106,74 +72,28 @@ async def scale_up_and_down(world: World) -> Counts:
     return Counts(journal.workers_created(), journal.workers_deleted(), journal.most_live_heads)
 
 
-def writes(entry: JournalEntry) -> bool:
-    return entry.attributes.writes
+def again(world: World) -> Callable[[], RunningOperator]:
+    return partial(world.start_operator, rules=[lag()])
 
 
-def kill_when(
-    world: World,
-    operator: RunningOperator,
-    strikes: Callable[[], bool],
-    *,
-    applied: bool,
-    ours: Callable[[JournalEntry], bool] = writes,
-    start: Callable[[], RunningOperator] | None = None,
-) -> None:
-    """Kill the operator at the write of ours at which `strikes` says so, and start another one."""
-
-    async def restart() -> None:
-        await operator.kill()
-        _ = start() if start else world.start_operator(rules=[lag()])
-
-    def strike(entry: JournalEntry) -> None:
-        if ours(entry) and strikes():
-            operator.transport.sever()
-            world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
-def all_but(expected: T, forks: Forks[T]) -> dict[int, T | str]:
-    """The places where a fault led to something else."""
-    return {place: each for place, each in forks.outcomes.items() if each != expected}
-
-
-@at_each_kill
+@at_each_fault
 @in_shards
-async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool, shard: int):
-    forks = Forks[Counts](shard, SHARDS)
-    async with one_worker() as (world, operator):
-        kill_when(world, operator, forks.strikes, applied=applied)
-        assert await forks.play(scale_up_and_down(world)) == EXPECTED
-    assert forks.places > 16
-    assert all_but(EXPECTED, forks) == {}
-
-
-@pytest.mark.slow
-@at_each_loss
-@in_shards
-async def test_with_any_single_answer_lost_the_numbers_are_the_same(
-    fault: LostResponse | LostRequest, shard: int
+async def test_disturbed_at_any_single_write_the_numbers_are_the_same(
+    fault: Disturbance, shard: int
 ):
-    forks = Forks[Counts](shard, SHARDS)
+    sweep = Sweep[Counts](shard, SHARDS)
     async with one_worker() as (world, operator):
-        verbs = frozenset({"create", "patch", "update", "delete"})
-        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
-        assert await forks.play(scale_up_and_down(world)) == EXPECTED
-    assert forks.places > 16
-    assert all_but(EXPECTED, forks) == {}
+        sweep.disturb(fault, world, operator, again=again(world))
+        await sweep.comes_to(EXPECTED, scale_up_and_down(world), more_than=16)
 
 
 @pytest.mark.slow
 @in_shards
 async def test_with_a_410_in_place_of_any_single_watch_event_the_numbers_are_the_same(shard: int):
-    forks = Forks[Counts](shard, SHARDS)
+    sweep = Sweep[Counts](shard, SHARDS)
     async with one_worker() as (world, operator):
-        operator.transport.rules.append(InEachFork(Gone(), strikes=forks.strikes))
-        assert await forks.play(scale_up_and_down(world)) == EXPECTED
-    assert forks.places > 50
-    assert all_but(EXPECTED, forks) == {}
+        operator.transport.rules.append(InEachFork(Gone(), strikes=sweep.strikes))
+        await sweep.comes_to(EXPECTED, scale_up_and_down(world), more_than=50)
 
 
 # -- crash at every write of a recreation and of a suspension: every pod is replaced exactly once --
@@ -225,9 +145,9 @@ async def play(upheaval: Any, world: World) -> list[str]:
 @at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_every_pod_is_replaced_once(
-    upheaval: Any, applied: bool, shard: int
+    upheaval: Any, fault: Kill, shard: int
 ):
-    forks = Forks[list[str]](shard, SHARDS)
+    sweep = Sweep[list[str]](shard, SHARDS)
     async with embedded_world() as world:
         operator = world.start_operator(rules=[lag()])
         manifest = example_cluster(replicas=WORKERS)
@@ -235,7 +155,5 @@ async def test_killed_at_any_single_write_every_pod_is_replaced_once(
         await world.user.create(RAYCLUSTERS, world.namespace, manifest)
         await world.eventually(lambda: len(world.journal.ready_workers()) == WORKERS, seconds=120)
         await world.settle(30)
-        kill_when(world, operator, forks.strikes, applied=applied)
-        assert await forks.play(play(upheaval, world)) == []
-    assert forks.places > 2 * WORKERS
-    assert all_but([], forks) == {}
+        sweep.disturb(fault, world, operator, again=again(world))
+        await sweep.comes_to([], play(upheaval, world), more_than=2 * WORKERS)

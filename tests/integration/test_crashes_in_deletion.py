@@ -1,7 +1,6 @@
 """Crash at every write of a deletion with state in Redis, lose every answer: it ends all the same.
 
 The scenario is a ready cluster, deleted while every Pod and Job watch event is two seconds late.
-It is played once undisturbed; at each write a forked process goes on with a fault in that place.
 """
 
 from __future__ import annotations
@@ -9,15 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import JOBS
-from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
-from tests.integration.forks import Forks, InEachFork
+from controller.testing.faults import Lag, Rule
 from tests.integration.harness import RunningOperator, World, embedded_world, role
-from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
+from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, at_each_kill
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
@@ -74,37 +73,23 @@ async def delete_it(world: World) -> Counts:
 
 
 @pytest.mark.slow
-@at_each_kill
-async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(applied: bool):
-    forks = Forks[Counts]()
-    async with one_cluster() as (world, operator):
-        kill_when(world, operator, forks.strikes, applied=applied)
-        assert await forks.play(delete_it(world)) == EXPECTED
-    assert forks.places >= 6, "three pods, the Job, the finalizer, the status"
-    assert all_but(EXPECTED, forks) == {}
-
-
-@pytest.mark.slow
-@at_each_loss
-async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_left(
-    fault: LostResponse | LostRequest,
+@at_each_fault
+async def test_disturbed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(
+    fault: Disturbance,
 ):
-    forks = Forks[Counts]()
+    sweep = Sweep[Counts]()
     async with one_cluster() as (world, operator):
-        verbs = frozenset({"create", "patch", "update", "delete"})
-        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
-        assert await forks.play(delete_it(world)) == EXPECTED
-    assert forks.places >= 6
-    assert all_but(EXPECTED, forks) == {}
+        sweep.disturb(fault, world, operator, again=partial(world.start_operator, rules=lag()))
+        await sweep.comes_to(EXPECTED, delete_it(world), more_than=5)
 
 
 @pytest.mark.slow
 @at_each_kill
 async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer(
-    applied: bool,
+    fault: Kill,
 ):
     """Behaviour 18: what has no finalizer has no pod that could write to Redis."""
-    forks = Forks[bool]()
+    sweep = Sweep[bool]()
     async with embedded_world() as world:
         assert world.server is not None
         stored: list[StoredEvent] = []
@@ -115,10 +100,9 @@ async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_fin
             order = [event.table for event in stored if event.table == "pods" or is_held(event)]
             return order[0] == "rayclusters.ray.io" and order.count("pods") >= 3
 
-        kill_when(world, world.start_operator(rules=lag()), forks.strikes, applied=applied)
-        assert await forks.play(created())
-    assert forks.places >= 8
-    assert all_but(True, forks) == {}
+        start = partial(world.start_operator, rules=lag())
+        sweep.disturb(fault, world, start(), again=start)
+        await sweep.comes_to(True, created(), more_than=7)
 
 
 def is_held(event: StoredEvent) -> bool:

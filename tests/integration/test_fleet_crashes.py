@@ -1,8 +1,7 @@
 """Crash at every write about a fleet, lose every answer: each copy is replaced exactly once.
 
 The scenario is a fleet of two that is upgraded, scaled to three and rolled back to the first
-template, which the referee watches all the while. It is played once undisturbed; at each write a
-forked process goes on with a fault in that very place.
+template, which the referee watches all the while.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.testing.faults import JournalEntry, Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import JournalEntry, Lag, Rule
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
-from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when, shards
+from tests.integration.sweeps import Disturbance, Sweep, at_each_fault, shards
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -28,8 +26,7 @@ pytestmark = [
 ]
 
 SHARDS = 4
-in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
-WRITES = frozenset({"create", "patch", "update", "delete"})
+in_shards = shards(SHARDS)
 
 Outcome = tuple[int, int, tuple[str, ...]]
 """Copies that were ever created, the most at a time, and what the referee saw."""
@@ -75,30 +72,16 @@ def is_ours(entry: JournalEntry) -> bool:
 
 
 @pytest.mark.slow
-@at_each_kill
+@at_each_fault
 @in_shards
-async def test_killed_at_any_single_write_each_copy_is_replaced_once(applied: bool, shard: int):
-    forks = Forks[Outcome](shard, SHARDS)
+async def test_disturbed_at_any_single_write_each_copy_is_replaced_once(
+    fault: Disturbance, shard: int
+):
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with two_copies() as (fleets, operator, referee):
         again = partial(fleets.start_operator, rules=[lag(str(RAYCLUSTERS))])
-        kill_when(fleets.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(upheaval(fleets, referee)) == EXPECTED
-    assert forks.places > 16
-    assert all_but(EXPECTED, forks) == {}
-
-
-@at_each_loss
-@pytest.mark.parametrize("resource", [RAYCLUSTERS, RAYCLUSTERFLEETS], ids=str)
-@pytest.mark.slow
-async def test_with_any_single_answer_lost_each_copy_is_replaced_once(
-    fault: LostResponse | LostRequest, resource: object
-):
-    forks = Forks[Outcome](0, SHARDS)
-    async with two_copies() as (fleets, operator, referee):
-        rule = InEachFork(fault, str(resource), WRITES, strikes=forks.strikes)
-        operator.transport.rules.append(rule)
-        assert await forks.play(upheaval(fleets, referee)) == EXPECTED
-    assert all_but(EXPECTED, forks) == {}
+        sweep.disturb(fault, fleets.world, operator, ours=is_ours, again=again)
+        await sweep.comes_to(EXPECTED, upheaval(fleets, referee), more_than=16)
 
 
 @pytest.mark.parametrize("resource", [RAYCLUSTERS, RAYCLUSTERFLEETS], ids=str)

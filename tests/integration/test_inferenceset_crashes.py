@@ -1,8 +1,7 @@
 """Crash at every write about an InferenceSet, lose every answer: never two for one replica.
 
 The scenario is a set of three that is scaled to one, then to four, then deleted. The referee looks
-after each write that there are never more Workspaces than the set asks for. It is played once
-undisturbed; at each write a forked process goes on with a fault in that very place.
+after each write that there are never more Workspaces than the set asks for.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ import pytest
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import Lag, Rule
 from controller.testing.journal import JournalEntry
-from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.inferencesets import InferenceSets, served
-from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
+from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -29,7 +27,6 @@ pytestmark = [
 ]
 
 WATCHED = (str(INFERENCE_SETS), str(WORKSPACES))
-WRITES = frozenset({"create", "patch", "update", "delete"})
 
 Outcome = tuple[int, int, tuple[str, ...]]
 """Workspaces that were ever created and deleted, and what the referee saw."""
@@ -70,31 +67,14 @@ def is_ours(entry: JournalEntry) -> bool:
     return entry.attributes.writes and entry.attributes.resource in WATCHED
 
 
-@at_each_kill
+@at_each_fault
 @pytest.mark.slow
-async def test_killed_at_any_single_write_no_replica_has_two_workspaces(applied: bool):
-    forks = Forks[Outcome]()
+async def test_disturbed_at_any_single_write_no_replica_has_two_workspaces(fault: Disturbance):
+    sweep = Sweep[Outcome]()
     async with one_operator() as (sets, operator):
         again = partial(sets.start_operator, rules=late())
-        kill_when(sets.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(life(sets)) == EXPECTED
-    assert forks.places > 12
-    assert all_but(EXPECTED, forks) == {}
-
-
-@at_each_loss
-@pytest.mark.parametrize("resource", WATCHED)
-@pytest.mark.slow
-async def test_with_any_single_answer_lost_no_replica_has_two_workspaces(
-    fault: LostResponse | LostRequest, resource: str
-):
-    forks = Forks[Outcome]()
-    async with one_operator() as (sets, operator):
-        rule = InEachFork(fault, resource, WRITES, strikes=forks.strikes)
-        operator.transport.rules.append(rule)
-        assert await forks.play(life(sets)) == EXPECTED
-    assert forks.places > 0
-    assert all_but(EXPECTED, forks) == {}
+        sweep.disturb(fault, sets.world, operator, ours=is_ours, again=again)
+        await sweep.comes_to(EXPECTED, life(sets), more_than=12)
 
 
 async def test_with_late_watches_no_replica_has_two_workspaces():

@@ -1,7 +1,7 @@
 """Crash at every write about a RayJob, lose every answer: the same attempts, the same counts.
 
 The scenario is one job whose first attempt fails and whose second succeeds, after which its cluster
-is deleted. It is played once undisturbed; at each write a forked process goes on with a fault.
+is deleted.
 """
 
 from __future__ import annotations
@@ -13,18 +13,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from controller.ray.dashboard import JobStatus
-from controller.testing.faults import JournalEntry, LostRequest, LostResponse, watch_lag
-from tests.integration.forks import Forks, InEachFork
+from controller.testing.faults import JournalEntry, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
-from tests.integration.test_crashes import (
-    SHARDS,
-    all_but,
-    at_each_kill,
-    at_each_loss,
-    in_shards,
-    kill_when,
-)
+from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, shards
 from tests.ray.dashboard.simulated import Course
 
 pytestmark = [
@@ -34,6 +26,8 @@ pytestmark = [
 ]
 
 MODES = ["HTTPMode", "K8sJobMode"]
+SHARDS = 4
+in_shards = shards(SHARDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,39 +91,27 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
 
 
-def but_for_events(forks: Forks[Outcome]) -> Forks[Outcome]:
-    """The outcomes without what was told: an event may be lost with its answer or its operator."""
-    for place, outcome in forks.outcomes.items():
-        if isinstance(outcome, Outcome):
-            forks.outcomes[place] = replace(outcome, retries_told=1)
-    return forks
+def but_for_events(outcome: Outcome | str) -> Outcome | str:
+    """The outcome without what was told: an event may be lost with its answer or its operator."""
+    return replace(outcome, retries_told=1) if isinstance(outcome, Outcome) else outcome
 
 
 @pytest.mark.slow
-@at_each_kill
+@at_each_fault
+@pytest.mark.parametrize("mode", MODES)
 @in_shards
-async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
-    forks = Forks[Outcome](shard, SHARDS)
+async def test_disturbed_at_any_single_write_a_job_has_the_same_attempts(
+    fault: Disturbance, mode: str, shard: int
+):
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with a_world() as rays:
         operator, again = rays.start_operator(), rays.start_operator
-        kill_when(rays.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(play(rays, "HTTPMode")) == EXPECTED
-    assert all_but(EXPECTED, but_for_events(forks) if applied else forks) == {}
-
-
-@pytest.mark.slow
-@at_each_loss
-@pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"])
-async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
-    resource: str, fault: LostResponse | LostRequest
-):
-    verbs = frozenset({"create", "delete"} if resource != "rayjobs.ray.io" else {"patch"})
-    forks = Forks[Outcome]()
-    async with a_world() as rays:
-        rays.start_operator(rules=[InEachFork(fault, resource, verbs, strikes=forks.strikes)])
-        assert await forks.play(play(rays, "K8sJobMode")) == EXPECTED
-    assert forks.places > 1
-    assert all_but(EXPECTED, but_for_events(forks)) == {}
+        sweep.disturb(fault, rays.world, operator, ours=is_ours, again=again)
+        assert await sweep.play(play(rays, mode)) == EXPECTED
+    assert sweep.places > 1
+    if fault != Kill(applied=False):
+        sweep.outcomes = {at: but_for_events(each) for at, each in sweep.outcomes.items()}
+    assert sweep.all_but(EXPECTED) == {}
 
 
 @pytest.mark.slow

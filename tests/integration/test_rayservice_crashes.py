@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from controller.ray.dashboard.client import TIMEOUT
-from controller.testing.faults import Gone, JournalEntry, LostRequest, LostResponse, watch_lag
+from controller.testing.faults import Gone, JournalEntry, watch_lag
 from tests.fakes.gateways import SimulatedListeners, install_gateway_api, simulated_gateways
-from tests.integration.forks import Forks, InEachFork
+from tests.integration.forks import InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.incremental import incremental_manifest, third, watched, with_resources
 from tests.integration.rayservices import (
@@ -30,7 +30,7 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.steady_referee import SteadyReferee
-from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when, shards
+from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, shards, writes
 from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
 
@@ -43,7 +43,6 @@ pytestmark = [
 NEW_IMAGE = "rayproject/ray:2.53.0"
 SERVICE, CLUSTERS = "rayservices.ray.io", "rayclusters.ray.io"
 ROUTING = {"gateways.gateway.networking.k8s.io", "httproutes.gateway.networking.k8s.io"}
-WRITES = frozenset({"create", "patch", "update", "delete"})
 PATIENCE = 900.0
 """Seconds for one step, faults included."""
 
@@ -149,8 +148,7 @@ either_strategy = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SC
 
 
 SHARDS = 16
-in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
-"""CI plays every fourth place."""
+in_shards = shards(SHARDS)
 
 
 @asynccontextmanager
@@ -177,36 +175,18 @@ def is_ours(entry: JournalEntry) -> bool:
 
 
 @pytest.mark.slow
-@at_each_kill
+@at_each_fault
 @either_strategy
 @in_shards
-async def test_killed_at_any_single_write_the_end_is_the_same(
-    scenario: Scenario, applied: bool, shard: int
+async def test_disturbed_at_any_single_write_the_end_is_the_same(
+    scenario: Scenario, fault: Disturbance, shard: int
 ):
-    forks = Forks[Outcome](shard, SHARDS)
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with a_stage() as stage:
-        operator = stage.services.start_operator()
-        world, again = stage.services.world, stage.services.start_operator
-        kill_when(world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(scenario.play(stage)) == scenario.expected
-    assert forks.places > 32
-    assert all_but(scenario.expected, forks) == {}
-
-
-@pytest.mark.slow
-@at_each_loss
-@either_strategy
-@in_shards
-async def test_with_any_single_answer_lost_the_end_is_the_same(
-    scenario: Scenario, fault: LostResponse | LostRequest, shard: int
-):
-    forks = Forks[Outcome](shard, SHARDS)
-    async with a_stage() as stage:
-        rules = [InEachFork(fault, verbs=WRITES, strikes=forks.strikes)]
-        stage.services.start_operator(rules=rules)
-        assert await forks.play(scenario.play(stage)) == scenario.expected
-    assert forks.places > 64
-    assert all_but(scenario.expected, forks) == {}
+        world, start = stage.services.world, stage.services.start_operator
+        ours = is_ours if isinstance(fault, Kill) else writes
+        sweep.disturb(fault, world, start(), ours=ours, again=start)
+        await sweep.comes_to(scenario.expected, scenario.play(stage), more_than=32)
 
 
 @pytest.mark.slow
@@ -215,12 +195,10 @@ async def test_with_any_single_answer_lost_the_end_is_the_same(
 async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(
     scenario: Scenario, shard: int
 ):
-    forks = Forks[Outcome](shard, SHARDS)
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with a_stage() as stage:
-        stage.services.start_operator(rules=[InEachFork(Gone(), strikes=forks.strikes)])
-        assert await forks.play(scenario.play(stage)) == scenario.expected
-    assert forks.places > 64
-    assert all_but(scenario.expected, forks) == {}
+        stage.services.start_operator(rules=[InEachFork(Gone(), strikes=sweep.strikes)])
+        await sweep.comes_to(scenario.expected, scenario.play(stage), more_than=64)
 
 
 @pytest.mark.slow

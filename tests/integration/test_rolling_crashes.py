@@ -16,22 +16,21 @@ import pytest
 
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import Lag, LostRequest, LostResponse, Rule
-from controller.testing.journal import JournalEntry
+from controller.testing.faults import Lag, LostResponse, Rule
+from controller.testing.journal import WRITES, JournalEntry
 from tests.integration.definitions import drop_fields
-from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.integration.test_crashes import (
-    LAG_SECONDS,
-    all_but,
+from tests.integration.sweeps import (
+    SHARDS,
+    Disturbance,
+    Kill,
+    Sweep,
+    at_each_fault,
     at_each_kill,
-    at_each_loss,
     in_shards,
-    kill_when,
-    lag,
-    shards,
 )
+from tests.integration.test_crashes import LAG_SECONDS, lag
 from tests.ray.dashboard.simulated import Fault
 
 pytestmark = [
@@ -40,14 +39,8 @@ pytestmark = [
     pytest.mark.usefixtures("silence"),
 ]
 
-WRITES = frozenset({"create", "patch", "update", "delete"})
 LATE = (RAYCLUSTERS, CONTROLLER_REVISIONS)
 FEW, MANY = (2, 1), (12, 8)
-STEP = 8
-"""In each shard every so many writes have a fault."""
-
-in_rare_shards = pytest.mark.parametrize("shard", shards(STEP, in_ci=1))
-"""CI plays one of the eight shards."""
 
 
 class Outcome(NamedTuple):
@@ -130,77 +123,33 @@ async def test_with_all_watches_late_each_worker_is_replaced_once() -> None:
 
 
 @pytest.mark.slow
-@at_each_kill
+@pytest.mark.parametrize(("groups", "more_than"), [(FEW, SHARDS), (MANY, 5 * sum(MANY))], ids=str)
+@at_each_fault
 @in_shards
-async def test_killed_at_any_single_write_each_worker_is_replaced_once(
-    applied: bool, shard: int
+async def test_disturbed_at_any_single_write_each_worker_is_replaced_once(
+    fault: Disturbance, groups: tuple[int, ...], more_than: int, shard: int
 ) -> None:
-    forks = Forks[Outcome](shard, STEP)
-    async with a_cluster(*FEW) as (rolling, operator):
+    sweep = Sweep[Outcome](shard, SHARDS)
+    async with a_cluster(*groups) as (rolling, operator):
         again = partial(rolling.start_operator, rules=[lag()])
-        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
-        assert await forks.play(play(rolling)) == expected(FEW)
-    assert forks.places > STEP
-    assert all_but(expected(FEW), forks) == {}
+        sweep.disturb(fault, rolling.world, operator, again=again)
+        await sweep.comes_to(expected(groups), play(rolling), more_than=more_than)
 
 
-@pytest.mark.slow
-@at_each_loss
 @in_shards
-async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
-    fault: LostResponse | LostRequest, shard: int
-) -> None:
-    forks = Forks[Outcome](shard, STEP)
-    async with a_cluster(*FEW) as (rolling, operator):
-        operator.transport.rules.append(InEachFork(fault, verbs=WRITES, strikes=forks.strikes))
-        assert await forks.play(play(rolling)) == expected(FEW)
-    assert forks.places > STEP
-    assert all_but(expected(FEW), forks) == {}
-
-
-@in_rare_shards
 @pytest.mark.slow
 async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forks = Forks[Outcome](shard, STEP)
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with a_cluster(*FEW) as (rolling, _):
         ray = rolling.rays.ray
 
         def strike(_: object) -> Fault | None:
-            return Fault.LOSES_ANSWERS if forks.strikes() else None
+            return Fault.LOSES_ANSWERS if sweep.strikes() else None
 
         monkeypatch.setattr(ray, "_fault_of", strike)
-        assert await forks.play(play(rolling)) == expected(FEW)
-    assert forks.places > STEP
-    assert all_but(expected(FEW), forks) == {}
-
-
-@at_each_kill
-@in_rare_shards
-@pytest.mark.slow
-async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, shard: int) -> None:
-    forks = Forks[Outcome](shard, STEP)
-    async with a_cluster(*MANY) as (rolling, operator):
-        again = partial(rolling.start_operator, rules=[lag()])
-        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
-        assert await forks.play(play(rolling)) == expected(MANY)
-    assert forks.places > 5 * sum(MANY)
-    assert all_but(expected(MANY), forks) == {}
-
-
-@at_each_loss
-@in_rare_shards
-@pytest.mark.slow
-async def test_twenty_workers_survive_any_single_answer_lost(
-    fault: LostResponse | LostRequest, shard: int
-) -> None:
-    forks = Forks[Outcome](shard, STEP)
-    async with a_cluster(*MANY) as (rolling, operator):
-        operator.transport.rules.append(InEachFork(fault, verbs=WRITES, strikes=forks.strikes))
-        assert await forks.play(play(rolling)) == expected(MANY)
-    assert forks.places > 5 * sum(MANY)
-    assert all_but(expected(MANY), forks) == {}
+        await sweep.comes_to(expected(FEW), play(rolling), more_than=SHARDS)
 
 
 @pytest.mark.slow
@@ -243,15 +192,15 @@ async def test_twenty_workers_are_replaced_once_if_no_answer_to_a_write_ever_arr
 @at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replaced(
-    applied: bool, shard: int
+    fault: Kill, shard: int
 ) -> None:
     """A replica whose hosts were being created is given up: its pods are made once more."""
     wanted = Outcome(created=0, kept=0, present=4)
-    forks = Forks[Outcome](shard, STEP)
+    sweep = Sweep[Outcome](shard, SHARDS)
     async with a_cluster(2, hosts=2, fault_tolerant=True) as (rolling, operator):
         (head,) = rolling.rays.heads()
         again = partial(rolling.start_operator, rules=[lag()])
-        kill_when(rolling.world, operator, forks.strikes, applied=applied, start=again)
+        sweep.disturb(fault, rolling.world, operator, again=again)
 
         async def scenario() -> Outcome:
             outcome = await play(rolling, head=True)
@@ -259,5 +208,4 @@ async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replac
             assert rolling.world.journal.most_live_heads == 1
             return outcome._replace(created=0)
 
-        assert await forks.play(scenario()) == wanted
-    assert all_but(wanted, forks) == {}
+        await sweep.comes_to(wanted, scenario())

@@ -20,10 +20,9 @@ from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
 from controller.testing.journal import JournalEntry
-from tests.integration.forks import Forks
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest
-from tests.integration.test_crashes import all_but, kill_when
+from tests.integration.sweeps import Kill, Sweep, at_each_kill
 from tests.integration.test_workspace_crashes import WATCHED, late, one_operator
 from tests.integration.workspaces import INSTANCE as MACHINE
 from tests.integration.workspaces import Workspaces, manifest, opened
@@ -193,15 +192,13 @@ def is_ours(entry: JournalEntry) -> bool:
     return entry.attributes.writes and entry.attributes.resource in WRITTEN
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @pytest.mark.slow
 @embedded_only
 @pytest.mark.usefixtures("silence")
-async def test_killed_at_any_single_write_an_edit_is_judged_by_what_is_in_force(applied: bool):
-    forks = Forks[Outcome]()
+async def test_killed_at_any_single_write_an_edit_is_judged_by_what_is_in_force(fault: Kill):
+    sweep = Sweep[Outcome]()
     async with one_operator() as (spaces, operator):
         again = partial(spaces.start_operator, rules=late())
-        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(allowed_and_refused_edits(spaces)) == EXPECTED
-    assert forks.places > 10
-    assert all_but(EXPECTED, forks) == {}
+        sweep.disturb(fault, spaces.world, operator, ours=is_ours, again=again)
+        await sweep.comes_to(EXPECTED, allowed_and_refused_edits(spaces), more_than=10)

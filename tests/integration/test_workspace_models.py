@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,10 +12,8 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.lookups.huggingface import Document, WorkspaceLookups
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.testing.journal import JournalEntry
-from tests.integration.forks import Forks
 from tests.integration.harness import RunningOperator, World, embedded_world
-from tests.integration.test_crashes import all_but
+from tests.integration.sweeps import Kill, Sweep, at_each_kill
 from tests.integration.workspaces import Workspaces, opened
 from tests.kaito.lookups.hub import FakeHub
 from tests.kaito.support import inference
@@ -135,28 +134,17 @@ async def looked_up(spaces: Workspaces) -> Outcome:
     return referee.created["phi"], referee.deleted["phi"], referee.most["phi"], kept[labels.MODEL]
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("silence")
-async def test_killed_at_any_single_write_a_model_that_was_looked_up_gets_one_claim(applied: bool):
-    forks = Forks[Outcome]()
+async def test_killed_at_any_single_write_a_model_that_was_looked_up_gets_one_claim(fault: Kill):
+    sweep = Sweep[Outcome]()
     async with embedded_world() as world, opened(world) as spaces:
-        operator = run_operator(spaces, FakeHub())
+        start = partial(run_operator, spaces, FakeHub())
+        sweep.disturb(fault, world, start(), again=start)
         await world.settle(30)
-
-        async def restart() -> None:
-            await operator.kill()
-            run_operator(spaces, FakeHub())
-
-        def strike(entry: JournalEntry) -> None:
-            if entry.attributes.writes and forks.strikes():
-                operator.transport.sever()
-                world.background(restart())
-
-        hooks = operator.transport.on_answer if applied else operator.transport.on_request
-        hooks.append(strike)
-        played = await forks.play(looked_up(spaces))
+        played = await sweep.play(looked_up(spaces))
         assert played[:3] == (1, 0, 1)
-    assert forks.places > 6
-    assert all_but(played, forks) == {}
+    assert sweep.places > 6
+    assert sweep.all_but(played) == {}

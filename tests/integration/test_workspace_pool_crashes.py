@@ -1,8 +1,7 @@
 """Crash at every write about a NodePool, lose every answer, see everything late: exactly one pool.
 
-The scenario is a Workspace of three nodes, one of which was there before: its pool has two. In the
-longer one that node is lost, so that the pool grows, and the Workspace is deleted. Each is played
-once undisturbed; at each write a forked process goes on with a fault in that very place.
+The scenario is a Workspace of three nodes, one of which was there before: its pool has two. That
+node is lost, so that the pool grows, and the Workspace is deleted.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ import pytest
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
-from controller.testing.faults import Cut, Gone, Lag, LostRequest, LostResponse, Rule
+from controller.testing.faults import Cut, Gone, Lag, Rule
 from controller.testing.journal import JournalEntry
-from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import RunningOperator, embedded_world
-from tests.integration.test_crashes import all_but, at_each_kill, at_each_loss, kill_when
+from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
@@ -64,15 +62,10 @@ def outcome(spaces: PoolWorkspaces) -> Outcome:
     return pools.created[name], pools.deleted[name], sizes, spaces.referee.most[NAME]
 
 
-async def provisioning(spaces: PoolWorkspaces) -> Outcome:
+async def loss_and_deletion(spaces: PoolWorkspaces) -> Outcome:
     await spaces.create(NAME, count=COUNT)
     await spaces.has_nodes(NAME, seconds=900)
     await spaces.world.settle(120)
-    return outcome(spaces)
-
-
-async def loss_and_deletion(spaces: PoolWorkspaces) -> Outcome:
-    await provisioning(spaces)
     await spaces.world.user.delete(NODES, "", "mine")
     await spaces.world.settle(60)
     await spaces.has_nodes(NAME, seconds=900)
@@ -83,7 +76,6 @@ async def loss_and_deletion(spaces: PoolWorkspaces) -> Outcome:
     return outcome(spaces)
 
 
-PROVISIONED: Outcome = (1, 0, [[2]], 2)
 DELETED: Outcome = (1, 1, [[2, 3]], 3)
 
 
@@ -96,43 +88,16 @@ async def test_undisturbed_there_is_one_pool_that_grows_once():
         assert await loss_and_deletion(spaces) == DELETED
 
 
-@at_each_kill
+@at_each_fault
 @pytest.mark.slow
-async def test_killed_at_any_single_write_there_is_exactly_one_pool(applied: bool):
-    forks = Forks[Outcome]()
-    async with one_operator() as (spaces, operator):
-        again = partial(spaces.start_operator, rules=late())
-        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(provisioning(spaces)) == PROVISIONED
-    assert forks.places > 5
-    assert all_but(PROVISIONED, forks) == {}
-
-
-@at_each_kill
-@pytest.mark.slow
-async def test_killed_at_any_single_write_a_pool_grows_once_and_does_not_stay(applied: bool):
-    forks = Forks[Outcome]()
-    async with one_operator() as (spaces, operator):
-        again = partial(spaces.start_operator, rules=late())
-        kill_when(spaces.world, operator, forks.strikes, applied=applied, ours=is_ours, start=again)
-        assert await forks.play(loss_and_deletion(spaces)) == DELETED
-    assert forks.places > 9
-    assert all_but(DELETED, forks) == {}
-
-
-@at_each_loss
-@pytest.mark.parametrize("resource", WRITTEN)
-@pytest.mark.slow
-async def test_with_any_single_answer_lost_the_pool_is_the_same(
-    fault: LostResponse | LostRequest, resource: str
+async def test_disturbed_at_any_single_write_a_pool_grows_once_and_does_not_stay(
+    fault: Disturbance,
 ):
-    forks = Forks[Outcome]()
+    sweep = Sweep[Outcome]()
     async with one_operator() as (spaces, operator):
-        rule = InEachFork(fault, resource, WRITES, strikes=forks.strikes)
-        operator.transport.rules.append(rule)
-        assert await forks.play(loss_and_deletion(spaces)) == DELETED
-    assert forks.places > 0
-    assert all_but(DELETED, forks) == {}
+        again = partial(spaces.start_operator, rules=late())
+        sweep.disturb(fault, spaces.world, operator, ours=is_ours, again=again)
+        await sweep.comes_to(DELETED, loss_and_deletion(spaces), more_than=9)
 
 
 def rules(chance: random.Random) -> list[Rule]:
