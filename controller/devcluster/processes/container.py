@@ -85,7 +85,7 @@ class ContainerRuns:
     Args:
         context: shared dependencies of the pod's containers.
         container: its specification.
-        status: its last known status.
+        status: its status before its first start.
 
     Attributes:
         status: the status to report.
@@ -108,7 +108,7 @@ class ContainerRuns:
         self._run: ContainerProcess | None = None
         self._output: Output | None = None
         self._message: Path | None = None
-        self._restarts = status.restart_count + (status.state.terminated is not None)
+        self._restarts = 0
         self._began = 0.0
         self._oom_kills = 0
         self._slot: StartSlot | None = None
@@ -120,14 +120,8 @@ class ContainerRuns:
             return None
         return self._run, self._output
 
-    async def supervise(self, restarts: Callable[[int], bool], *, resumes: bool = False) -> int:
-        """Run it until an end after which it is not restarted; return that exit code.
-
-        With `resumes`, an exit under an earlier kubelet counts.
-        """
-        code = states.exit_code(self.status)
-        if resumes and code is not None and not restarts(code):
-            return code
+    async def supervise(self, restarts: Callable[[int], bool]) -> int:
+        """Run it until an end after which it is not restarted; return that exit code."""
         while True:
             run = await self._start()
             code = await self._watch(run)
@@ -333,7 +327,7 @@ class ContainerRuns:
     async def _finish(self, run: ContainerProcess) -> int:
         """Report how it ended, and clean up."""
         if self._run is not run:
-            return states.exit_code(self.status) or 0
+            return self.status.state.terminated.exit_code if self.status.state.terminated else 0
         self._run = None
         self._release_slot()
         self.has_started.clear()

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 PULL_ERROR, PULL_BACK_OFF, NEVER_PULLED = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
 CONFIG_ERROR, CREATE_ERROR = "CreateContainerConfigError", "CreateContainerError"
-LOST = "ContainerStatusUnknown"
 
 KILLED_CODE = 137
 
@@ -80,17 +79,6 @@ def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
     return replace(status, ready=True)
 
 
-def lost(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
-    """Return the status of a container that ran under an earlier kubelet."""
-    message = "The container could not be located when the pod was deleted or the kubelet started."
-    return containers.terminated(status, KILLED_CODE, now, reason=LOST, message=message)
-
-
-def exit_code(status: ReportedContainerStatus) -> int | None:
-    """Return the exit code of the container, None if it has not ended."""
-    return status.state.terminated.exit_code if status.state.terminated else None
-
-
 READY_TO_START = "PodReadyToStartContainers"
 
 
@@ -134,12 +122,11 @@ def pod_status(
     """
     phase = _phase(pod, facts)
     unready = _unready(pod, facts, phase)
-    gates = [gate.condition_type for gate in pod.spec.readiness_gates]
     verdicts = (
         ConditionUpdate(READY_TO_START, is_true=facts.has_sandbox),
         ConditionUpdate(PodConditionType.SCHEDULED, is_true=True),
         _initialised(pod, facts, phase),
-        _condition_update(PodConditionType.READY, unready or _gated(gates, present)),
+        _condition_update(PodConditionType.READY, unready),
         _condition_update(PodConditionType.CONTAINERS_READY, unready),
     )
     return replace(
@@ -217,18 +204,6 @@ def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] 
     if not names:
         return None
     return "ContainersNotReady", f"containers with unready status: [{' '.join(names)}]"
-
-
-def _gated(gates: list[str], present: ReportedPodStatus) -> tuple[str, str] | None:
-    """Return why a pod with ready containers is not ready; None if it is."""
-    texts = [
-        f'the status of pod readiness gate "{gate}" is not "True"'
-        if present.condition(gate)
-        else f'corresponding condition of pod readiness gate "{gate}" does not exist.'
-        for gate in gates
-        if not present.is_true(gate)
-    ]
-    return ("ReadinessGatesNotReady", ", ".join(texts)) if texts else None
 
 
 # Events about pods, as `kubectl describe pod` shows them; repeated ones are counted.

@@ -15,7 +15,6 @@ import structlog
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.components import seconds_since
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import GracePeriod
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_managers import PodRuntime
     from controller.devcluster.processes.pod_sandbox import PodSandbox
-    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
+    from controller.devcluster.processes.specification import SpecifiedPod
     from controller.kube.objects import ObjectMeta
 
 
@@ -91,7 +90,6 @@ class PodWorker:
     def seen(self, pod: KubeletPod) -> None:
         """Update the pod from the cache."""
         self._reports.seen(pod)
-        self._changed()  # readiness depends on conditions that others write
         self._meta = pod.metadata
         if self._volumes is not None:
             self._volumes.seen(pod.metadata)
@@ -157,8 +155,6 @@ class PodWorker:
             pod = with_service_account(pod)
         self._pod = pod
         self._accept(pod)
-        if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
-            return  # it ran under an earlier kubelet, and its files are gone
         await self._prepare(pod)
         if await self._initialise(pod):
             await self._supervise(pod)
@@ -194,34 +190,18 @@ class PodWorker:
 
         async with asyncio.TaskGroup() as group:
             for runs in self._main:
-                group.create_task(runs.supervise(restarts, resumes=True))
+                group.create_task(runs.supervise(restarts))
 
     def _accept(self, pod: SpecifiedPod) -> None:
-        """Accept the pod; containers of an earlier kubelet are lost."""
-        now = rfc3339(self._runtime.wall())
-        self._start_time = pod.status.start_time or now
-        known = {status.name: status for status in pod.status.in_order}
+        """Accept the pod, none of whose containers has run yet."""
+        self._start_time = rfc3339(self._runtime.wall())
         reason = containers.INITIALIZING if pod.spec.init_containers else containers.CREATING
         self._expected = tuple(
-            self._known(container, known.get(container.name), reason, now)
-            for container in pod.spec.all_containers
+            containers.waiting(container, reason) for container in pod.spec.all_containers
         )
-        deadline = pod.spec.active_deadline_seconds
-        if deadline is not None:
-            past = seconds_since(pod.status.start_time, self._runtime.wall())
-            self._spawn(self._expire(max(0.0, deadline - past)))
+        if pod.spec.active_deadline_seconds is not None:
+            self._spawn(self._expire(pod.spec.active_deadline_seconds))
         self._changed()
-
-    @staticmethod
-    def _known(
-        container: ContainerSpecification,
-        status: ReportedContainerStatus | None,
-        reason: str,
-        now: str,
-    ) -> ReportedContainerStatus:
-        if status is None:
-            return containers.waiting(container, reason)
-        return states.lost(status, now) if status.state.running else status
 
     async def _expire(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -297,12 +297,6 @@ class Volume(View, frozen=True):
     ephemeral: dict[str, Any] | None = None
 
 
-class ReadinessGate(View, frozen=True):
-    """`readinessGates[]`."""
-
-    condition_type: str = ""
-
-
 class PodSpecification(KubeletPodSpec, frozen=True):
     """`spec`."""
 
@@ -312,7 +306,6 @@ class PodSpecification(KubeletPodSpec, frozen=True):
     automount_service_account_token: bool | None = None
     active_deadline_seconds: float | None = None
     termination_grace_period_seconds: float = 30
-    readiness_gates: tuple[ReadinessGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[ContainerSpecification, ...] = ()
     containers: tuple[ContainerSpecification, ...] = ()

@@ -64,10 +64,9 @@ LOOPING = states.waiting(BROKEN, containers.CRASH_LOOP, "")
 INITIALIZED = states.initialized(DONE)
 
 
-def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=False, gates=()):
+def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=False):
     spec = {
         "restartPolicy": policy,
-        "readinessGates": [{"conditionType": gate} for gate in gates],
         "initContainers": [
             {"name": f"i{n}", "restartPolicy": "Always" if sidecar else None}
             for n in range(len(init))
@@ -142,12 +141,6 @@ def test_an_unready_sidecar_counts():
     assert conditions(status_of((INITIALIZED,), (RUNNING,)))["Ready"] == ("True", None)
 
 
-def test_readiness_gates_are_waited_for():
-    status = status_of((), (RUNNING,), gates=("x/y",))
-    assert conditions(status)["Ready"] == ("False", "ReadinessGatesNotReady")
-    assert conditions(status)["ContainersReady"] == ("True", None)
-
-
 def test_what_is_not_initialised_is_named():
     condition = status_of((INITIALIZED, RUNNING), (WAITING,)).condition("Initialized")
     assert (condition.status, condition.reason) == ("False", "ContainersNotInitialized")
@@ -167,4 +160,3 @@ def test_an_end_moves_to_the_last_state():
     again = states.running(LOOPING, "u", "i", 1, NOW)
     assert again.last_state == LOOPING.last_state
     assert again.container_id != RUNNING.container_id
-    assert states.lost(RUNNING, NOW).state.terminated.exit_code == 137

@@ -57,42 +57,6 @@ async def test_nothing_survives_the_kubelet(world):
     assert not world.isolation.sandboxes
 
 
-@pytest.mark.real_time
-async def test_what_ran_under_another_kubelet_counts_as_lost(world):
-    async with world.node():
-        await world.create("never", sh(FOREVER))
-        await world.create("always", sh(FOREVER), restartPolicy="Always")
-        await first_line(world, "never")
-        await first_line(world, "always")
-    async with world.node():
-        pod = await world.until("always", lambda pod: pod.status.is_true("Ready") and again(pod))
-        (status,) = pod.status.container_statuses
-        assert status.restart_count == 1
-        assert status.last_state.terminated.reason == "ContainerStatusUnknown"
-        pod = await world.phase("never", "Failed")
-        assert pod.status.container_statuses[0].state.terminated.exit_code == 137
-
-
-@pytest.mark.real_time
-async def test_what_has_ended_under_another_kubelet_is_not_run_again(world):
-    async with world.node():
-        done, forever = sh("exit 0", name="done"), sh(FOREVER)
-        await world.create("a", done, forever, restartPolicy="OnFailure")
-        await world.until(
-            "a", lambda pod: [bool(s.state.terminated) for s in statuses(pod)] == [True, False]
-        )
-        init = sh(FOREVER, name="init")
-        await world.create("never", sh("true"), initContainers=[init])
-        await world.until("never", lambda pod: pod.status.init_container_statuses)
-        await world.until("never", lambda pod: pod.status.init_container_statuses[0].state.running)
-    async with world.node():
-        pod = await world.until("a", lambda pod: statuses(pod)[1].restart_count == 1)
-        assert statuses(pod)[0].restart_count == 0
-        assert statuses(pod)[0].state.terminated
-        pod = await world.phase("never", "Failed")
-        assert pod.status.init_container_statuses[0].restart_count == 0
-
-
 def statuses(pod):
     return pod.status.container_statuses
 
@@ -195,17 +159,16 @@ WRITES = frozenset({"patch", "delete"})
 
 
 @pytest.mark.real_time
-async def test_what_others_write_meanwhile_stays_and_counts(world):
-    gate = "x.io/loaded"
+async def test_what_others_write_meanwhile_stays(world):
     async with world.node():
-        await world.create("a", sh("exec sleep 60"), readinessGates=[{"conditionType": gate}])
-        pod = await world.until("a", lambda pod: pod.status.is_true("ContainersReady"))
-        assert pod.status.condition("Ready").reason == "ReadinessGatesNotReady"
-        conditions = [{"type": c.type, "status": c.status} for c in pod.status.conditions]
-        opened = {"status": {"conditions": [*conditions, {"type": gate, "status": "True"}]}}
-        await world.user.merge_patch(PODS, "default", "a", opened, subresource="status")
+        await world.create("a", sh(FOREVER), finalizers=["x.io/held"])
         pod = await world.until("a", lambda pod: pod.status.is_true("Ready"))
-        assert pod.status.is_true(gate)
+        conditions = [{"type": c.type, "status": c.status} for c in pod.status.conditions]
+        more = {"status": {"conditions": [*conditions, {"type": "x.io/y", "status": "True"}]}}
+        await world.user.merge_patch(PODS, "default", "a", more, subresource="status")
+        await world.delete("a", grace=1)
+        pod = await world.phase("a", "Failed")
+        assert pod.status.is_true("x.io/y")
 
 
 @pytest.mark.real_time
