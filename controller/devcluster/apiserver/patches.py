@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.apimachinery.patches import MalformedPatchError, PatchError, json_patch
+from controller.apimachinery.patches import (
+    MalformedPatchError,
+    PatchError,
+    apply_merge_patch,
+    json_patch,
+)
 from controller.devcluster.apiserver.builtin_types import Field, table
 from controller.devcluster.apiserver.messages import decode, decode_object
 from controller.devcluster.apiserver.objects import entries
@@ -15,20 +20,6 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.objects import Json
     from controller.devcluster.apiserver.resources import ApiResource
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a merge patch to `target`, which is changed in place where it is a map."""
-    if not isinstance(patch, dict):
-        return patch
-    result = cast("Json", target) if isinstance(target, dict) else {}
-    changes = cast("Json", patch)
-    for key, value in changes.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merge_patch(result.get(key), value)
-    return result
 
 
 _ORDER = "$setElementOrder/"
@@ -159,7 +150,7 @@ def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Calla
     fit.
     """
     if media_type == MERGE:
-        return lambda current: merge_patch(current, decode_object(body, media_type))
+        return lambda current: apply_merge_patch(current, decode_object(body, media_type))
     if media_type == JSON_PATCH:
         return lambda current: _json_patch(current, decode(body, media_type))
     return lambda current: strategic_merge_patch(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.apiserver.builtin_types import QuantityError, quantity_value
+from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.devcluster.processes.specification import (
     DownwardFile,
     DownwardSource,
@@ -137,13 +136,13 @@ def resource_value(
     given = limits.get(resource) if group == "limits" else requests.get(resource)
     whole = {"cpu": str(downward.cpus), "memory": str(downward.memory)} if group == "limits" else {}
     try:
-        amount = quantity_value(whole.get(resource, "0") if given is None else given)
-        divisor = quantity_value(reference.divisor) or Decimal(1)
-    except QuantityError as error:
+        amount = parse_quantity(whole.get(resource, "0") if given is None else given)
+        divisor = parse_quantity(reference.divisor) or parse_quantity(1)
+    except InvalidQuantity as error:
         raise UnsupportedFieldReference(
             f"{reference.resource} of container {container.name}: {error}"
         ) from error
-    return str(int((amount / divisor).to_integral_value(ROUND_CEILING)))
+    return str(-(-amount.nanos // divisor.nanos))
 
 
 def _listed(entries: Mapping[str, str] | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.builtin_types import quantity_value
+from controller.apimachinery.quantity import parse_quantity
 from controller.devcluster.apiserver.objects import (
     Json,
     child,
@@ -228,15 +228,15 @@ def _validate_resources(resources: Json, field: str) -> list[StatusCause]:
         for name, amount in amounts.items():
             causes += _validate_resource(name, amount, f"{field}.{group}[{name}]")
     for name in sorted(requests):
-        amount, limit = quantity_value(requests[name]), limits.get(name)
+        amount, limit = parse_quantity(requests[name]).nanos, limits.get(name)
         may_exceed = _is_native(name) and not name.startswith(_HUGE_PAGES)
         if limit is None:
             if not may_exceed:
                 causes.append(required(f"{field}.limits", _NO_LIMIT))
-        elif not may_exceed and amount != quantity_value(limit):
+        elif not may_exceed and amount != parse_quantity(limit).nanos:
             detail = f"must be equal to {name} limit of {limit}"
             causes.append(invalid_value(f"{field}.requests", requests[name], detail))
-        elif amount > quantity_value(limit):
+        elif amount > parse_quantity(limit).nanos:
             detail = f"must be less than or equal to {name} limit of {limit}"
             causes.append(invalid_value(f"{field}.requests", requests[name], detail))
     named = {*limits, *requests}
@@ -253,10 +253,10 @@ def _validate_resource(name: str, amount: str, field: str) -> list[StatusCause]:
     elif name.startswith("requests."):
         problems.append("doesn't follow extended resource name standard")
     causes = [invalid_value(field, name, problem) for problem in problems]
-    value = quantity_value(amount)
-    if value < 0:
+    nanos = parse_quantity(amount).nanos
+    if nanos < 0:
         causes.append(invalid_value(field, amount, _NOT_NEGATIVE))
-    if not _is_native(name) and value % 1:
+    if not _is_native(name) and nanos % 10**9:
         causes.append(invalid_value(field, amount, "must be an integer"))
     return causes
 

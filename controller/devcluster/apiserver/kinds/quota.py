@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.builtin_types import add_quantities, quantity_value
+from controller.apimachinery.quantity import parse_quantity
 from controller.devcluster.apiserver.objects import Json, child, entries
 from controller.devcluster.apiserver.status import forbidden
 
@@ -61,7 +61,7 @@ class Quotas:
             change = _usage(event.table, event.current.object)
         if event.previous is not None:
             change = _sum(change, _usage(event.table, event.previous.object), times=-1)
-        if any(quantity_value(amount) for amount in change.values()):
+        if any(parse_quantity(amount) for amount in change.values()):
             for key in self._keys[namespace]:
                 self._update(key, lambda used: _sum(used, change))
 
@@ -105,12 +105,12 @@ def _refusal(quota: Json, table: str, object_: Json) -> str:
     if missing := _missing(table, object_, hard):
         return f"failed quota: {name}: must specify {'; '.join(missing)}"
     asked = {
-        what: amount for what, amount in _usage(table, object_).items() if quantity_value(amount)
+        what: amount for what, amount in _usage(table, object_).items() if parse_quantity(amount)
     }
     exceeded = [
         what
         for what in sorted(asked.keys() & hard.keys())
-        if quantity_value(used[what]) + quantity_value(asked[what]) > quantity_value(hard[what])
+        if _nanos(used[what]) + _nanos(asked[what]) > _nanos(hard[what])
     ]
     if not exceeded:
         return ""
@@ -155,7 +155,7 @@ def _pod_usage(spec: Json) -> Json:
         total = _sum(total, _container_usage(container))
     for container in entries(spec, "initContainers"):
         for what, amount in _container_usage(container).items():
-            total[what] = max(total.get(what, "0"), amount, key=quantity_value)
+            total[what] = max(total.get(what, "0"), amount, key=_nanos)
     return total
 
 
@@ -172,5 +172,9 @@ def _container_usage(container: Json) -> Json:
 def _sum(left: Mapping[str, str], right: Mapping[str, str], *, times: int = 1) -> Json:
     total = dict(left)
     for what, amount in right.items():
-        total[what] = add_quantities(total.get(what, "0"), amount, times=times)
+        total[what] = str(parse_quantity(total.get(what, "0")) + parse_quantity(amount) * times)
     return total
+
+
+def _nanos(amount: str) -> int:
+    return parse_quantity(amount).nanos
