@@ -15,13 +15,11 @@ from controller.devcluster.apiserver.kinds.stored import (
     ConfigMapStrategy,
     ControllerRevisionStrategy,
     CreatedOnUpdate,
-    CronJobStrategy,
     EndpointSliceStrategy,
     NamespaceStrategy,
     NetworkPolicyStrategy,
     NodeStrategy,
     Plain,
-    PodTemplateStrategy,
     RbacObjects,
     ReturnsDeleted,
     ReturnsDeletedWithStatus,
@@ -32,7 +30,6 @@ from controller.devcluster.apiserver.kinds.stored import (
     to_stored_event,
 )
 from controller.devcluster.apiserver.kinds.workloads import (
-    DAEMON_SETS,
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
@@ -193,7 +190,6 @@ def _core_resources(store: ObjectStore, rng: random.Random) -> list[ApiResource]
             more=pods,
             fields=_POD_FIELDS,
         ),
-        _core("podtemplates", "PodTemplate", PodTemplateStrategy()),
         _core(
             "resourcequotas", "ResourceQuota", ReturnsDeletedWithStatus(), short_names=("quota",)
         ),
@@ -234,7 +230,6 @@ def _group_resources() -> list[ApiResource]:
     rbac = "rbac.authorization.k8s.io"
     return [
         _kind("apps", "controllerrevisions", "ControllerRevision", ControllerRevisionStrategy()),
-        _kind("apps", "daemonsets", "DaemonSet", DAEMON_SETS, short_names=("ds",), **everything),
         _kind(
             "apps", "deployments", "Deployment", DEPLOYMENTS, short_names=("deploy",), **everything
         ),
@@ -242,7 +237,6 @@ def _group_resources() -> list[ApiResource]:
         _kind(
             "apps", "statefulsets", "StatefulSet", STATEFUL_SETS, short_names=("sts",), **everything
         ),
-        _kind("batch", "cronjobs", "CronJob", CronJobStrategy(), short_names=("cj",), **everything),
         _kind(
             "batch",
             "jobs",

@@ -6,7 +6,6 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.kinds.pod_specs import default_pod_spec
 from controller.devcluster.apiserver.objects import Json, child, entries, is_label, is_path_segment
 from controller.devcluster.apiserver.resources import Strategy
 from controller.devcluster.apiserver.status import forbidden_field, invalid_value, required
@@ -227,16 +226,6 @@ class EndpointSliceStrategy(WithGeneration):
             port.setdefault("protocol", "TCP")
 
 
-class PodTemplateStrategy(WithGeneration):
-    """Pod templates."""
-
-    returns_deleted = True
-
-    def default(self, object_: Json) -> None:
-        """Fill in the defaults of the pod."""
-        default_pod_spec(object_.setdefault("template", {}).setdefault("spec", {}))
-
-
 class ControllerRevisionStrategy(Plain):
     """Controller revisions, whose data never change."""
 
@@ -251,17 +240,3 @@ class ControllerRevisionStrategy(Plain):
         if old is not None and data != old["data"]:
             causes.append(invalid_value("data", data, "field is immutable"))
         return causes
-
-
-class CronJobStrategy(WithGenerationAndStatus):
-    """Cron jobs, which are only stored: no controller runs them."""
-
-    def default(self, object_: Json) -> None:
-        """Fill in the defaults of the type."""
-        spec: Json = object_.setdefault("spec", {})
-        spec.setdefault("concurrencyPolicy", "Allow")
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        template = child(child(child(spec, "jobTemplate"), "spec"), "template")
-        default_pod_spec(template.setdefault("spec", {}))

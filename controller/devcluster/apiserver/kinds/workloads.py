@@ -60,15 +60,6 @@ STATEFUL_SETS = WorkloadStrategy(
     updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
     persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Retain"},
 )
-DAEMON_SETS = WorkloadStrategy(
-    revisionHistoryLimit=10,
-    updateStrategy={
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
-    },
-)
-
-
 HOSTNAME_WARNING = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
     "behavior; a DNS label is recommended: [%s]"

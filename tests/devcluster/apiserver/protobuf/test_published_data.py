@@ -42,4 +42,4 @@ def test_each_kind_is_decoded_and_encoded_as_published():
         assert without_nulls(decode_protobuf(in_protobuf)) == without_nulls(in_json), path.name
         assert encode_protobuf(in_json) == in_protobuf, path.name
         compared += 1
-    assert compared >= 48
+    assert compared >= 45
