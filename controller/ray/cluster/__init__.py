@@ -1,6 +1,7 @@
 """The RayCluster kind: pure functions that decide what a cluster should consist of.
 
-`kind.py` registers it; `observe.py` gathers an `observation.py`; `plan.py` decides, on one page.
+`kind.py` registers it and has its metrics; `observe.py` gathers an `observation.py`; `plan.py`
+decides, on one page.
 
 - pods: `head.py`; `workers.py` (which are missing or surplus), `scale_down.py` (which go first);
   `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
@@ -14,13 +15,12 @@
 - idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`
 - status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`
-  (progress of an upgrade), `metrics.py`
+  (progress of an upgrade)
 """
 
 from __future__ import annotations
 
-from controller.ray.cluster.kind import RayClusterKind
-from controller.ray.cluster.metrics import CertificateCollector, ClusterCollector
+from controller.ray.cluster.kind import CertificateCollector, ClusterCollector, RayClusterKind
 from controller.ray.settings import ClusterSettings
 
 __all__ = ["CertificateCollector", "ClusterCollector", "ClusterSettings", "RayClusterKind"]

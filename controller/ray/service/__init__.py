@@ -1,19 +1,18 @@
 """The RayService kind: Serve applications on Ray clusters that are replaced safely.
 
-`kind.py` registers it; `observe.py` gathers an `observation.py`; `facts.py` and `rollout_facts.py`
-are read from it; **`rollout.py` decides the next step of an upgrade or a rollback**; `plan.py`
-gives each step its writes.
+`kind.py` registers it and has its metrics; `observe.py` gathers an `observation.py`; `facts.py`
+and `rollout_facts.py` are read from it; **`rollout.py` decides the next step of an upgrade or a
+rollback**; `plan.py` gives each step its writes.
 
 - clusters: `identity.py` (whose config is whose), `clusters.py`, `closing.py` (how one ends)
 - Serve: `serve.py` (when a config is sent), `proxies.py` (which pods get requests)
 - traffic: `services.py`, `traffic.py` (the shares of each cluster)
-- status: `status.py`, `readiness.py`, `metrics.py`
+- status: `status.py`, `readiness.py`
 """
 
 from __future__ import annotations
 
-from controller.ray.service.kind import RayServiceKind
-from controller.ray.service.metrics import ServiceCollector
+from controller.ray.service.kind import RayServiceKind, ServiceCollector
 from controller.ray.service.settings import ServiceSettings
 
 __all__ = ["RayServiceKind", "ServiceCollector", "ServiceSettings"]
