@@ -34,13 +34,12 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.budgets import OF_USERS, namespace_of_users, selected_cluster
 from controller.ray.cluster.certificates import OBJECTS, with_expiry
-from controller.ray.cluster.disruptions import OF_NODES
+from controller.ray.cluster.disruptions import OF_NODES, cluster_outlook
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
 from controller.ray.cluster.network_policy import network_policy_warnings
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
-from controller.ray.cluster.outlook import cluster_outlook
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.status import cluster_status

@@ -1,6 +1,6 @@
 """The RayCronJob kind, which creates RayJobs on a schedule.
 
-`observe.py` gathers the runs, `plan.py` decides which is due or goes, `status.py` holds the times.
+`observe.py` gathers the runs, `kind.py` decides which is due or goes, `status.py` holds the times.
 """
 
 from __future__ import annotations

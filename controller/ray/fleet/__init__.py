@@ -1,6 +1,6 @@
 """RayClusterFleets: copies of one RayCluster that are replaced one after the other.
 
-`observe.py` gathers the copies, `plan.py` decides which are created and which retire, `status.py`
+`observe.py` gathers the copies, `kind.py` decides which are created and which retire, `status.py`
 reports the upgrade and the first cause.
 """
 

@@ -1,35 +1,297 @@
-"""The RayClusterFleet kind: observing, planning and status for the runtime."""
+"""The RayClusterFleet kind: which copies are created and replaced, and its registration.
+
+The plan is a pure function of the observation and the time. It needs no memory: the next step
+follows from the existing copies, so a restarted operator continues where it stopped.
+"""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.validation.fleet import validate_fleet
-from controller.ray.fleet.observe import FleetGoal, FleetSources, observe_fleet, template_hash
-from controller.ray.fleet.plan import plan_fleet
-from controller.ray.fleet.status import current_status
+from controller.ray.children.child import BOUNDS, in_place_operations
+from controller.ray.children.child_cluster import child_cluster, separate_redis
+from controller.ray.fleet.observe import (
+    SCOPE,
+    FleetGoal,
+    FleetSources,
+    copy_name,
+    observe_fleet,
+    template_hash,
+)
+from controller.ray.fleet.status import current_status, held_changes, seconds_to_deadline
+from controller.ray.pods.hashes import is_former
+from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
 from controller.runtime.kind import Kind, Owned
+from controller.runtime.plan import (
+    NOTHING,
+    Create,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Target,
+    stages_of,
+)
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
     is_left_as_it_is,
+    leave_as_it_is,
     remember,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from controller.kube.objects import ObjectMeta
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.fleet.observe import FleetObservation
+    from controller.ray.fleet.observe import Copy, FleetObservation
     from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import Failure, StatusPatch, Write
+
+
+# The next copies to create and to retire.
+#
+# Their number comes from the pure function that rolling upgrades of a RayCluster use too. This
+# module chooses indexes: an index without any copy comes first, and a copy with a ready replacement
+# retires first.
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStep:
+    """The changes that are due now; all of them may be made at once.
+
+    Attributes:
+        create: indexes that get an up-to-date copy.
+        retire: outdated copies to delete.
+        remove: copies to delete because the fleet has fewer indexes now.
+    """
+
+    create: tuple[int, ...] = ()
+    retire: tuple[Copy, ...] = ()
+    remove: tuple[Copy, ...] = ()
+
+
+def next_step(seen: FleetObservation) -> FleetStep:
+    """Return the next step of a valid fleet."""
+    strategy, staying = seen.valid_goal.spec.strategy, _by_index(seen)
+    units = tuple(_units(seen, staying))
+    budget = Budget(strategy.unavailable_of(seen.desired), strategy.surge_of(seen.desired))
+    permission = Permission.HOLD if strategy.paused else Permission.ROLL
+    group = UnitGroup("copies", seen.desired, units, budget)
+    moves = next_moves(group, permission, drains=False)
+    empty = [index for index, copies in staying.items() if not copies]
+    outdated = [
+        index
+        for index, copies in staying.items()
+        if copies and not any(copy.up_to_date for copy in copies)
+    ]
+    room = seen.desired + budget.surge - len(units)
+    number = max(moves.create, min(len(empty), room))
+    taken = {*seen.name_conflicts, *(copy.name for copy in seen.copies)}
+    free = [index for index in (*empty, *outdated) if _name(seen, index) not in taken]
+    return FleetStep(
+        tuple(free[:number]),
+        tuple(copy for copy in seen.wanted if copy.name in moves.delete),
+        tuple(copy for copy in reversed(seen.surplus) if copy.stays),
+    )
+
+
+def _by_index(seen: FleetObservation) -> dict[int, list[Copy]]:
+    """Return the copies of each index that are not being deleted."""
+    found: dict[int, list[Copy]] = {index: [] for index in range(seen.desired)}
+    for copy in seen.wanted:
+        if copy.stays:
+            found[copy.index].append(copy)
+    return found
+
+
+def _units(seen: FleetObservation, staying: Mapping[int, Sequence[Copy]]) -> Iterator[Unit]:
+    """Yield the copies: those whose index needs them least first, of two alike the newer.
+
+    Copies beyond the number of indexes count as gone, though they still exist.
+    """
+
+    def need(copy: Copy) -> tuple[int, int]:
+        others = [other for other in staying[copy.index] if other is not copy]
+        if any(map(seen.is_available, others)):
+            return 0, copy.index
+        return (1 if any(other.up_to_date for other in others) else 2), copy.index
+
+    newest_first = list(reversed(seen.wanted))
+    for copy in sorted(newest_first, key=need):
+        available = seen.is_available(copy)
+        joined = available or copy.was_of_use
+        yield Unit(copy.name, copy.up_to_date, available, joined, gone=not copy.stays)
+    for copy in seen.surplus:
+        yield Unit(copy.name, up_to_date=False, gone=True)
+
+
+def _name(seen: FleetObservation, index: int) -> str:
+    return copy_name(seen.fleet.metadata, index, seen.valid_goal.template_hash)
+
+
+# The RayCluster of one copy: its creation, and edits in place.
+
+Body = dict[str, Any]
+
+_IN_PLACE: Final = (*BOUNDS, "suspend")
+
+
+def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
+    """Return the RayCluster to create for this index; labels and annotations are the template's."""
+    name, template = copy_name(fleet, index, goal.template_hash), goal.spec.template
+    spec = deepcopy(template.spec)
+    separated = separate_redis(spec, template.metadata.annotations, name)
+    owner = msgspec.structs.replace(
+        fleet, labels=template.metadata.labels, annotations=template.metadata.annotations
+    )
+    made_from = {labels.MADE_FROM: str(goal.template_hash)}
+    own = {**made_from, **place_of(goal, index), **separated}
+    return child_cluster(RAYCLUSTERFLEETS, owner, name, spec, own_annotations=own)
+
+
+def place_of(goal: FleetGoal, index: int) -> dict[str, str]:
+    """Return the annotations with a copy's index, which count for no hash."""
+    return {labels.CLUSTER_INDEX: str(index), labels.CLUSTER_COUNT: str(goal.spec.replicas)}
+
+
+def changes_in_place(cluster: RayCluster, goal: FleetGoal) -> tuple[Body, ...]:
+    """Return the JSON patch that brings an up-to-date copy's worker groups to what is wanted."""
+    return in_place_operations(cluster, goal.spec.template.spec, _IN_PLACE)
+
+
+# Writes that create, change and delete the RayClusters of a fleet.
+
+
+def create_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
+    """Create the copies that are due."""
+    for index in step.create:
+        body = copy_body(seen.fleet.metadata, seen.valid_goal, index)
+        name = body["metadata"]["name"]
+        note = f"Created RayCluster {name}, copy {index} of {seen.desired}"
+        created = Event(
+            "Normal", "CreatedRayCluster", "Create", note, "Created {count} RayClusters"
+        )
+        yield Create(_target(seen, name), body, on_success=created)
+
+
+def delete_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
+    """Delete the copies that retire, and surplus ones."""
+    for copy in step.retire:
+        yield _delete(seen, copy, "its template is outdated")
+    for copy in step.remove:
+        yield _delete(seen, copy, f"the fleet has {seen.desired} copies")
+
+
+def _delete_replaced(seen: FleetObservation) -> Iterator[Write]:
+    """Delete the copies of an invalid fleet whose replacement is ready; nothing else has begun."""
+    replaced = {copy.index for copy in seen.copies if copy.up_to_date and copy.ready}
+    for copy in seen.copies:
+        if copy.stays and not copy.up_to_date and copy.index in replaced:
+            yield _delete(seen, copy, "its template is outdated")
+
+
+def update_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
+    """Patch copies that stay where a running cluster may change.
+
+    Worker groups of outdated copies are not changed: their replacements get the new numbers.
+    """
+    leaving = {copy.name for copy in step.retire}
+    for copy in seen.wanted:
+        if copy.stays and copy.name not in leaving:
+            yield from _update(seen, copy)
+
+
+def _update(seen: FleetObservation, copy: Copy) -> Iterator[Write]:
+    meta, goal = copy.cluster.metadata, seen.valid_goal
+    operations = changes_in_place(copy.cluster, goal) if copy.up_to_date else ()
+    if operations:
+        note = f"Updated RayCluster {copy.name}"
+        updated = Event(
+            "Normal", "UpdatedRayCluster", "Update", note, "Updated {count} RayClusters"
+        )
+        yield JsonPatch(_target(seen, copy.name), meta.uid, operations, on_success=updated)
+        return  # it changes the revision that a second patch would ask for
+    patch: dict[str, object] = {}
+    suspend = goal.spec.template.spec.get("suspend")
+    if suspend is not None and copy.is_told_to_suspend is not suspend:
+        patch["spec"] = {"suspend": suspend}
+    wanted, present = place_of(goal, copy.index), meta.annotations or {}
+    if is_former(present.get(labels.MADE_FROM), goal.template_hash):
+        wanted[labels.MADE_FROM] = str(goal.template_hash)
+    stamps = {key: value for key, value in wanted.items() if present.get(key) != value}
+    if stamps:
+        patch["metadata"] = {"annotations": stamps}
+    if patch:
+        yield MergePatch(_target(seen, copy.name), meta.uid, patch)
+
+
+def _delete(seen: FleetObservation, copy: Copy, why: str) -> Delete:
+    deleted = Event(
+        "Normal",
+        "DeletedRayCluster",
+        "Delete",
+        f"Deleted RayCluster {copy.name}: {why}",
+        f"Deleted {{count}} RayClusters: {why}",
+    )
+    return Delete(_target(seen, copy.name), copy.cluster.metadata.uid, on_success=deleted)
+
+
+def _target(seen: FleetObservation, name: str) -> Target:
+    return Target(RAYCLUSTERS, seen.fleet.metadata.namespace, name, SCOPE)
+
+
+_BLOCKED_RETRY: Final = 60.0
+"""Seconds until a taken name is checked again; its release causes no event."""
+
+
+def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
+    """Return the plan that brings the copies one step nearer to the fleet's specification."""
+    if seen.fleet.metadata.terminating:
+        return NOTHING  # the garbage collector deletes the copies
+    return leave_as_it_is(seen.fleet, seen.definition) or _plan_copies(seen, now)
+
+
+def _plan_copies(seen: FleetObservation, now: datetime) -> Plan:
+    status = current_status(seen, now)
+    if held_changes(seen):
+        return Plan(status=status)
+    requeue_after = _requeue_after(seen, now)
+    if seen.has_pending_writes or seen.unreadable:
+        return Plan(status=status, requeue_after=requeue_after)
+    if isinstance(seen.goal, Problem):
+        return Plan(status=status, independent=tuple(_delete_replaced(seen)))
+    step = next_step(seen)
+    return Plan(
+        stages=stages_of(create_copies(seen, step)),
+        independent=(*delete_copies(seen, step), *update_copies(seen, step)),
+        status=status,
+        requeue_after=requeue_after,
+    )
+
+
+def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
+    """Return the seconds until something may have changed without an event."""
+    waits = [None if isinstance(seen.goal, Problem) else seconds_to_deadline(seen, now)]
+    if seen.name_conflicts or seen.unreadable:
+        waits.append(_BLOCKED_RETRY)
+    return min((each for each in waits if each is not None), default=None)
 
 
 # Settings of the RayClusterFleet controller.

@@ -14,8 +14,8 @@ from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet
 from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet import RayClusterFleetKind
+from controller.ray.fleet.kind import copy_body
 from controller.ray.fleet.observe import FleetGoal, template_hash
-from controller.ray.fleet.plan import copy_body
 from controller.runtime.plan import Create, Delete, Plan, Write
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import manifest
