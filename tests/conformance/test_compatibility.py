@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller.ray.cluster import ClusterSettings
-from controller.ray.job.settings import JobSettings
+from controller.ray.settings import JobSettings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -1,19 +1,28 @@
-"""RayClusterFleet, a kind of Manta's own: the cached view and its typed specification.
+"""RayClusterFleet, a kind of Manta's own: cached view, typed specification, and validation.
 
 As in `raycluster`, the cached object keeps plain data, and `parse_fleet_spec` raises the errors.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import only, parse, read_conditions
+from controller.apimachinery.custom_object import dig, only, parse, read_conditions
+from controller.apimachinery.problem import Problem
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.names import RayObject
-from controller.ray.api.upgrade_strategy import ReplicaBudget
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import MAX_FLEET_NAME, RayObject
+from controller.ray.api.upgrade_strategy import ReplicaBudget, budget_problems
+from controller.ray.api.validation.cluster import embedded_cluster_problem
+from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 MAX_REPLICAS: Final = 999
 """Maximum copies: the limit on names has room for indexes of three digits."""
@@ -90,3 +99,44 @@ def parse_fleet_spec(fleet: RayClusterFleet) -> FleetSpec:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
     return parse(fleet.spec, FleetSpec)
+
+
+# Validation; each problem has a remedy.
+
+_DEFAULT_GATES: Final = FeatureGates()
+INVALID_FLEET: Final = "InvalidRayClusterFleetSpec"
+_TEMPLATE: Final = "spec.template.spec"
+NAME_RULE: Final = NameRule(
+    MAX_FLEET_NAME, noun="the fleet", reason="InvalidRayClusterFleetMetadata"
+)
+
+
+def validate_fleet(
+    fleet: RayClusterFleet, gates: FeatureGates = _DEFAULT_GATES
+) -> FleetSpec | Problem:
+    """Return the specification if the object is valid, else all of its problems as one."""
+    spec = read_spec(fleet, parse_fleet_spec)
+    problems = partial(_problems, gates=gates)
+    return valid_or_problem(fleet, NAME_RULE, spec, problems, INVALID_FLEET)
+
+
+def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
+    """Yield all problems, most basic first."""
+    template = spec.template
+    annotations = template.metadata.annotations
+    problem = embedded_cluster_problem(template.spec, RAYCLUSTERFLEETS.kind, annotations, gates)
+    if problem is not None:
+        yield problem.under(_TEMPLATE, INVALID_FLEET)
+    yield from _shared_objects(spec)
+    yield from budget_problems(spec.strategy, "spec.strategy")
+
+
+def _shared_objects(spec: FleetSpec) -> Iterator[Problem]:
+    """Yield the objects that only one of several clusters can have."""
+    for path, what in (
+        (("headGroupSpec", "headService", "metadata", "name"), "a head service"),
+        (("gcsFaultToleranceOptions", "storage", "claimName"), "a volume"),
+    ):
+        if dig(spec.template.spec, *path):
+            message = f"must be left out: each copy of the fleet needs {what} of its own"
+            yield Problem(f"{_TEMPLATE}.{'.'.join(path)}", message)

@@ -21,6 +21,8 @@ from controller.ray.api.names import RayObject
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kube.objects import ObjectMeta
+
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -172,3 +174,41 @@ def initializing_timeout(annotations: Mapping[str, str] | None) -> timedelta | N
     if found <= timedelta(0):
         raise InvalidTimeout(f"is {text!r}; it must be positive, or left out")
     return found
+
+
+# Names of the objects that a RayService creates, in KubeRay's forms.
+
+_SERVE_SERVICE: Final = "-serve-svc"
+
+
+def serve_service_name(service: ObjectMeta) -> str:
+    """Return the name of the stable service of the applications; the user may choose it."""
+    return f"{service.name}{_SERVE_SERVICE}"
+
+
+def cluster_serve_service_name(cluster: str) -> str:
+    """Return the name of the service of one cluster's applications, for routes."""
+    return f"{cluster}{_SERVE_SERVICE}"
+
+
+def cluster_behind(service: str) -> str:
+    """Return the cluster whose service has this name; inverts `cluster_serve_service_name`."""
+    return service.removesuffix(_SERVE_SERVICE)
+
+
+def gateway_name(service: ObjectMeta) -> str:
+    """Return the name of the Gateway that divides requests in an incremental upgrade."""
+    return f"{service.name}-gateway"
+
+
+def route_name(service: ObjectMeta) -> str:
+    """Return the name of its HTTPRoute."""
+    return f"{service.name}-httproute"
+
+
+# Types of the conditions of a RayService, KubeRay's.
+
+UPGRADE_IN_PROGRESS: Final = "UpgradeInProgress"
+ROLLBACK_IN_PROGRESS: Final = "RollbackInProgress"
+SUSPENDING: Final = "Suspending"
+SUSPENDED: Final = "Suspended"

@@ -15,9 +15,8 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields, unknown_field_finder
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
+from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, validate_cron_job
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.observe import (
     CRON_JOB_INDEX,
     SCOPE,
@@ -50,8 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from controller.apimachinery.object_schema import ObjectSchema
-    from controller.ray.api.raycronjob import RayCronJob
-    from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.ray.api.raycronjob import RayCronJob, ValidCronJob
     from controller.ray.cronjob.observe import CronJobObservation, JobRun
     from controller.ray.cronjob.status import Timing
     from controller.runtime.kind import CacheReader

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import KubeObject
-    from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.raycronjob import RayCronJob, ValidCronJob
     from controller.ray.api.rayjob import RayJob
-    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 

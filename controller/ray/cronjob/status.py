@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.apimachinery.problem import Problem
+    from controller.ray.api.raycronjob import ValidCronJob
     from controller.ray.api.rayjob import RayJob
-    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import CronJobObservation, JobRun
     from controller.runtime.plan import Failure
 

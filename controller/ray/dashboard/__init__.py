@@ -4,7 +4,6 @@ A kind reads `Dashboards`; its plans list a `ProbeSubscription` for each probe a
 for each command. No worker waits for Ray.
 """
 
-from controller.ray.dashboard.activity import RayActivity
 from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
 from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
 from controller.ray.dashboard.closing import (
@@ -56,6 +55,7 @@ from controller.ray.dashboard.responses import (
 )
 from controller.ray.dashboard.serve import (
     ProxyHealth,
+    RayActivity,
     ServeApplication,
     ServeConfigAccepted,
     ServeDeployment,

@@ -12,7 +12,7 @@ import msgspec
 
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS, SECRETS, SERVICES
-from controller.ray.dashboard import activity, responses, serve
+from controller.ray.dashboard import responses, serve
 from controller.ray.dashboard.responses import bounded, decoded, moment
 from controller.ray.dashboard.transport import (
     PROXY_TIMEOUT,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.client import Client
-    from controller.ray.dashboard.activity import RayActivity
     from controller.ray.dashboard.closing import JobSubmission
     from controller.ray.dashboard.responses import (
         JobDeleted,
@@ -37,7 +36,12 @@ if TYPE_CHECKING:
         RayVersion,
         Submitted,
     )
-    from controller.ray.dashboard.serve import ProxyHealth, ServeConfigAccepted, ServeState
+    from controller.ray.dashboard.serve import (
+        ProxyHealth,
+        RayActivity,
+        ServeConfigAccepted,
+        ServeState,
+    )
     from controller.ray.dashboard.transport import DashboardResponse, DashboardTransport
     from controller.ray.dashboard.values import Head
 
@@ -246,10 +250,10 @@ class DashboardClient:
     async def activity(self) -> RayActivity:
         """Return what uses the cluster: drivers, jobs that have not ended, Serve applications."""
         actors = await self._ask("GET", _ACTORS, query=_SERVE_CONTROLLERS, limit=MAX_JOB_LIST)
-        state = await self.serve_state() if activity.has_serve_controller(actors) else None
+        state = await self.serve_state() if serve.has_serve_controller(actors) else None
         jobs = await self._ask("GET", _JOBS, limit=MAX_JOB_LIST)
         components = await self._ask("GET", "/api/component_activities")
-        return activity.activity(components, jobs, state)
+        return serve.activity(components, jobs, state)
 
     async def version(self) -> RayVersion:
         """Return the version of Ray."""

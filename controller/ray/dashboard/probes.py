@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from controller.ray.dashboard.activity import RayActivity
 from controller.ray.dashboard.client import RayNodes
 from controller.ray.dashboard.closing import ConnectionsClosed, NodesDraining
 from controller.ray.dashboard.responses import JobDeleted, JobInfo, NoSuchJob, RayVersion, Submitted
-from controller.ray.dashboard.serve import ProxyHealth, ServeConfigAccepted, ServeState
+from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeConfigAccepted, ServeState
 from controller.runtime.plan import Subscription
 
 if TYPE_CHECKING:

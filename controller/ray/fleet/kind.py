@@ -18,8 +18,7 @@ from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.api.validation.fleet import validate_fleet
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, validate_fleet
 from controller.ray.children.child import BOUNDS, in_place_operations
 from controller.ray.children.child_cluster import child_cluster, separate_redis
 from controller.ray.fleet.observe import (

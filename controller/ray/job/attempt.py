@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
     from controller.runtime.plan import Write
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import DeletionRule, DeletionStrategy, JobSpec
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
     from controller.runtime.plan import MergePatch, Write
 
 

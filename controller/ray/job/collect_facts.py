@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.

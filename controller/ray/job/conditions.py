@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.readiness import JobReadiness
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
 
 
 # The conditions of a RayJob, which KubeRay does not have.

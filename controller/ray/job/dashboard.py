@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
 
 
 # Stable ids of commands to Ray, so that repeating a command has no second effect.

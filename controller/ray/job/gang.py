@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 

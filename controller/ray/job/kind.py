@@ -20,8 +20,8 @@ from controller.ray.job.facts import Deadlines, State
 from controller.ray.job.observation import definition_reader, is_left_as_it_is
 from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
-from controller.ray.job.settings import JobSettings
 from controller.ray.job.status import current_status
+from controller.ray.settings import JobSettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import remember

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.names import short_child_name
 from controller.apimachinery.ownership import is_owned_by
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Job, Pod, Service
+    from controller.kube.objects import Job, ObjectMeta, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
@@ -270,3 +271,19 @@ def _lost(seen: JobObservation) -> str:
 
 def _is_under_way(seen: JobObservation) -> bool:
     return seen.state.has_attempt or seen.state in {State.SUSPENDING, State.RETRYING}
+
+
+# Names of a RayJob's children, in KubeRay's forms but computed instead of random.
+#
+# The same attempt always has the same names, so a repeated create or submission finds the object of
+# the first. Other attempts have other names.
+
+
+def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
+    """Return the submission id of an attempt for which `spec.jobId` sets none."""
+    return short_child_name(job, "submission", attempt)
+
+
+def submitter_name(job: ObjectMeta) -> str:
+    """Return the name of the submitter Job of all attempts; the previous Job must be gone."""
+    return job.name

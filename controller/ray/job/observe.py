@@ -32,8 +32,9 @@ from controller.ray.job.observation import (
     SUBMITTER_SCOPE,
     AttemptNames,
     JobObservation,
+    generated_submission_id,
+    submitter_name,
 )
-from controller.ray.job.settings import generated_submission_id, submitter_name
 from controller.ray.job.submitter_state import observe_submitter
 from controller.runtime.kind import Owned, References, owned_by
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.endpoint import HeadIncarnation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 

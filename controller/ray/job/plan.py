@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import HeadCommand
     from controller.ray.job.facts import JobFacts
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
     from controller.ray.job.table import DueTransition
+    from controller.ray.settings import JobSettings
     from controller.runtime.plan import MergePatch
 
 

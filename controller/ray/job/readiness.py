@@ -28,8 +28,7 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.facts import State, SubmitterFact
-from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
-from controller.ray.job.settings import submitter_name
+from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE, submitter_name
 from controller.ray.job.submitter_state import submitting_container
 from controller.runtime import reasons
 from controller.runtime.plan import Target
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
+    from controller.ray.settings import JobSettings
     from controller.runtime.plan import FailedCreates, Failure
     from controller.runtime.reasons import Reason
 

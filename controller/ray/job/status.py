@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.job.settings import JobSettings
     from controller.ray.job.table import DueTransition
+    from controller.ray.settings import JobSettings
     from controller.runtime.plan import Failure, MergePatch
 
 

@@ -21,7 +21,7 @@ from controller.ray.api.ray_options import read_entrypoint_resources, read_runti
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobSubmission
-from controller.ray.job.settings import submitter_name
+from controller.ray.job.observation import submitter_name
 from controller.ray.pods.features import add_token_to_container, add_token_to_pod
 from controller.ray.pods.gang import NO_MARKS, SUBMITTER_GROUP, marks_of
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.job.settings import JobSettings
     from controller.ray.pods.gang import Marks
+    from controller.ray.settings import JobSettings
 
 
 # The container that submits a job, in the pod of a Job or in the head pod.

@@ -13,6 +13,6 @@ rollback**; `plan.py` gives each step its writes.
 from __future__ import annotations
 
 from controller.ray.service.kind import RayServiceKind, ServiceCollector
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.settings import ServiceSettings
 
 __all__ = ["RayServiceKind", "ServiceCollector", "ServiceSettings"]

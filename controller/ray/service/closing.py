@@ -18,7 +18,13 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.rayservice import (
+    RAYSERVICES,
+    ROLLBACK_IN_PROGRESS,
+    SUSPENDED,
+    SUSPENDING,
+    UPGRADE_IN_PROGRESS,
+)
 from controller.ray.children.child import delete_child
 from controller.ray.dashboard import CloseConnections, CommandDone, HeadCommand
 from controller.ray.head.endpoint import find_head
@@ -26,12 +32,6 @@ from controller.ray.service.clusters import delete_closed, deletion_time, select
 from controller.ray.service.facts import cluster_facts
 from controller.ray.service.observation import ACTIVE, CLOSING_LEAD, PENDING, Closing
 from controller.ray.service.rollout_facts import FULL, SelectedCluster
-from controller.ray.service.settings import (
-    ROLLBACK_IN_PROGRESS,
-    SUSPENDED,
-    SUSPENDING,
-    UPGRADE_IN_PROGRESS,
-)
 from controller.runtime.plan import Event, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import set_fields_known
 from controller.runtime.reconcile.status import status_commit

@@ -12,7 +12,7 @@ from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.pod_state import is_announced
-from controller.ray.api.rayservice import upgrade_type
+from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, upgrade_type
 from controller.ray.head.endpoint import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
@@ -30,7 +30,6 @@ from controller.ray.service.rollout_facts import (
 )
 from controller.ray.service.serve import judge
 from controller.ray.service.services import fit_head
-from controller.ray.service.settings import ROLLBACK_IN_PROGRESS
 from controller.ray.service.traffic import gateway_class, is_incremental, routing_problem
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serve import Readiness
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
 
 
 def collect_facts(

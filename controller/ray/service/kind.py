@@ -14,7 +14,13 @@ from controller.apimachinery.custom_object import (
 from controller.apimachinery.problem import Problem
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.rayservice import (
+    RAYSERVICES,
+    ROLLBACK_IN_PROGRESS,
+    SUSPENDED,
+    SUSPENDING,
+    UPGRADE_IN_PROGRESS,
+)
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.endpoint import read_cluster_spec
 from controller.ray.service.clusters import needs_identity
@@ -22,14 +28,8 @@ from controller.ray.service.identity import read_config
 from controller.ray.service.observation import ACTIVE, PENDING, definitions_reader, read_goal
 from controller.ray.service.observe import WATCHES, ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
-from controller.ray.service.settings import (
-    ROLLBACK_IN_PROGRESS,
-    SUSPENDED,
-    SUSPENDING,
-    UPGRADE_IN_PROGRESS,
-    ServiceSettings,
-)
 from controller.ray.service.status import current_status, without_generation
+from controller.ray.settings import ServiceSettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import Kind
 from controller.runtime.reconcile.definitions import is_left_as_it_is, remember

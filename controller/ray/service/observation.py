@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Head
     from controller.ray.head.endpoint import HeadIncarnation
     from controller.ray.service.identity import StoredConfig
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.kind import CreateError
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import Dashboards, ProbeObservation
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceGoal
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.plan import Write
 
 

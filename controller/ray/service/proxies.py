@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.plan import Write
 
 

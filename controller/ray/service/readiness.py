@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.plan import Failure
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
 
 
 # The readiness of a cluster: whether it serves its stored config, and which part is ready.

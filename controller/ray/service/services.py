@@ -10,17 +10,17 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.children.child import Child, DesiredFields, OwnerConflict, with_owned_fields
-from controller.ray.children.service_fields import desired_service_fields
-from controller.ray.head.endpoint import head_ports, serve_ports
-from controller.ray.head.service import stable_head_service, stable_service_metadata
-from controller.ray.service.settings import (
+from controller.ray.api.rayservice import (
+    RAYSERVICES,
     cluster_serve_service_name,
     gateway_name,
     route_name,
     serve_service_name,
 )
+from controller.ray.children.child import Child, DesiredFields, OwnerConflict, with_owned_fields
+from controller.ray.children.service_fields import desired_service_fields
+from controller.ray.head.endpoint import head_ports, serve_ports
+from controller.ray.head.service import stable_head_service, stable_service_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.children.child import OwnedKeys
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
 
 
 # The two stable services of a RayService: for the head, and for the applications.

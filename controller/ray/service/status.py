@@ -17,7 +17,12 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
-from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
+from controller.ray.api.rayservice import (
+    RAYSERVICES,
+    ROLLBACK_IN_PROGRESS,
+    UPGRADE_IN_PROGRESS,
+    UpgradeType,
+)
 from controller.ray.diagnosis.authors import deleted_by_others
 from controller.ray.service.closing import closing_text
 from controller.ray.service.facts import collect_facts, is_followed, shares_text
@@ -32,7 +37,6 @@ from controller.ray.service.rollout_facts import (
     SetPendingWeight,
     keeps_outdated_cluster,
 )
-from controller.ray.service.settings import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.ray.service.traffic import routing_problem
 from controller.runtime.plan import Event, StatusPatch
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.plan import Failure, MergePatch
 
 

@@ -14,18 +14,19 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
-from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.api.rayservice import (
+    UpgradeType,
+    cluster_behind,
+    cluster_serve_service_name,
+    gateway_name,
+    route_name,
+    upgrade_type,
+)
 from controller.ray.children.child import ChildState, observe_child
 from controller.ray.head.endpoint import head_ports, serve_ports
 from controller.ray.service.observation import PENDING, Routing
 from controller.ray.service.rollout_facts import FULL
 from controller.ray.service.services import backend, cluster_serve_service, gateway, route
-from controller.ray.service.settings import (
-    cluster_behind,
-    cluster_serve_service_name,
-    gateway_name,
-    route_name,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.settings import ServiceSettings
+    from controller.ray.settings import ServiceSettings
     from controller.runtime.kind import CacheReader
 
 

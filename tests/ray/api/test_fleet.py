@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
-from controller.ray.api.validation.fleet import validate_fleet
+from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet, validate_fleet
 from tests.ray.api.definitions.test_definitions import validate
 from tests.ray.cluster.support import EXAMPLES, manifest
 

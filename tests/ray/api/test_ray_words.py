@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
-from controller.ray.api.ray_words import unknown_words
+from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config, unknown_words
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.cluster.support import EXAMPLES
 from tests.samples import SAMPLES

@@ -18,8 +18,13 @@ import yaml
 from controller.apimachinery.problem import Problem
 from controller.ray.api.definitions.crds import raycronjob_definition
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.raycronjob import ConcurrencyPolicy, RayCronJob
-from controller.ray.api.validation.cronjob import INVALID, ValidCronJob, validate_cron_job
+from controller.ray.api.raycronjob import (
+    INVALID,
+    ConcurrencyPolicy,
+    RayCronJob,
+    ValidCronJob,
+    validate_cron_job,
+)
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind, status
 from tests.ray.cronjob.support import at, cron_job, job, job_spec, reads, succeeded, writes
 from tests.ray.plain_data import paths, with_value

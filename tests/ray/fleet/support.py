@@ -11,8 +11,7 @@ import msgspec
 from controller.apimachinery.patches import apply_merge_patch
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet
-from controller.ray.api.validation.fleet import validate_fleet
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
 from controller.ray.fleet import RayClusterFleetKind
 from controller.ray.fleet.kind import copy_body
 from controller.ray.fleet.observe import FleetGoal, template_hash

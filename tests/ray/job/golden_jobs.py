@@ -13,8 +13,8 @@ from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.head.service import stable_head_service
 from controller.ray.job.attempt import cluster_body
-from controller.ray.job.settings import JobSettings
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
+from controller.ray.settings import JobSettings
 from tests.ray.job.rayjobs import valid
 from tests.ray.pods.golden_pods import DEFAULTED
 

@@ -16,9 +16,10 @@ from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.children.child_cluster import child_cluster_name
 from controller.ray.head.service import stable_head_service_name
 from controller.ray.job.attempt import cluster_body
+from controller.ray.job.observation import generated_submission_id, submitter_name
 from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
-from controller.ray.job.settings import JobSettings, generated_submission_id, submitter_name
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
+from controller.ray.settings import JobSettings
 from controller.runtime.kind import References
 from tests.ray.cluster.support import pod, with_meta
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid

@@ -20,7 +20,7 @@ from controller.ray.service.identity import load
 from controller.ray.service.kind import RayServiceKind
 from controller.ray.service.observation import ACTIVE, PENDING, read_goal
 from controller.ray.service.services import stable_services
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.settings import ServiceSettings
 from controller.testing.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods
 

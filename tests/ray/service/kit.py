@@ -26,7 +26,7 @@ from controller.ray.dashboard import (
 from controller.ray.head.endpoint import HeadIncarnation
 from controller.ray.service.identity import load
 from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster, read_goal
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.settings import ServiceSettings
 from tests.integration.rayservices import serve_config, service_manifest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -36,7 +36,7 @@ from controller.ray.service.observation import (
     ServiceObservation,
     read_goal,
 )
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.settings import ServiceSettings
 from controller.runtime.plan import Plan
 from controller.testing.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image

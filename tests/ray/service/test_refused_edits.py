@@ -13,7 +13,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RayCluster, labels
-from controller.ray.service.settings import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
+from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.runtime.plan import Create, Delete, MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition, serving

@@ -17,6 +17,7 @@ from controller.apimachinery.schema import (
     string,
     struct,
 )
+from controller.ray.api import rayclusterfleet, raycronjob
 from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.rayjob import (
@@ -31,8 +32,8 @@ from controller.ray.api.definitions.rayservice import (
     service_spec,
     service_status,
 )
-from controller.ray.api.ray_words import RAY, unknown_words
-from controller.ray.api.validation import cluster, cronjob, fleet, job, service
+from controller.ray.api.ray_options import RAY, unknown_words
+from controller.ray.api.validation import cluster, job, service
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def raycronjob_definition() -> Definition:
     """Return the definition of RayCronJob, which has no old version."""
     description = "Makes RayJobs at the times of a schedule."
     schema = custom_resource(
-        "RayCronJob", description, cronjob.NAME_RULE, cron_job_spec(), cron_job_status()
+        "RayCronJob", description, raycronjob.NAME_RULE, cron_job_spec(), cron_job_status()
     )
     return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
 
@@ -180,7 +181,7 @@ def rayclusterfleet_definition() -> Definition:
     """Return the definition of RayClusterFleet, which is Manta's own."""
     description = "Copies of one RayCluster, which are replaced one after the other."
     schema = custom_resource(
-        "RayClusterFleet", description, fleet.NAME_RULE, fleet_spec(), fleet_status()
+        "RayClusterFleet", description, rayclusterfleet.NAME_RULE, fleet_spec(), fleet_status()
     )
     stored = _stored("v1alpha1", schema, _RAYCLUSTERFLEET_COLUMNS)
     stored["subresources"]["scale"] = {

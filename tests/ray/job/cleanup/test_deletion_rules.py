@@ -19,7 +19,7 @@ from controller.ray.job.cleanup import (
     unmatched_end,
     worker_suspensions,
 )
-from controller.ray.job.settings import JobSettings
+from controller.ray.settings import JobSettings
 from tests.ray.job.rayjobs import rayjob, valid
 
 END = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)

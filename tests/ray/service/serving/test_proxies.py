@@ -18,7 +18,7 @@ from controller.ray.service.proxies import (
     serve_state,
 )
 from controller.ray.service.serve import put_configs
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.settings import ServiceSettings
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
 
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)

@@ -12,6 +12,7 @@ import pytest
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS
 from controller.ray.dashboard import (
     CommandRefused,
     ProbeObservation,
@@ -26,7 +27,6 @@ from controller.ray.service.plan import plan_service
 from controller.ray.service.proxies import label_pods
 from controller.ray.service.readiness import first_cause
 from controller.ray.service.rollout_facts import Change, SetActiveCapacity, SetPendingCapacity
-from controller.ray.service.settings import ROLLBACK_IN_PROGRESS
 from controller.ray.service.status import RECORDED_WITHIN, current_status, transition_patch
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Failure, MergePatch, Target
