@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import hdrs
+from aiohttp.web_exceptions import HTTPForbidden, HTTPMethodNotAllowed, HTTPNotFound
+from aiohttp.web_response import Response
+from aiohttp.web_server import Server
 from prometheus_client.exposition import choose_encoder
 
 from controller.runtime.collectors import write_metrics
@@ -22,12 +25,14 @@ from controller.runtime.errors import ManagerMisuse
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from aiohttp.web_app import Application
+    from aiohttp.web_request import BaseRequest
     from prometheus_client import CollectorRegistry
 
     Check: TypeAlias = Callable[[], str | None]
-    from collections.abc import Awaitable, Callable
+    Handler: TypeAlias = Callable[[BaseRequest], Awaitable[Response]]
 
     from controller.runtime.debug import DebugPage
 
@@ -39,6 +44,8 @@ IDLE_TIMEOUT: Final = 90.0
 
 SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds in which requests in flight may end when the server stops."""
+
+_CONNECTIONS: Final[dict[str, Any]] = {"access_log": None, "keepalive_timeout": IDLE_TIMEOUT}
 
 
 class HttpListener:
@@ -60,9 +67,17 @@ class HttpListener:
         self._options = options
         self._stopped = asyncio.Event()
 
-    async def serve(
+    async def serve(self, handler: Handler, ready: Callable[[], None]) -> None:
+        """Serve until stopped.
+
+        Raises:
+            OSError: the address cannot be bound; the message names the options.
+        """
+        await self._serve(Server(handler, **_CONNECTIONS), ready, None)
+
+    async def serve_application(
         self,
-        application: web.Application,
+        application: Application,
         ready: Callable[[], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -71,24 +86,34 @@ class HttpListener:
         Raises:
             OSError: the address cannot be bound; the message names the options.
         """
-        runner = web.AppRunner(
-            application,
-            access_log=None,
-            keepalive_timeout=IDLE_TIMEOUT,
-            shutdown_timeout=SHUTDOWN_TIMEOUT,
-        )
+        from aiohttp.web_runner import AppRunner  # noqa: PLC0415  1.3 MiB that probes do not need
+
+        runner = AppRunner(application, shutdown_timeout=SHUTDOWN_TIMEOUT, **_CONNECTIONS)
         await runner.setup()
         try:
-            await self._listen(runner, tls)
-            self.port = int(runner.addresses[0][1])
-            ready()
-            await self._stopped.wait()
+            assert runner.server is not None
+            await self._serve(runner.server, ready, tls)
         finally:
             await runner.cleanup()
 
-    async def _listen(self, runner: web.AppRunner, tls: ssl.SSLContext | None) -> None:
+    async def _serve(
+        self, server: Server, ready: Callable[[], None], tls: ssl.SSLContext | None
+    ) -> None:
+        listening = await self._listen(server, tls)
         try:
-            await web.TCPSite(runner, self.host or None, self.port, ssl_context=tls).start()
+            self.port = int(listening.sockets[0].getsockname()[1])
+            ready()
+            await self._stopped.wait()
+        finally:
+            listening.close()
+            await asyncio.sleep(0)  # what has arrived is answered; idle connections are closed
+            server.pre_shutdown()
+            await server.shutdown(SHUTDOWN_TIMEOUT)
+
+    async def _listen(self, server: Server, tls: ssl.SSLContext | None) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.create_server(server, self.host or None, self.port, ssl=tls)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
             raise OSError(
@@ -103,6 +128,8 @@ class HttpListener:
 
 _METRICS_OPTIONS: Final = "--metrics-address (of /manager: -metrics-addr)"
 _HEALTH_OPTIONS: Final = "--health-address (of /manager: -health-probe-bind-address)"
+
+_READING: Final = ("GET", "HEAD")
 
 _log = structlog.stdlib.get_logger("manta.health")
 
@@ -172,62 +199,60 @@ class MonitoringServer(HttpListener):
         """
         if self._health is not None:
             self._health.seal()
-        await self.serve(self._application(), ready)
+        await self.serve(self._respond, ready)
 
-    def _application(self) -> web.Application:
-        application = web.Application()
-        if self._health is not None:
-            for endpoint, checks in self._health.endpoints.items():
-                handler = _Endpoint(endpoint, checks)
-                for path in (f"/{endpoint}", f"/{endpoint}/"):
-                    application.router.add_get(path, handler.all)
-                for path in (f"/{endpoint}/{{check}}", f"/{endpoint}/{{check}}/"):
-                    application.router.add_get(path, handler.one)
-        if self._registry is not None:
-            application.router.add_get("/metrics", self._metrics)
-        return application
+    async def _respond(self, request: BaseRequest) -> Response:
+        _, endpoint, *rest = request.path.split("/")
+        if rest and not rest[-1]:  # a slash at the end
+            del rest[-1]
+        checks = self._health.endpoints.get(endpoint) if self._health is not None else None
+        if checks is None and not (self._registry is not None and request.path == "/metrics"):
+            raise HTTPNotFound
+        if request.method not in _READING:
+            raise HTTPMethodNotAllowed(request.method, _READING)
+        if checks is None:
+            return await self._metrics(request)
+        match rest:
+            case []:
+                return _all_checks(endpoint, checks, request)
+            case [name] if name:
+                return _one_check(name, checks)
+            case _:
+                raise HTTPNotFound
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _metrics(self, request: BaseRequest) -> Response:
         assert self._registry is not None
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = await write_metrics(self._registry, encode)
-        return web.Response(body=body, headers={"Content-Type": content_type})
+        return Response(body=body, headers={"Content-Type": content_type})
 
 
-class _Endpoint:
-    """Serves one set of checks."""
-
-    def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
-        self._name = name
-        self._checks = checks
-
-    async def all(self, request: web.Request) -> web.Response:
-        """Run all checks but the excluded ones; ignore unknown exclusions."""
-        excluded = set(request.query.getall("exclude", []))
-        lines: list[str] = []
-        failed = False
-        for name, check in self._checks.items():
-            if name in excluded:
-                lines.append(f"[+]{name} excluded: ok")
-                continue
-            reason = _ask(name, check)
-            failed = failed or reason is not None
-            lines.append(f"[+]{name} ok" if reason is None else f"[-]{name} failed: {reason}")
-        lines.append(f"{self._name} check {'failed' if failed else 'passed'}")
-        if not failed and "verbose" not in request.query:
-            return web.Response(text="ok")
-        return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
-
-    async def one(self, request: web.Request) -> web.Response:
-        """Run one check."""
-        name = request.match_info["check"]
-        check = self._checks.get(name)
-        if check is None:
-            raise web.HTTPNotFound(text=f"there is no check {name}\n")
+def _all_checks(endpoint: str, checks: Mapping[str, Check], request: BaseRequest) -> Response:
+    """Run all checks but the excluded ones; ignore unknown exclusions."""
+    excluded = set(request.query.getall("exclude", []))
+    lines: list[str] = []
+    failed = False
+    for name, check in checks.items():
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+            continue
         reason = _ask(name, check)
-        if reason is None:
-            return web.Response(text="ok")
-        return web.Response(text=f"{reason}\n", status=500)
+        failed = failed or reason is not None
+        lines.append(f"[+]{name} ok" if reason is None else f"[-]{name} failed: {reason}")
+    lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
+    if not failed and "verbose" not in request.query:
+        return Response(text="ok")
+    return Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
+
+
+def _one_check(name: str, checks: Mapping[str, Check]) -> Response:
+    check = checks.get(name)
+    if check is None:
+        raise HTTPNotFound(text=f"there is no check {name}\n")
+    reason = _ask(name, check)
+    if reason is None:
+        return Response(text="ok")
+    return Response(text=f"{reason}\n", status=500)
 
 
 def _ask(name: str, check: Check) -> str | None:
@@ -274,26 +299,21 @@ class DebugServer(HttpListener):
         Raises:
             OSError: the port is taken.
         """
-        application = web.Application(middlewares=[_only_by_loopback_names])
-        application.router.add_get("/debug", self._answer, allow_head=False)
-        await self.serve(application, ready)
+        await self.serve(self._respond, ready)
 
-    async def _answer(self, _request: web.Request) -> web.Response:
-        return web.Response(
+    async def _respond(self, request: BaseRequest) -> Response:
+        hosts = request.headers.getall(hdrs.HOST, [])
+        if len(hosts) != 1 or _without_port(hosts[0]) not in _HOSTS:
+            raise HTTPForbidden(text="use localhost: any web page can make this name lead here\n")
+        if request.path != "/debug":
+            raise HTTPNotFound
+        if request.method != "GET":
+            raise HTTPMethodNotAllowed(request.method, ["GET"])
+        return Response(
             body=msgspec.json.encode(self._page.read()),
             content_type="application/json",
             headers={hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"},
         )
-
-
-@web.middleware
-async def _only_by_loopback_names(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    hosts = request.headers.getall(hdrs.HOST, [])
-    if len(hosts) != 1 or _without_port(hosts[0]) not in _HOSTS:
-        raise web.HTTPForbidden(text="use localhost: any web page can make this name lead here\n")
-    return await handler(request)
 
 
 def _without_port(host: str) -> str:

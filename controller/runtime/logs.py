@@ -13,7 +13,6 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
@@ -84,8 +83,7 @@ def configure_logging(
     colours = out.isatty() and not os.environ.get("NO_COLOR")
     handlers[0].setFormatter(_formatter(shared, _is_console(format, out), colours=colours))
     if file:
-        rotated = _LogFile(file, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
-        rotated.delete_old_files()
+        rotated = _log_file(file)
         rotated.setFormatter(_formatter(shared, file_format == "console", colours=False))
         handlers.append(rotated)
     root = logging.getLogger()
@@ -118,21 +116,30 @@ def shift_level(steps: int) -> None:
     root.setLevel(_NUMBERS[after])
 
 
-class _LogFile(RotatingFileHandler):
-    """Rotates the log by size, and deletes rotated files that are too old."""
+def _log_file(path: str) -> logging.Handler:
+    """Return a handler that rotates the log by size, and deletes rotated files that are too old."""
+    from logging.handlers import RotatingFileHandler  # noqa: PLC0415  0.5 MiB, pickle included
 
-    def doRollover(self) -> None:  # noqa: N802  the base class's name
-        super().doRollover()
-        self.delete_old_files()
+    handler = RotatingFileHandler(path, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
 
-    def delete_old_files(self) -> None:
-        """Delete rotated files to which nothing has been written for 30 days."""
-        oldest = time.time() - _SECONDS_KEPT
-        for number in range(1, self.backupCount + 1):
-            rotated = Path(f"{self.baseFilename}.{number}")
-            with contextlib.suppress(FileNotFoundError):
-                if rotated.stat().st_mtime < oldest:
-                    rotated.unlink()
+    def rotate(source: str, target: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            Path(source).rename(target)
+        _delete_old_files(handler.baseFilename)
+
+    handler.rotator = rotate
+    _delete_old_files(handler.baseFilename)
+    return handler
+
+
+def _delete_old_files(path: str) -> None:
+    """Delete rotated files to which nothing has been written for 30 days."""
+    oldest = time.time() - _SECONDS_KEPT
+    for number in range(1, _FILES_KEPT + 1):
+        rotated = Path(f"{path}.{number}")
+        with contextlib.suppress(FileNotFoundError):
+            if rotated.stat().st_mtime < oldest:
+                rotated.unlink()
 
 
 def _formatter(shared: list[Processor], console: bool, *, colours: bool) -> logging.Formatter:

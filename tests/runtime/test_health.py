@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
+from aiohttp.web_server import Server
 from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
@@ -70,12 +71,32 @@ readyz check passed
 """,
         ),
         ("/metrics", 404, "404: Not Found"),
+        ("/", 404, "404: Not Found"),
+        ("/readyz//", 404, "404: Not Found"),
+        ("/readyz/fine/more", 404, "404: Not Found"),
     ],
 )
 async def test_each_path_answers_with_these_words(path: str, status: int, text: str):
     server = MonitoringServer(("127.0.0.1", 0), health=health())
     async with serving(server) as session, session.get(path) as answer:
         assert (answer.status, await answer.text()) == (status, text)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("HEAD", "/readyz/fine", 200),
+        ("HEAD", "/metrics", 200),
+        ("POST", "/readyz", 405),
+        ("POST", "/metrics", 405),
+        ("POST", "/metrics/", 404),
+    ],
+)
+async def test_it_only_answers_to_who_reads(method: str, path: str, status: int):
+    server = MonitoringServer(("127.0.0.1", 0), health=health(), registry=registry())
+    async with serving(server) as session, session.request(method, path) as answer:
+        assert answer.status == status
+        assert method != "HEAD" or await answer.read() == b""
 
 
 async def test_the_exception_of_a_check_is_in_the_log_alone():
@@ -116,34 +137,35 @@ async def test_a_check_that_comes_late_is_named():
 async def test_a_server_closes_idle_connections_and_ends_soon(
     monkeypatch: pytest.MonkeyPatch, host: str, bound: str | None, shown: str
 ):
-    runners, sites = list[dict[str, Any]](), list[tuple[Any, ...]]()
+    loop = asyncio.get_running_loop()
+    servers, addresses, ends = list[dict[str, Any]](), list[tuple[Any, ...]](), list[float | None]()
 
-    class Runner(web.AppRunner):
-        def __init__(self, application: web.Application, **options: Any) -> None:
-            runners.append(options)
-            super().__init__(application, **options)
+    class RecordedServer(Server):
+        def __init__(self, handler: Any, **options: Any) -> None:
+            servers.append(options)
+            super().__init__(handler, **options)
 
-    class Site(web.TCPSite):
-        def __init__(self, runner: web.AppRunner, *address: Any, **tls: Any) -> None:
-            sites.append(address)
-            super().__init__(runner, "127.0.0.1", 0, **tls)
+        async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+            ends.append(timeout)
+            await super().shutdown(timeout)
 
-    monkeypatch.setattr(web, "AppRunner", Runner)
-    monkeypatch.setattr(web, "TCPSite", Site)
+    listen = loop.create_server
+
+    async def create_server(protocol: Any, *address: Any, **tls: Any) -> asyncio.Server:
+        addresses.append(address)
+        return await listen(protocol, "127.0.0.1", 0, **tls)
+
+    monkeypatch.setattr("controller.runtime.health.Server", RecordedServer)
+    monkeypatch.setattr(loop, "create_server", create_server)
     server = MonitoringServer((host, 0), registry=registry())
     assert server.name == f"HTTP server at {shown}:0"
     async with serving(server) as session:
         assert server.port > 0
         async with session.get("/metrics") as answer:
             assert answer.status == 200
-    assert sites == [(bound, 0)]
-    assert runners == [
-        {
-            "access_log": None,
-            "keepalive_timeout": IDLE_TIMEOUT,
-            "shutdown_timeout": SHUTDOWN_TIMEOUT,
-        }
-    ]
+    assert addresses == [(bound, 0)]
+    assert servers == [{"access_log": None, "keepalive_timeout": IDLE_TIMEOUT}]
+    assert ends == [SHUTDOWN_TIMEOUT]
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get(f"http://127.0.0.1:{server.port}/metrics")
@@ -161,10 +183,10 @@ async def test_a_server_closes_idle_connections_and_ends_soon(
 async def test_what_the_system_says_about_an_address_is_said(
     monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str
 ):
-    async def start(_site: web.TCPSite) -> None:
+    async def create_server(*_address: Any, **_tls: Any) -> asyncio.Server:
         raise error
 
-    monkeypatch.setattr(web.TCPSite, "start", start)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_server", create_server)
     with pytest.raises(OSError) as caught:
         await MonitoringServer(("", 8080), health=Health()).run(lambda: None)
     option = "--health-address (of /manager: -health-probe-bind-address)"

@@ -243,7 +243,7 @@ class PageServer(HttpListener):
             ("/{plural}/{namespace}/{name}", self._object),
         ):
             application.router.add_get(path, handler)
-        await self.serve(application, ready)
+        await self.serve_application(application, ready)
 
     @web.middleware
     async def _guarded(

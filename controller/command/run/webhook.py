@@ -212,7 +212,7 @@ class WebhookServer(HttpListener):
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         keeping = asyncio.create_task(self._keep_certificate(tls), name="webhook's certificate")
         try:
-            await self.serve(application, ready, tls)
+            await self.serve_application(application, ready, tls)
         finally:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
