@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from controller.runtime import reasons
 from controller.runtime.plan import Failure, verb_of
 from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
+
+if TYPE_CHECKING:
+    from controller.apimachinery.conditions import ConditionSet
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The reason why something gets no further.
+
+    Attributes:
+        reason: in one word; empty while only time is needed.
+        message: in words, with the remedy if a person has to act.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFacts:
+    """One condition, but for its times."""
+
+    type: str
+    is_true: bool
+    reason: str
+    message: str
+
+    def set_in(self, conditions: ConditionSet) -> None:
+        """Set it among the conditions of an object."""
+        status = "True" if self.is_true else "False"
+        conditions.set(self.type, status, self.reason, self.message)
+
 
 # Cuts texts for conditions.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import (
@@ -10,7 +9,6 @@ from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
     READY,
     ConditionSet,
-    ConditionStatus,
     rfc3339,
     tells,
 )
@@ -19,8 +17,8 @@ from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import set_pool_condition
-from controller.kaito.api.messages import cut, what_failed
-from controller.kaito.api.options import KaitoOptions, Runtime
+from controller.kaito.api.messages import ConditionFacts, cut, what_failed
+from controller.kaito.api.options import Runtime
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import upgrade
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica
 
 
@@ -44,86 +41,35 @@ BENCHMARK: Final = "BenchmarkCompleted"
 AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"
 
 
-@dataclass(frozen=True, slots=True)
-class SetCondition:
-    """One condition, without the times that it has in the status."""
-
-    type: str
-    status: ConditionStatus
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetReport:
-    """The status of a set.
-
-    Attributes:
-        replicas: desired number; autoscalers compare it with their own.
-        ready_replicas: number of replicas that serve.
-        selector: of the pods, for autoscalers.
-        metrics: measurements of all replicas together, by name; those of others are left alone.
-        conditions: those that depend on the replicas.
-    """
-
-    replicas: int
-    ready_replicas: int
-    selector: str
-    metrics: dict[str, Any] = field(default_factory=dict[str, Any])
-    conditions: tuple[SetCondition, ...] = ()
-
-
-def report(
-    inference_set: InferenceSet,
-    spec: InferenceSetSpec,
-    replicas: Sequence[Replica],
-    options: KaitoOptions,
-) -> SetReport:
-    """Return the status that follows from the replicas."""
-    annotations = inference_set.metadata.annotations or {}
-    runtime = options.runtime(annotations)
-    is_measured = (
-        annotations.get(labels.DISABLE_BENCHMARK) != "true"
-        and runtime is Runtime.VLLM
-        and "preset" in spec.template.inference
-    )
-    ready = [each for each in replicas if each.ready]
-    measured = [each for each in ready if each.peak] if is_measured else []
-    conditions = [_ready_condition(len(ready), spec.replicas, replicas)]
-    if is_measured:
-        conditions.append(_benchmark_condition(len(measured), spec.replicas))
-    return SetReport(
-        spec.replicas,
-        len(ready),
-        f"{labels.CREATED_BY_INFERENCE_SET}={inference_set.metadata.name}",
-        {AGGREGATED_METRIC: _metric(measured, runtime)} if measured else {},
-        tuple(conditions),
-    )
-
-
-def _ready_condition(ready: int, desired: int, replicas: Sequence[Replica]) -> SetCondition:
+def _ready_condition(
+    ready: int, desired: int, replicas: Sequence[Replica], cause: str
+) -> ConditionFacts:
     if ready == desired:
-        return SetCondition(SET_READY, "True", "inferencesetReady", "inferenceset is ready")
-    message = f"inferenceset is not ready, {ready}/{desired} replicas are ready"
-    causes = sorted((each.name, each.cause) for each in replicas if each.cause and not each.ready)
-    for name, cause in causes[:1]:
-        message = cut(f"{message}; Workspace {name}: {cause}")
-    return SetCondition(SET_READY, "False", "inferencesetNotReady", message)
+        reason, message = "inferencesetReady", "inferenceset is ready"
+    else:
+        reason = FAILED if cause else "inferencesetNotReady"
+        message = f"inferenceset is not ready, {ready}/{desired} replicas are ready"
+        waiting = [each for each in replicas if each.cause and not each.ready]
+        if waiting:
+            first = min(waiting, key=lambda each: each.name)
+            message = cut(f"{message}; Workspace {first.name}: {first.cause}")
+    message = f"{message}; {cause}" if cause else message
+    return ConditionFacts(SET_READY, ready == desired, reason, message)
 
 
-def _benchmark_condition(measured: int, desired: int) -> SetCondition:
+def _benchmark_condition(measured: int, desired: int) -> ConditionFacts:
     message = f"{measured}/{desired} replicas benchmarked"
     if measured == desired and desired > 0:
-        return SetCondition(BENCHMARK, "True", "BenchmarkCompleted", message)
-    return SetCondition(BENCHMARK, "False", "BenchmarkPending", message)
+        return ConditionFacts(BENCHMARK, True, "BenchmarkCompleted", message)
+    return ConditionFacts(BENCHMARK, False, "BenchmarkPending", message)
 
 
-def _metric(measured: Sequence[Replica], runtime: Runtime) -> dict[str, Any]:
+def _metric(measured: Sequence[Replica]) -> dict[str, Any]:
     return {
         "description": "stress/high-concurrency",
         "value": f"{sum(each.peak for each in measured):.2f}",
         "unit": "tokens/min",
-        "config": engine_metadata(runtime),
+        "config": engine_metadata(Runtime.VLLM),
     }
 
 
@@ -183,22 +129,30 @@ def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch
 def _counts_and_conditions(
     seen: InferenceSetObservation, cause: str, conditions: ConditionSet, now: datetime
 ) -> Status:
-    found = report(seen.inference_set, seen.spec, seen.replicas, seen.settings.options)
-    if all(each.type != BENCHMARK for each in found.conditions):
+    desired, metric = seen.spec.replicas, None
+    ready = [each for each in seen.replicas if each.ready]
+    _ready_condition(len(ready), desired, seen.replicas, cause).set_in(conditions)
+    if _is_measured(seen):
+        measured = [each for each in ready if each.peak]
+        metric = _metric(measured) if measured else None
+        _benchmark_condition(len(measured), desired).set_in(conditions)
+    else:
         conditions.remove(BENCHMARK)
-    for each in found.conditions:
-        reason, message = each.reason, each.message
-        if each.type == SET_READY and cause:
-            reason = reason if each.status == "True" else FAILED
-            message = f"{message}; {cause}"
-        conditions.set(each.type, each.status, reason, message)
     return {
-        "replicas": found.replicas,
-        "readyReplicas": found.ready_replicas,
-        "selector": found.selector,
-        **_performance(seen.status, found.metrics.get(AGGREGATED_METRIC)),
+        "replicas": desired,
+        "readyReplicas": len(ready),
+        "selector": f"{labels.CREATED_BY_INFERENCE_SET}={seen.inference_set.metadata.name}",
+        **_performance(seen.status, metric),
         **_upgrade(seen, now),
     }
+
+
+def _is_measured(seen: InferenceSetObservation) -> bool:
+    annotations = seen.inference_set.metadata.annotations or {}
+    if annotations.get(labels.DISABLE_BENCHMARK) == "true":
+        return False
+    is_vllm = seen.settings.options.runtime(annotations) is Runtime.VLLM
+    return is_vllm and "preset" in seen.spec.template.inference
 
 
 def _upgrade(seen: InferenceSetObservation, now: datetime) -> Status:

@@ -155,7 +155,9 @@ class ClaimSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """The observed facts on which the decision depends.
+    """The facts on which the decision depends.
+
+    What is wanted, and the nodes that are there, are added once it is known how many are needed.
 
     Attributes:
         uid: uid of the Workspace.
@@ -165,15 +167,15 @@ class ClaimFacts:
         claims: the claims that belong to this Workspace, by name.
         ready_nodes: names of nodes that need no claim and are ready.
         existing_nodes: names of all nodes that need no claim.
-        pending: names of claims with a write whose outcome is not known.
-        absent: names of claims that a live look-up has not found.
-        conflicts: names under which a claim of another owner exists.
+        pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
+        absent: committed names that a live look-up has not found.
+        conflicts: committed names under which a claim of another owner exists.
         process: a name that no other process has.
         remembered: slots of the stored set with what their claims have shown since, by name.
     """
 
     uid: str
-    target: int
+    target: int = 0
     template: str = ""
     commitment: Commitment | None = None
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kaito.api.messages import Cause, ConditionFacts
 from controller.kaito.provisioning.claims import BENIGN_REASONS, ClaimState, ObservedClaim
 from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
 
@@ -27,19 +28,6 @@ NAME_TAKEN: Final = "NodePoolNameTaken"
 
 
 @dataclass(frozen=True, slots=True)
-class PoolWait:
-    """The event that is waited for.
-
-    Attributes:
-        reason: in one word; empty while only time is needed.
-        message: in words, with the remedy if a person has to act.
-    """
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class ObservedNodeClass:
     """The NodeClass that the pool refers to.
 
@@ -50,23 +38,26 @@ class ObservedNodeClass:
     """
 
     name: str = ""
-    problem: PoolWait | None = None
+    problem: Cause | None = None
     is_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """The observed facts on which the decision depends.
+    """The facts on which the decision depends.
+
+    What is wanted, and what is there besides, are added once it is known how many nodes are needed.
 
     Attributes:
-        name: name of the pool.
+        name: present or future name of the pool.
         target: number of nodes that the specification leads to.
         instance_type: instance type of the nodes.
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
-        pool: the NodePool of this name, of any owner.
+        found: the NodePool of this name, of any owner.
         is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of another owner that is not seen.
+        is_absent: whether a live look-up has not found it.
         claims: the claims of the pool that belong to this Workspace, by name.
         node_class: that the pool refers to.
         ready_nodes: names of ready nodes that need no claim.
@@ -76,13 +67,14 @@ class PoolFacts:
     """
 
     name: str
-    target: int
+    target: int = 0
     instance_type: str = ""
     template: str = ""
     commitment: PoolCommitment | None = None
-    pool: ObservedPool | None = None
+    found: ObservedPool | None = None
     is_pending: bool = False
     is_taken: bool = False
+    is_absent: bool = False
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
     node_class: ObservedNodeClass = ObservedNodeClass()
     ready_nodes: frozenset[str] = frozenset()
@@ -93,8 +85,8 @@ class PoolFacts:
     @property
     def own_pool(self) -> ObservedPool | None:
         """The pool, if it belongs to this Workspace."""
-        is_own = self.pool is not None and self.pool.owner is PoolOwner.THIS
-        return self.pool if is_own else None
+        is_own = self.found is not None and self.found.owner is PoolOwner.THIS
+        return self.found if is_own else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +113,7 @@ class PoolDecision:
     delete: bool = False
     confirm_nodes: tuple[str, ...] = ()
     confirm_claims: tuple[str, ...] = ()
-    wait: PoolWait | None = None
+    wait: Cause | None = None
 
 
 def decide_pool(facts: PoolFacts) -> PoolDecision:
@@ -196,7 +188,7 @@ def _is_current(pool: ObservedPool, facts: PoolFacts) -> bool:
 
 def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
     """Return the decision that the size leads to."""
-    pool = facts.pool
+    pool = facts.found
     if not commitment.replicas and facts.own_pool is None:
         return PoolDecision(commitment)
     obstacle = _obstacle(facts)
@@ -209,20 +201,20 @@ def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
     return _with_pool(commitment, facts, pool)
 
 
-def _obstacle(facts: PoolFacts) -> PoolWait | None:
+def _obstacle(facts: PoolFacts) -> Cause | None:
     """Return why nothing may be done about the pool now, None if there is none."""
     if facts.is_pending:
         message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
-        return PoolWait("", message)
-    if facts.pool is not None:
-        return _obstacle_of(facts.pool)
+        return Cause("", message)
+    if facts.found is not None:
+        return _obstacle_of(facts.found)
     if facts.is_taken:
         return _taken(facts.name, PoolOwner.OTHER.value)
     is_going = any(each.state is ClaimState.TERMINATING for each in facts.claims.values())
     return _until_gone(facts.name) if is_going else None
 
 
-def _obstacle_of(pool: ObservedPool) -> PoolWait | None:
+def _obstacle_of(pool: ObservedPool) -> Cause | None:
     """Return the same for an existing pool: it may be another owner's (KAI-9) or terminating."""
     if pool.owner is PoolOwner.OTHER:
         return _taken(pool.name, pool.owner_text)
@@ -234,7 +226,7 @@ def _obstacle_of(pool: ObservedPool) -> PoolWait | None:
         f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "
         "created for this Workspace"
     )
-    return PoolWait(NAME_TAKEN, message)
+    return Cause(NAME_TAKEN, message)
 
 
 def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
@@ -243,7 +235,7 @@ def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
         missing = facts.node_class.is_missing
         return _waiting(commitment, facts, problem, create_class=missing)
     message = f"waiting until NodePool {facts.name} exists"
-    return PoolDecision(commitment, create=True, wait=PoolWait("", message))
+    return PoolDecision(commitment, create=True, wait=Cause("", message))
 
 
 def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:
@@ -253,20 +245,18 @@ def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool)
             "before a pod asks for one: install a version of Karpenter with static capacity, and "
             "delete the NodePool"
         )
-        return PoolDecision(commitment, wait=PoolWait("NodePoolNotStatic", message))
+        return PoolDecision(commitment, wait=Cause("NodePoolNotStatic", message))
     if not pool.is_for(facts.instance_type):
         message = (
             f"the nodes of NodePool {pool.name} are {' or '.join(pool.instance_types)}, and "
             f"{facts.instance_type} is asked for: delete the NodePool, and another one is created"
         )
-        return PoolDecision(commitment, wait=PoolWait("NodePoolDiffers", message))
+        return PoolDecision(commitment, wait=Cause("NodePoolDiffers", message))
     grow = pool.replicas < commitment.replicas
     return PoolDecision(commitment, grow=grow, wait=_claims_wait(commitment, facts, pool))
 
 
-def _claims_wait(
-    commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool
-) -> PoolWait | None:
+def _claims_wait(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> Cause | None:
     """Return the wait for claims, with the first cause for a person; None if all are ready.
 
     Karpenter replaces claims that fail. As many must be ready as are committed.
@@ -278,7 +268,7 @@ def _claims_wait(
     progress = f"NodePool {pool.name}: {len(ready)} of {commitment.replicas} NodeClaims are ready"
     if not facts.claims:
         progress += "; Karpenter needs its feature gate StaticCapacity"
-    return PoolWait(reason, f"{message}; {progress}" if message else progress)
+    return Cause(reason, f"{message}; {progress}" if message else progress)
 
 
 def _causes(facts: PoolFacts, pool: ObservedPool) -> Iterator[tuple[str, str]]:
@@ -291,23 +281,23 @@ def _causes(facts: PoolFacts, pool: ObservedPool) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(
-    commitment: PoolCommitment, facts: PoolFacts, wait: PoolWait, *, create_class: bool = False
+    commitment: PoolCommitment, facts: PoolFacts, wait: Cause, *, create_class: bool = False
 ) -> PoolDecision:
     """Return a decision that leaves the pool as it is; a first size is decided again later."""
     is_due = facts.commitment is not None
     return PoolDecision(commitment, is_due=is_due, create_class=create_class, wait=wait)
 
 
-def _until_gone(name: str) -> PoolWait:
-    return PoolWait("", f"NodePool {name}: waiting until it is gone with its NodeClaims")
+def _until_gone(name: str) -> Cause:
+    return Cause("", f"NodePool {name}: waiting until it is gone with its NodeClaims")
 
 
-def _taken(name: str, owner: str) -> PoolWait:
+def _taken(name: str, owner: str) -> Cause:
     message = (
         f"NodePool {name} belongs to {owner}: create this Workspace under another name, or delete "
         "or rename the other one"
     )
-    return PoolWait(NAME_TAKEN, message)
+    return Cause(NAME_TAKEN, message)
 
 
 # The conditions of a Workspace about the progress of its nodes.
@@ -315,16 +305,6 @@ def _taken(name: str, owner: str) -> PoolWait:
 NODE_CLAIM_READY: Final = "NodeClaimReady"
 NODES_READY: Final = "NodesReady"
 RESOURCE_READY: Final = "ResourceReady"
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionFacts:
-    """One condition, but for its times."""
-
-    type: str
-    is_true: bool
-    reason: str
-    message: str
 
 
 def claim_condition(decision: ClaimDecision) -> ConditionFacts:
@@ -344,7 +324,7 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, is_true=False, reason=reason, message=message)
 
 
-def pool_condition(wait: PoolWait | None) -> ConditionFacts:
+def pool_condition(wait: Cause | None) -> ConditionFacts:
     """Return `NodeClaimReady` for claims that a NodePool creates."""
     if wait is None:
         message = "Enough NodeClaims are ready"

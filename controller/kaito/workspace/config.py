@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api import labels
@@ -13,6 +12,7 @@ from controller.kaito.api.config_maps import (
     training_config_errors,
 )
 from controller.kaito.api.fields import INVALID, FieldError, message_of
+from controller.kaito.api.messages import Cause
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.models import Model, model_id, write_model
@@ -29,19 +29,6 @@ if TYPE_CHECKING:
 MISSING = "ConfigMapNotFound"
 
 
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """The reason why a workload is not created, or does not become ready.
-
-    Attributes:
-        reason: in one word.
-        message: in words.
-    """
-
-    reason: str
-    message: str
-
-
 def wanted_config(goal: Goal) -> str:
     """Return the name of the ConfigMap that the workload needs; empty if it needs none."""
     if goal.spec.tuning is not None:
@@ -54,7 +41,7 @@ def context_of(config: Mapping[str, str] | None) -> int | None:
     return longest_context(config) if config is not None else None
 
 
-def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Blocked | None:
+def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Cause | None:
     """Return the problem of the options, None if they have none.
 
     Args:
@@ -66,7 +53,7 @@ def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str)
     if not name or (config is None and tuning is not None and not tuning.config):
         return None  # it needs none, or the default one is created for it
     if config is None:
-        return Blocked(MISSING, str(missing_config_error(name, namespace)))
+        return Cause(MISSING, str(missing_config_error(name, namespace)))
     errors = (
         tuple(inference_config_errors(config, goal.model))
         if tuning is None
@@ -75,8 +62,8 @@ def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str)
     return _invalid(errors) if errors else None
 
 
-def _invalid(errors: tuple[FieldError, ...]) -> Blocked:
-    return Blocked(INVALID, message_of(errors))
+def _invalid(errors: tuple[FieldError, ...]) -> Cause:
+    return Cause(INVALID, message_of(errors))
 
 
 # The facts about a model that is not in the catalogue: looked up once, then kept in an annotation.
@@ -108,7 +95,7 @@ def model_annotation(found: LookupState[Model] | None) -> dict[str, str]:
     return {labels.MODEL: write_model(found.answer)} if isinstance(found, Answered) else {}
 
 
-def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Blocked:
+def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Cause:
     """Return why a model is not known yet.
 
     Args:
@@ -120,8 +107,8 @@ def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOp
     unknown = f"model {name} is not in the catalogue"
     if not options.hugging_face:
         said = f"{unknown}, and the operator may not ask Hugging Face"
-        return Blocked(_OFFLINE, f"{said}; {_REMEDY}")
+        return Cause(_OFFLINE, f"{said}; {_REMEDY}")
     if isinstance(found, Unanswered):
         said = f"{unknown}, and {found.message}; the operator tries again"
-        return Blocked(found.reason, f"{said}; {_REMEDY}")
-    return Blocked(_PENDING, f"{unknown}: asking Hugging Face about it")
+        return Cause(found.reason, f"{said}; {_REMEDY}")
+    return Cause(_PENDING, f"{unknown}: asking Hugging Face about it")

@@ -21,7 +21,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
 from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, stored_specification
 from controller.kaito.api.validation import update_errors
-from controller.kaito.provisioning.pools import PoolOwner
 from controller.kaito.workloads.revisions import HistoryStep, next_revision
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Create, Delete, Target, Write
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceObservation
+    from controller.kaito.provisioning.pool_decision import PoolFacts
+    from controller.kaito.workspace.observation import Goal, WorkspaceObservation
 
 
 _OTHERWISE = "or delete the workspace and create it again"
@@ -146,16 +146,15 @@ def _template_of_nodes(seen: WorkspaceObservation) -> str:
     """
     if seen.pool is not None:
         return _template_of_pool(seen.pool)
-    claims, commitment = seen.claims, seen.commitment
-    if claims is None or commitment is None:
+    claims = seen.claims
+    if claims is None or claims.commitment is None:
         return ""
-    return commitment.template if claims.by_name or claims.pending else ""
+    return claims.commitment.template if claims.claims or claims.pending else ""
 
 
-def _template_of_pool(pool: SeenPool) -> str:
+def _template_of_pool(pool: PoolFacts) -> str:
     """Return the same of a NodePool; one of another owner is not deleted (KAI-9)."""
-    found = pool.found
-    own = found if found is not None and found.owner is PoolOwner.THIS else None
+    own = pool.own_pool
     if own is not None and own.template:
         return own.template
     may_be_there = own is not None or pool.is_pending

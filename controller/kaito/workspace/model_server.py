@@ -10,15 +10,14 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.messages import cut
+from controller.kaito.api.messages import Cause, ConditionFacts, cut
 from controller.kaito.api.options import Runtime
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
-from controller.kaito.provisioning.pool_decision import ConditionFacts
 from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, engine_metadata
 from controller.kaito.workloads.preset import is_benchmarked, server_image
 from controller.kaito.workloads.revisions import headless_service_name, possible_names
-from controller.kaito.workspace.config import Blocked, wanted_config
+from controller.kaito.workspace.config import wanted_config
 from controller.kaito.workspace.edits import SCOPE as HISTORY
 from controller.kaito.workspace.observation import Goal, SeenWorkload
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS, REVISIONS, STORAGE_CLASSES
@@ -81,7 +80,7 @@ _EVICTIONS: Final = (
 _GATED: Final = "SchedulingGated"
 
 
-def server_cause(pods: Iterable[Pod]) -> Blocked | None:
+def server_cause(pods: Iterable[Pod]) -> Cause | None:
     """Return the first cause among the pods of a model server, None if there is none.
 
     Causes are ordered as in Kaito, pods by their numbers. Pods that are ready or terminating have
@@ -94,7 +93,7 @@ def server_cause(pods: Iterable[Pod]) -> Blocked | None:
     return next((cause for check in _CHECKS for pod in failing if (cause := check(pod))), None)
 
 
-def job_cause(pods: Iterable[Pod]) -> Blocked | None:
+def job_cause(pods: Iterable[Pod]) -> Cause | None:
     """Return the cause in the newest pod of a job; each earlier one was an attempt that is over."""
     newest = max(
         pods,
@@ -104,7 +103,7 @@ def job_cause(pods: Iterable[Pod]) -> Blocked | None:
     return server_cause((newest,)) if newest is not None else None
 
 
-def _out_of_memory(pod: Pod) -> Blocked | None:
+def _out_of_memory(pod: Pod) -> Cause | None:
     for title, container in _containers(pod):
         end = _last_end(container)
         if end is not None and end.reason == "OOMKilled":
@@ -113,15 +112,15 @@ def _out_of_memory(pod: Pod) -> Blocked | None:
     return None
 
 
-def _not_pulled(pod: Pod) -> Blocked | None:
+def _not_pulled(pod: Pod) -> Cause | None:
     return _waiting(pod, _CANNOT_PULL, "ImagePullError", "the image of {} cannot be pulled")
 
 
-def _not_started(pod: Pod) -> Blocked | None:
+def _not_started(pod: Pod) -> Cause | None:
     return _waiting(pod, _CANNOT_START, "ContainerStartError", "{} cannot be started")
 
 
-def _waiting(pod: Pod, reasons: frozenset[str], reason: str, what: str) -> Blocked | None:
+def _waiting(pod: Pod, reasons: frozenset[str], reason: str, what: str) -> Cause | None:
     for title, container in _containers(pod):
         waiting = container.state.waiting
         if waiting is not None and waiting.reason in reasons:
@@ -130,7 +129,7 @@ def _waiting(pod: Pod, reasons: frozenset[str], reason: str, what: str) -> Block
     return None
 
 
-def _ended(pod: Pod) -> Blocked | None:
+def _ended(pod: Pod) -> Cause | None:
     status = pod.status
     if status.phase != "Failed" or not status.reason:
         return None
@@ -142,7 +141,7 @@ def _ended(pod: Pod) -> Blocked | None:
     return _cause(reason, pod, f"it has failed ({said})")
 
 
-def _crashing(pod: Pod) -> Blocked | None:
+def _crashing(pod: Pod) -> Cause | None:
     for title, container in _containers(pod):
         end = _last_end(container)
         if end is not None and (end.exit_code or container.restart_count):
@@ -151,7 +150,7 @@ def _crashing(pod: Pod) -> Blocked | None:
     return None
 
 
-def _unscheduled(pod: Pod) -> Blocked | None:
+def _unscheduled(pod: Pod) -> Cause | None:
     scheduled = _condition(pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
@@ -160,7 +159,7 @@ def _unscheduled(pod: Pod) -> Blocked | None:
     return _cause(reason, pod, f"it cannot be scheduled: {scheduled.message or scheduled.reason}")
 
 
-_CHECKS: Final[tuple[Callable[[Pod], Blocked | None], ...]] = (
+_CHECKS: Final[tuple[Callable[[Pod], Cause | None], ...]] = (
     _out_of_memory,
     _not_pulled,
     _not_started,
@@ -170,8 +169,8 @@ _CHECKS: Final[tuple[Callable[[Pod], Blocked | None], ...]] = (
 )
 
 
-def _cause(reason: str, pod: Pod, message: str) -> Blocked:
-    return Blocked(reason, cut(f"pod {pod.metadata.name}: {message}"))
+def _cause(reason: str, pod: Pod, message: str) -> Cause:
+    return Cause(reason, cut(f"pod {pod.metadata.name}: {message}"))
 
 
 def _containers(pod: Pod) -> Iterable[tuple[str, ContainerStatus]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import FieldError, invalid_value, message_of
+from controller.kaito.api.messages import Cause
 from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.presets.gpus import (
     DEFAULT_CONTEXT,
@@ -18,18 +19,16 @@ from controller.kaito.presets.gpus import (
     estimate_nodes,
     find_instance_type,
 )
-from controller.kaito.provisioning.claims import ClaimFacts
 from controller.kaito.provisioning.commitment import MOST_NODES, Commitment
 from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
     NodeHistory,
     NodeReadiness,
-    NodeRequest,
     node_readiness,
     own_nodes,
 )
-from controller.kaito.provisioning.pool_decision import PoolDecision, PoolFacts, decide_pool
+from controller.kaito.provisioning.pool_decision import PoolDecision, decide_pool
 from controller.kaito.workloads.server import workload_gpus
 from controller.kaito.workspace.config import config_problem, context_of, missing_model
 
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.presets.models import Model
     from controller.kaito.provisioning.pools import PoolCommitment
-    from controller.kaito.workspace.observation import SeenClaims, SeenPool, WorkspaceObservation
+    from controller.kaito.workspace.observation import WorkspaceObservation
 
 
 # Checks the memory of nodes that serve with Transformers, which runs a model on one node only.
@@ -88,17 +87,10 @@ _TOO_MANY: Final = "TooManyNodes"
 
 @dataclass(frozen=True, slots=True)
 class NodeTarget:
-    """The number of nodes, or why there is none.
-
-    Attributes:
-        count: 0 if it is not known.
-        reason: why it is not, in one word.
-        message: the same in words.
-    """
+    """The number of nodes; 0 and the cause if it is not known."""
 
     count: int = 0
-    reason: str = ""
-    message: str = ""
+    unknown: Cause | None = None
 
 
 def node_target(seen: WorkspaceObservation) -> NodeTarget:
@@ -110,7 +102,7 @@ def node_target(seen: WorkspaceObservation) -> NodeTarget:
         f"{found.count} nodes are requested, and a workspace gets at most {MOST_NODES}: use "
         "larger instances, or a smaller model"
     )
-    return NodeTarget(reason=_TOO_MANY, message=message)
+    return NodeTarget(unknown=Cause(_TOO_MANY, message))
 
 
 def _decided(seen: WorkspaceObservation) -> NodeTarget:
@@ -129,7 +121,7 @@ def _decided(seen: WorkspaceObservation) -> NodeTarget:
         seen.valid_goal, seen.workload.config, seen.workspace.metadata.namespace
     )
     if problem is not None:
-        return NodeTarget(reason=problem.reason, message=problem.message)
+        return NodeTarget(unknown=problem)
     return _estimated(seen)
 
 
@@ -146,14 +138,13 @@ def _estimated(seen: WorkspaceObservation) -> NodeTarget:
     if goal.preset is None:
         return NodeTarget(goal.spec.resource.count or 1)
     if goal.model is None:
-        missing = missing_model(goal, seen.found_model, seen.settings.options)
-        return NodeTarget(reason=missing.reason, message=missing.message)
+        return NodeTarget(unknown=missing_model(goal, seen.found_model, seen.settings.options))
     try:
         return NodeTarget(_nodes_for(goal.model, seen))
     except UnknownGPUs as error:
-        return NodeTarget(reason=_UNKNOWN_GPUS, message=str(error))
+        return NodeTarget(unknown=Cause(_UNKNOWN_GPUS, str(error)))
     except DoesNotFit as error:
-        return NodeTarget(reason=_DOES_NOT_FIT, message=str(error))
+        return NodeTarget(unknown=Cause(_DOES_NOT_FIT, str(error)))
 
 
 def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
@@ -237,15 +228,23 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
     pool, claims, workers = None, None, seen.nodes
     is_pool = seen.settings.options.provisioner is Provisioner.NODE_POOLS
     if request is not None and target.count and not seen.valid_goal.lacks_model:
+        own = own_nodes(seen.nodes, request.instance_type)
+        wanted: dict[str, Any] = {
+            "target": target.count,
+            "template": request.template,
+            "ready_nodes": frozenset(node.name for node in own if node.is_ready),
+            "existing_nodes": frozenset(node.name for node in own),
+        }
         if is_pool and seen.pool is not None:
-            pool = decide_pool(_pool_facts(seen, seen.pool, request, target.count))
+            wanted["instance_type"] = request.instance_type
+            wanted["earlier_claims"] = seen.claims.claims if seen.claims is not None else {}
+            pool = decide_pool(replace(seen.pool, **wanted))
             committed = pool.commitment.nodes
             workers = tuple(
                 node for node in seen.nodes if node.has_workspace or node.name in committed
             )
         elif not is_pool and seen.claims is not None:
-            facts = _facts(seen, seen.claims, request, target.count)
-            claims = decide_claims(facts, now, seen.settings.claims)
+            claims = decide_claims(replace(seen.claims, **wanted), now, seen.settings.claims)
     return NodeProgress(
         target,
         _readiness(seen, workers, target.count),
@@ -265,45 +264,3 @@ def _readiness(
     known = find_instance_type(seen.settings.options.cloud, instance_type)
     has_gpus = known is not None and known.gpus.product.startswith("NVIDIA")
     return node_readiness(nodes, target, instance_type, has_gpus=has_gpus)
-
-
-def _facts(
-    seen: WorkspaceObservation, claims: SeenClaims, request: NodeRequest, target: int
-) -> ClaimFacts:
-    own = own_nodes(seen.nodes, request.instance_type)
-    return ClaimFacts(
-        uid=seen.workspace.metadata.uid,
-        target=target,
-        template=request.template,
-        commitment=seen.commitment,
-        claims=claims.by_name,
-        ready_nodes=frozenset(node.name for node in own if node.is_ready),
-        existing_nodes=frozenset(node.name for node in own),
-        pending=claims.pending,
-        absent=claims.absent,
-        conflicts=claims.conflicts,
-        process=seen.process,
-        remembered=seen.memory.slots,
-    )
-
-
-def _pool_facts(
-    seen: WorkspaceObservation, pool: SeenPool, request: NodeRequest, target: int
-) -> PoolFacts:
-    own = own_nodes(seen.nodes, request.instance_type)
-    return PoolFacts(
-        name=pool.name,
-        target=target,
-        instance_type=request.instance_type,
-        template=request.template,
-        commitment=pool.commitment,
-        pool=pool.found,
-        is_pending=pool.is_pending,
-        is_taken=pool.is_taken,
-        claims=pool.claims,
-        node_class=pool.node_class,
-        ready_nodes=frozenset(node.name for node in own if node.is_ready),
-        existing_nodes=frozenset(node.name for node in own),
-        earlier_claims=seen.claims.by_name if seen.claims is not None else {},
-        absent=pool.absent,
-    )

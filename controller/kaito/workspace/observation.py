@@ -14,7 +14,7 @@ from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, 
 from controller.kaito.api.validation import runtime_errors, validate_workspace
 from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
 from controller.kaito.presets.models import Model, find_model, read_model
-from controller.kaito.provisioning.claims import ClaimSettings, ObservedClaim
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
     NodeHistory,
@@ -22,7 +22,6 @@ from controller.kaito.provisioning.nodes import (
     can_claim,
     node_request,
 )
-from controller.kaito.provisioning.pool_decision import ObservedNodeClass
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
     from controller.kaito.lookups.huggingface import ModelMetadata
     from controller.kaito.provisioning.commitment import Commitment, Slot
-    from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
+    from controller.kaito.provisioning.pool_decision import PoolFacts
     from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
     from controller.runtime.kind import FailedCreate
     from controller.runtime.plan import Plan
@@ -189,50 +188,6 @@ def _runtime_errors(
 
 
 @dataclass(frozen=True, slots=True)
-class SeenClaims:
-    """The NodeClaims of a Workspace.
-
-    Attributes:
-        by_name: those that belong to it.
-        pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
-        absent: committed names that a live look-up has not found.
-        conflicts: committed names under which a claim of another owner exists.
-    """
-
-    by_name: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
-    pending: frozenset[str] = frozenset()
-    absent: frozenset[str] = frozenset()
-    conflicts: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class SeenPool:
-    """The NodePool of a Workspace.
-
-    Attributes:
-        name: its present or future name.
-        commitment: its stored size, None if there is none.
-        found: the pool of this name, of any owner.
-        is_pending: whether the outcome of a write to it is not known.
-        is_taken: whether a create has met an object of another owner that is not seen.
-        is_absent: whether a live look-up has not found it.
-        claims: those of its claims that belong to the Workspace, by name.
-        node_class: that it refers to.
-        absent: names of committed nodes and claims that are certainly gone, or do not fit.
-    """
-
-    name: str
-    commitment: PoolCommitment | None = None
-    found: ObservedPool | None = None
-    is_pending: bool = False
-    is_taken: bool = False
-    is_absent: bool = False
-    claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
-    node_class: ObservedNodeClass = field(default_factory=ObservedNodeClass)
-    absent: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class SeenWorkload:
     """The objects of a Workspace besides nodes.
 
@@ -293,7 +248,6 @@ class WorkspaceObservation:
         consistency_warnings: sentences about writes that the cache contradicts.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
-        process: a name that no other process has.
         memory: what the last plan remembered.
     """
 
@@ -301,8 +255,8 @@ class WorkspaceObservation:
     goal: Goal | Problem
     settings: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     commitment: Commitment | None = None
-    claims: SeenClaims | None = None
-    pool: SeenPool | None = None
+    claims: ClaimFacts | None = None
+    pool: PoolFacts | None = None
     nodes: tuple[NodeFacts, ...] = ()
     inference_pool: SeenInferencePool | None = None
     workload: SeenWorkload = field(default_factory=SeenWorkload)
@@ -313,7 +267,6 @@ class WorkspaceObservation:
     clock_steady_since: datetime | None = None
     unknown_fields: str = ""
     refused: Problem | None = None
-    process: str = ""
     memory: WorkspaceMemory = field(default_factory=WorkspaceMemory)
 
     @property
@@ -331,10 +284,3 @@ class WorkspaceObservation:
     def conditions(self) -> list[dict[str, Any]]:
         """The present conditions."""
         return self.status.get("conditions") or []
-
-    @property
-    def committed_names(self) -> frozenset[str]:
-        """Names of the claims of the stored set, and of those that must go."""
-        if self.commitment is None:
-            return frozenset()
-        return self.commitment.names

@@ -12,8 +12,8 @@ from controller.kaito.api.inference_pool import SeenInferencePool, observe_infer
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.provisioning.claims import belongs_to, observed_claim
-from controller.kaito.provisioning.commitment import read_commitment
+from controller.kaito.provisioning.claims import ClaimFacts, belongs_to, observed_claim
+from controller.kaito.provisioning.commitment import Commitment, read_commitment
 from controller.kaito.provisioning.decision import (
     BY_LABEL,
     BY_POOL_WORKSPACE,
@@ -30,8 +30,6 @@ from controller.kaito.workspace.edits import edit_problem, workspace_in_force
 from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.observation import (
     Goal,
-    SeenClaims,
-    SeenPool,
     SeenWorkload,
     WorkspaceObservation,
     WorkspaceSettings,
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
     from controller.kaito.provisioning.nodes import NodeFacts
+    from controller.kaito.provisioning.pool_decision import PoolFacts
     from controller.kube.objects import ObjectMeta
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -112,7 +111,7 @@ def _observe(
         goal,
         sources.settings,
         commitment,
-        claims=_claims(meta, committed, reads) if _has_claims(sources, reads) else None,
+        claims=_claims(meta, commitment, committed, sources, reads),
         pool=pool,
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources, reads),
         inference_pool=_inference_pool(meta, goal, sources.settings.options, reads),
@@ -125,7 +124,6 @@ def _observe(
         unknown_fields=sources.unknown_fields_of(workspace, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
         clock_steady_since=reads.clock_steady_since,
-        process=sources.process,
         memory=memory_of(reads.memory(meta.uid)),
     )
 
@@ -152,12 +150,7 @@ def _wanted_model(
     return wanted_metadata(workspace, goal, settings.options)
 
 
-def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
-    """Return whether nodes are claimed, and the API server has claims."""
-    return not sources.settings.options.has_own_nodes and reads.serves(NODE_CLAIMS)
-
-
-def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) -> SeenPool | None:
+def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) -> PoolFacts | None:
     """Return the NodePool; None if there are none in this mode, or the API server has none."""
     options = sources.settings.options
     if options.provisioner is not Provisioner.NODE_POOLS or not serves_pools(reads):
@@ -166,15 +159,28 @@ def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) 
     return observe_pool(workspace, read_pool_commitment(text), options.node_classes, reads)
 
 
-def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:
+def _claims(
+    workspace: ObjectMeta,
+    commitment: Commitment | None,
+    committed: frozenset[str],
+    sources: WorkspaceSources,
+    reads: CacheReader,
+) -> ClaimFacts | None:
+    """Return the claims; None if none are made, or the API server has none."""
+    if sources.settings.options.has_own_nodes or not reads.serves(NODE_CLAIMS):
+        return None
     own = _own_claims(workspace, committed, reads)
     scopes = reads.pending_scopes(workspace.uid)
     pending = (each for each in scopes if each.startswith(CLAIM_SCOPE))
-    return SeenClaims(
-        by_name={claim.metadata.name: observed_claim(claim) for claim in own},
+    return ClaimFacts(
+        workspace.uid,
+        commitment=commitment,
+        claims={claim.metadata.name: observed_claim(claim) for claim in own},
         pending=frozenset(each.removeprefix(CLAIM_SCOPE) for each in pending),
         absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
         conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
+        process=sources.process,
+        remembered=memory_of(reads.memory(workspace.uid)).slots,
     )
 
 

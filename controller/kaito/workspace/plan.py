@@ -7,6 +7,7 @@ plan observes a fact and either writes or leaves the next step to an event.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import counted_from, time_of
@@ -15,15 +16,9 @@ from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
 from controller.kaito.provisioning.commitment import write_commitment
-from controller.kaito.provisioning.decision import (
-    BOUND,
-    ClaimDecision,
-    PoolRemoval,
-    remove_claims,
-    remove_pool,
-)
-from controller.kaito.provisioning.pools import PoolOwner, write_pool_commitment
+from controller.kaito.provisioning.pools import write_pool_commitment
 from controller.kaito.workspace.config import model_annotation
 from controller.kaito.workspace.edits import history_of, write_history
 from controller.kaito.workspace.nodes import NodeProgress, progress_of
@@ -45,6 +40,7 @@ from controller.runtime.plan import (
     NOTHING,
     AnyLookup,
     Create,
+    Delete,
     Event,
     Lookup,
     MergePatch,
@@ -58,14 +54,10 @@ from controller.runtime.reconcile.status import remove_finalizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
 
+    from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads.revisions import HistoryStep
-    from controller.kaito.workspace.observation import (
-        SeenClaims,
-        WorkspaceMemory,
-        WorkspaceObservation,
-    )
+    from controller.kaito.workspace.observation import WorkspaceMemory, WorkspaceObservation
     from controller.kube.objects import ObjectMeta
 
 
@@ -104,6 +96,10 @@ def commit_patch(workspace: ObjectMeta, annotations: Mapping[str, str]) -> Merge
 
 _WHY = "its Workspace is deleted"
 
+BOUND: Final = timedelta(minutes=15)
+"""Maximum time that the finalizer is kept for claims that do not end: a provider may take minutes
+to release nodes, and one that was uninstalled releases none."""
+
 
 def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     """Delete the requests for nodes; remove the finalizer once they are gone, or at the bound.
@@ -117,49 +113,55 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     lookups = _deletion_lookups(seen)
     if lookups:
         return Plan(lookups=lookups)
-    claims, pool = seen.claims, _pool_removal(seen)
+    remaining = tuple(_remaining(seen))
     deleted_at = time_of(meta.deletion_timestamp) or now
-    deleted_at = counted_from(deleted_at, seen.clock_steady_since, now)
-    removal = remove_claims(
-        claims.by_name.values() if claims is not None else (),
-        claims.pending if claims is not None else (),
-        deleted_at,
-        now,
-        pool.remaining,
-    )
-    if removal.is_over:
-        return _finish(seen, removal.remaining)
+    end = counted_from(deleted_at, seen.clock_steady_since, now) + BOUND
+    if not remaining or now >= end:
+        return _finish(seen, remaining)
     return Plan(
-        independent=(
-            *([delete_pool(pool.delete, _WHY)] if pool.delete is not None else []),
-            *delete_claims(removal.delete, _WHY),
-        ),
-        status=deleting_status(seen, removal.remaining, now),
-        requeue_after=(removal.wake_at - now).total_seconds() if removal.wake_at else None,
+        independent=tuple(_removals(seen)),
+        status=deleting_status(seen, remaining, now),
+        requeue_after=(end - now).total_seconds(),
     )
 
 
 def _deletion_lookups(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
-    lookups = look_up_claims(_unseen(seen, seen.claims)) if seen.claims is not None else ()
+    lookups = look_up_claims(_unseen(seen.claims)) if seen.claims is not None else ()
     pool = seen.pool
     if pool is None or pool.found is not None or pool.is_pending or pool.is_absent:
         return lookups
     return (*lookups, Lookup(pool_target(pool.name)))
 
 
-def _unseen(seen: WorkspaceObservation, claims: SeenClaims) -> list[str]:
-    names = seen.committed_names - claims.by_name.keys() - claims.pending - claims.absent
-    return sorted(names)
+def _unseen(claims: ClaimFacts) -> list[str]:
+    names = claims.commitment.names if claims.commitment is not None else frozenset[str]()
+    return sorted(names - claims.claims.keys() - claims.pending - claims.absent)
 
 
-def _pool_removal(seen: WorkspaceObservation) -> PoolRemoval:
-    """Return the removal of the pool; one of another owner is left alone (KAI-9)."""
-    pool = seen.pool
-    if pool is None:
-        return PoolRemoval()
-    is_own = pool.found is not None and pool.found.owner is PoolOwner.THIS
-    found = pool.found if is_own else None
-    return remove_pool(pool.name, found, pool.claims.keys(), is_pending=pool.is_pending)
+def _remaining(seen: WorkspaceObservation) -> Iterator[str]:
+    """Yield the requests for nodes that are not gone.
+
+    A claim whose creation has no known outcome is one: it would stay behind.
+    """
+    pool, claims = seen.pool, seen.claims
+    if pool is not None:
+        if pool.is_pending or pool.own_pool is not None:
+            yield f"NodePool {pool.name}"
+        yield from (f"NodeClaim {name}" for name in sorted(pool.claims))
+    if claims is not None:
+        yield from (f"NodeClaim {name}" for name in sorted({*claims.pending, *claims.claims}))
+
+
+def _removals(seen: WorkspaceObservation) -> Iterator[Delete]:
+    """Yield the deletes that are due; a pool of another owner is left alone (KAI-9)."""
+    pool, claims = seen.pool, seen.claims
+    own = pool.own_pool if pool is not None and not pool.is_pending else None
+    if own is not None and not own.is_terminating:
+        yield delete_pool(own, _WHY)
+    if claims is not None:
+        found = (claims.claims[name] for name in sorted(claims.claims.keys() - claims.pending))
+        living = (each for each in found if each.state is not ClaimState.TERMINATING)
+        yield from delete_claims(living, _WHY)
 
 
 def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...] = ()) -> Plan:

@@ -14,6 +14,7 @@ from controller.kaito.api.karpenter import (
     NodeClass,
     NodeClassSettings,
 )
+from controller.kaito.api.messages import Cause
 from controller.kaito.provisioning.claims import ObservedClaim, observed_claim
 from controller.kaito.provisioning.decision import BY_POOL_WORKSPACE, ClaimDecision
 from controller.kaito.provisioning.nodes import (
@@ -22,14 +23,13 @@ from controller.kaito.provisioning.nodes import (
     node_claim_body,
     node_pool_name,
 )
-from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolDecision, PoolWait
+from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolDecision, PoolFacts
 from controller.kaito.provisioning.pools import (
     ObservedPool,
     PoolCommitment,
     node_pool_body,
     observed_pool,
 )
-from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.presets.gpus import Cloud
     from controller.kaito.workspace.nodes import NodeProgress
+    from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
 
@@ -65,12 +66,12 @@ def observe_pool(
     commitment: PoolCommitment | None,
     classes: NodeClassSettings,
     reads: CacheReader,
-) -> SeenPool:
+) -> PoolFacts:
     """Read the pool that has the Workspace's name, its claims and its NodeClass."""
     name = node_pool_name(workspace.namespace, workspace.name)
     found = reads.get(NODE_POOLS, name)
     scopes = reads.pending_scopes(workspace.uid)
-    return SeenPool(
+    return PoolFacts(
         name=name,
         commitment=commitment,
         found=observed_pool(found, workspace) if found is not None else None,
@@ -114,28 +115,28 @@ def _node_class(
             f"the API server has no {classes.resource}: install Karpenter's provider, or set "
             "KARPENTER_NODE_CLASS_GROUP and its like to those of another one"
         )
-        return ObservedNodeClass(name, PoolWait("NodeClassesNotServed", message))
+        return ObservedNodeClass(name, Cause("NodeClassesNotServed", message))
     found = reads.get(classes.resource, name)
     if found is not None:
         return ObservedNodeClass(name, _problem(found, classes))
     is_created = classes.body(name) is not None
     remedy = "waiting until it is created" if is_created else "create it"
-    wait = PoolWait("NodeClassMissing", f"there is no {classes.kind} {name}: {remedy}")
+    wait = Cause("NodeClassMissing", f"there is no {classes.kind} {name}: {remedy}")
     is_missing = is_created and node_class_scope(name) not in scopes
     return ObservedNodeClass(name, wait, is_missing=is_missing)
 
 
-def _problem(found: NodeClass, classes: NodeClassSettings) -> PoolWait | None:
+def _problem(found: NodeClass, classes: NodeClassSettings) -> Cause | None:
     """Return why no pool can use a NodeClass; None if one can."""
     name, ready = f"{classes.kind} {found.metadata.name}", found.ready
     if found.metadata.terminating:
-        return PoolWait(_NOT_READY, f"{name} is being deleted")
+        return Cause(_NOT_READY, f"{name} is being deleted")
     if ready is None:
         message = f"{name}: waiting until Karpenter's provider reports that it is ready"
-        return PoolWait(_NOT_READY, message)
+        return Cause(_NOT_READY, message)
     if ready.status == "True":
         return None
-    return PoolWait(_NOT_READY, f"{name} is not ready: {ready.message or ready.reason}")
+    return Cause(_NOT_READY, f"{name} is not ready: {ready.message or ready.reason}")
 
 
 # Writes to the NodeClaims and nodes of a Workspace.
@@ -214,7 +215,7 @@ def look_up_lost(decision: PoolDecision) -> tuple[Lookup, ...]:
     return (*nodes, *look_up_claims(decision.confirm_claims))
 
 
-def create_pool(seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecision) -> Create:
+def create_pool(seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision) -> Create:
     """Return the create of the pool."""
     request, classes = seen.valid_goal.request, seen.settings.options.node_classes
     assert request is not None
@@ -228,7 +229,7 @@ def create_pool(seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecisi
 
 
 def change_pool(
-    seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecision
+    seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision
 ) -> Iterator[Write]:
     """Yield the other writes: the NodeClass that is missing, more nodes, the end of the pool."""
     if decision.create_class:

@@ -17,19 +17,23 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations
-from controller.kaito.api.messages import failure_event, failure_reason, what_failed
+from controller.kaito.api.messages import (
+    Cause,
+    ConditionFacts,
+    failure_event,
+    failure_reason,
+    what_failed,
+)
 from controller.kaito.provisioning.pool_decision import (
     NODE_CLAIM_READY,
     NODES_READY,
     RESOURCE_READY,
-    ConditionFacts,
     claim_condition,
     node_condition,
     pool_condition,
     resource_condition,
 )
 from controller.kaito.provisioning.pools import is_replacing
-from controller.kaito.workspace.config import Blocked
 from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.edits import history_of
 from controller.kaito.workspace.model_server import (
@@ -188,18 +192,17 @@ def resource_conditions(
     progress: NodeProgress, failures: tuple[Failure, ...]
 ) -> tuple[ConditionFacts, ...]:
     """Return `NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
-    if not progress.target.count:
-        unknown = progress.target
+    unknown = progress.target.unknown
+    if unknown is not None:
         parts = (_false(NODES_READY, unknown.reason, unknown.message),)
     else:
-        claims = tuple(_claims(progress, failures))
-        parts = (*claims, _nodes(progress, failures))
+        parts = (*_claims(progress, failures), _nodes(progress, failures))
     return (*parts, resource_condition(*parts))
 
 
-def invalid_condition(reason: str, message: str) -> ConditionFacts:
+def invalid_condition(problem: Problem) -> ConditionFacts:
     """Return `ResourceReady` of a Workspace whose specification is refused."""
-    return _false(RESOURCE_READY, reason, message)
+    return _false(RESOURCE_READY, problem.reason, problem.message)
 
 
 def _claims(progress: NodeProgress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
@@ -254,7 +257,7 @@ def current_status(
     step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
     parts = (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes))
     if seen.refused is not None:
-        refusal = invalid_condition(seen.refused.reason, seen.refused.message)
+        refusal = invalid_condition(seen.refused)
         parts = (*(each for each in parts if each.type != refusal.type), refusal)
     wanted = {
         **_counts(progress),
@@ -294,25 +297,25 @@ def _outcome(
 
 def _workload_cause(
     seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
-) -> Blocked:
+) -> Cause:
     """Return the problem that stops the workload's progress; empty while only time is needed."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
-            return Blocked(failure_reason(failure), what_failed(failure))
+            return Cause(failure_reason(failure), what_failed(failure))
     if seen.valid_goal.spec.tuning is not None:
         found = step.blocked or missing_pod(seen) or job_cause(seen.workload.pods)
     else:
         refused = step.blocked or missing_pod(seen)
         found = refused or server_cause(seen.workload.pods) or _missing_service(seen)
-    return found or Blocked("", "")
+    return found or Cause("", "")
 
 
-def _missing_service(seen: WorkspaceObservation) -> Blocked | None:
+def _missing_service(seen: WorkspaceObservation) -> Cause | None:
     """Return the first service that a server lacks, None if it has both."""
     missing = next(missing_services(seen), None)
     if seen.workload.server is None or missing is None:
         return None
-    return Blocked("ServiceMissing", f"Service {missing.target.name} does not exist yet")
+    return Cause("ServiceMissing", f"Service {missing.target.name} does not exist yet")
 
 
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
@@ -359,7 +362,7 @@ def _conditions(
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     types: set[str] = set()
     for part in parts:
-        _set(conditions, part)
+        part.set_in(conditions)
         types.add(part.type)
     if NODE_CLAIM_READY not in types:
         conditions.remove(NODE_CLAIM_READY)
@@ -367,7 +370,7 @@ def _conditions(
     if step.upgrades:
         conditions.remove(BENCHMARK_COMPLETED)
     elif benchmark is not None:
-        _set(conditions, benchmark)
+        benchmark.set_in(conditions)
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
     set_fields_known(conditions, seen.unknown_fields)
@@ -376,16 +379,11 @@ def _conditions(
     return conditions.as_list()
 
 
-def _set(conditions: ConditionSet, part: ConditionFacts) -> None:
-    conditions.set(part.type, "True" if part.is_true else "False", part.reason, part.message)
-
-
 def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:
     """Return the status of an invalid Workspace; its objects are left unchanged."""
-    part = invalid_condition(problem.reason, problem.message)
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.remove(READY)
-    conditions.set(part.type, "False", part.reason, part.message)
+    invalid_condition(problem).set_in(conditions)
     return {"conditions": conditions.as_list()}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
+from controller.kaito.api.messages import Cause
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
 from controller.kaito.presets.runtimes import find_tunable_model
@@ -22,7 +23,7 @@ from controller.kaito.workloads.preset import (
 from controller.kaito.workloads.revisions import HistoryStep, RevisionState
 from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
 from controller.kaito.workloads.tuning import Tuning, default_config_map, results_folder, tuning_job
-from controller.kaito.workspace.config import Blocked, config_problem, missing_model
+from controller.kaito.workspace.config import config_problem, missing_model
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube import resources
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
@@ -43,7 +44,7 @@ SCOPE: Final = "workload"
 """Scope of writes to the workload: while the outcome of one is unknown, none is sent."""
 
 _UNKNOWN_GPUS: Final = "NodeNotReady"
-_MIGRATION: Final = Blocked(
+_MIGRATION: Final = Cause(
     "WorkloadMigration",
     "a StatefulSet takes the place of the Deployment of an older Kaito, once its pods are gone",
 )
@@ -62,7 +63,7 @@ class WorkloadStep:
 
     stages: tuple[tuple[Write, ...], ...] = ()
     changes: tuple[Write, ...] = ()
-    blocked: Blocked | None = None
+    blocked: Cause | None = None
     upgrades: bool = False
 
 
@@ -76,7 +77,7 @@ def workload_step(
     exists = seen.workload.server is not None or seen.workload.job is not None
     foreign = next(iter(seen.workload.foreign.values()), None)
     if foreign is not None and not exists:
-        return WorkloadStep(blocked=Blocked("NameTaken", foreign))
+        return WorkloadStep(blocked=Cause("NameTaken", foreign))
     problem = config_problem(goal, seen.workload.config, namespace)
     if problem is not None and not exists:
         return WorkloadStep(blocked=problem)
@@ -85,9 +86,7 @@ def workload_step(
             return _tuning(seen, progress, history)
         return _inference(seen, progress, history)
     except UnknownGPUs as error:
-        return (
-            WorkloadStep() if exists else WorkloadStep(blocked=Blocked(_UNKNOWN_GPUS, str(error)))
-        )
+        return WorkloadStep() if exists else WorkloadStep(blocked=Cause(_UNKNOWN_GPUS, str(error)))
 
 
 def _inference(
@@ -321,18 +320,18 @@ def next_look_at(workload: SeenWorkload) -> datetime | None:
     return next_look(creator, workload.failed_create) if creator is not None else None
 
 
-def missing_pod(seen: WorkspaceObservation) -> Blocked | None:
+def missing_pod(seen: WorkspaceObservation) -> Cause | None:
     """Return why a pod could not be created; None if it is there, or if nothing is known."""
     workload = seen.workload
     job = workload.job
     if job is not None and job.spec.suspend and job_end(job, workload.pods) is None:
-        return Blocked("TuningSuspended", suspension_of(job.metadata, WORKSPACES.kind))
+        return Cause("TuningSuspended", suspension_of(job.metadata, WORKSPACES.kind))
     creator, found = lacks_pod(workload), workload.failed_create
     if creator is None or found is None or (found.unavailable and workload.pods):
         return None  # the pods that are there may tell
     resource = resources.STATEFUL_SETS if workload.server is not None else resources.JOBS
     cause = cause_of_missing_pod(resource, creator, found, _words(seen))
-    return Blocked(*cause) if cause is not None else None
+    return Cause(*cause) if cause is not None else None
 
 
 def _words(seen: WorkspaceObservation) -> dict[Reason, str]:

@@ -12,9 +12,10 @@ from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec, va
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.inferenceset.observation import Replica, replica
+from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica, replica
 from controller.kaito.inferenceset.plan import label_changes, workspace_body
-from controller.kaito.inferenceset.status import report
+from controller.kaito.inferenceset.status import current_status
+from tests.kaito.inferenceset.given import NOW
 from tests.kaito.support import inference, inference_set, workspace
 
 OPTIONS = KaitoOptions()
@@ -149,6 +150,11 @@ def test_a_replica_that_is_being_deleted_does_not_serve():
     assert (gone.terminating, gone.ready) == (True, False)
 
 
+def status_of(found: InferenceSet, replicas: list[Replica]) -> dict[str, Any]:
+    seen = InferenceSetObservation(found, spec_of(found), replicas=tuple(replicas))
+    return dict(current_status(seen, NOW).wanted)
+
+
 def measured(*peaks: float) -> list[Replica]:
     return [Replica(f"r-{number}", ready=True, peak=peak) for number, peak in enumerate(peaks)]
 
@@ -168,11 +174,11 @@ def test_measurements_are_added_up_as_kaito_does(
     desired: int, replicas: list[Replica], total: str | None, benchmark: tuple[str, str]
 ):
     found = inference_set(replicas=desired)
-    status = report(found, spec_of(found), replicas, OPTIONS)
-    metric = status.metrics.get("aggregatedPeakTokensPerMinute")
-    assert (metric["value"] if metric else None) == total
-    condition = status.conditions[1]
-    assert (condition.type, condition.status, condition.message) == (
+    status = status_of(found, replicas)
+    measured = status["performance"] or {"metrics": {"aggregatedPeakTokensPerMinute": {}}}
+    assert measured["metrics"]["aggregatedPeakTokensPerMinute"].get("value") == total
+    condition = status["conditions"][1]
+    assert (condition["type"], condition["status"], condition["message"]) == (
         "BenchmarkCompleted",
         *benchmark,
     )
@@ -180,6 +186,6 @@ def test_measurements_are_added_up_as_kaito_does(
 
 def test_a_set_that_is_not_measured_reports_no_measurement():
     disabled = labelled(inference_set(), annotations={"kaito.sh/disable-benchmark": "true"})
-    status = report(disabled, spec_of(disabled), measured(5, 5), OPTIONS)
-    assert [each.type for each in status.conditions] == ["InferenceSetReady"]
-    assert status.metrics == {}
+    status = status_of(disabled, measured(5, 5))
+    assert [each["type"] for each in status["conditions"]] == ["InferenceSetReady"]
+    assert status["performance"] is None

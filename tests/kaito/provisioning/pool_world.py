@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from controller.kaito.api.messages import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.pool_decision import (
     ObservedNodeClass,
     PoolDecision,
     PoolFacts,
-    PoolWait,
     decide_pool,
 )
 from controller.kaito.provisioning.pools import (
@@ -76,14 +76,14 @@ class PoolWorld:
     def facts(self) -> PoolFacts:
         shown = self.history[self.shown]
         seen = self.own or shown  # never older than what this process has done itself
-        problem = None if shown.has_class else PoolWait("NodeClassNotReady", "not yet")
+        problem = None if shown.has_class else Cause("NodeClassNotReady", "not yet")
         return PoolFacts(
             name=NAME,
             target=self.target,
             instance_type=MACHINE,
             template=self.template,
             commitment=read_pool_commitment(seen.commitment),
-            pool=seen.pool,
+            found=seen.pool,
             is_pending=self.is_pending,
             claims=shown.claims,
             node_class=ObservedNodeClass("c", problem),
@@ -108,11 +108,11 @@ class PoolWorld:
             self._see()
         if decision.create:
             self._write(lambda: self._create(decision.commitment.replicas))
-        if decision.grow and facts.pool is not None:
-            pool, replicas = facts.pool, decision.commitment.replicas
+        if decision.grow and facts.found is not None:
+            pool, replicas = facts.found, decision.commitment.replicas
             self._write(lambda: self._grow(pool, replicas))
-        if decision.delete and facts.pool is not None:
-            pool = facts.pool
+        if decision.delete and facts.found is not None:
+            pool = facts.found
             self._write(lambda: self._delete(pool))
         return decision
 

@@ -18,7 +18,7 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.provisioning.decision import BOUND, Awaited, decide_claims, remove_claims
+from controller.kaito.provisioning.decision import Awaited, decide_claims
 from controller.kaito.provisioning.nodes import claim_name
 from tests.kaito.provisioning.world import START, UID, World
 
@@ -446,23 +446,3 @@ def test_a_claim_that_was_seen_is_not_created_again_after_an_older_set_was_read_
 
 def replace_slots(stored: Commitment, *slots: Slot) -> Commitment:
     return msgspec.structs.replace(stored, slots=slots)
-
-
-READY = ObservedClaim("b", "uid-b", ClaimState.READY)
-GOING = ObservedClaim("c", "uid-c", ClaimState.TERMINATING)
-
-
-def test_a_claim_whose_creation_has_no_known_outcome_is_waited_for():
-    removal = remove_claims([], ["d"], START, START)
-    assert (removal.remaining, removal.is_over) == (("NodeClaim d",), False)
-
-
-def test_a_claim_with_an_unknown_deletion_is_not_deleted_again():
-    assert remove_claims([READY], ["b"], START, START).delete == ()
-
-
-def test_after_the_bound_the_finalizer_is_removed_and_says_what_is_left():
-    removal = remove_claims([GOING], [], START, START + BOUND)
-    assert removal.is_over
-    assert removal.remaining == ("NodeClaim c",)
-    assert removal.wake_at is None

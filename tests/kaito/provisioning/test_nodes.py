@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from controller.kaito.api.messages import ConditionFacts
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
 from controller.kaito.provisioning.decision import decide_claims
 from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
 from controller.kaito.provisioning.pool_decision import (
-    ConditionFacts,
     claim_condition,
     node_condition,
     resource_condition,

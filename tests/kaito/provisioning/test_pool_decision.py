@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from controller.kaito.api.messages import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.pool_decision import (
     NAME_TAKEN,
     ObservedNodeClass,
     PoolDecision,
     PoolFacts,
-    PoolWait,
     decide_pool,
 )
 from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
@@ -47,9 +47,9 @@ def steps(decision: PoolDecision) -> list[str]:
 
 
 def test_a_pool_that_is_there_counts_before_nodes_that_are():
-    decision = decide(pool=POOL, ready_nodes=frozenset({"n1"}))
+    decision = decide(found=POOL, ready_nodes=frozenset({"n1"}))
     assert decision.commitment == STORED
-    smaller = decide(pool=replace(POOL, replicas=1), ready_nodes=frozenset({"n1"}))
+    smaller = decide(found=replace(POOL, replicas=1), ready_nodes=frozenset({"n1"}))
     assert (smaller.commitment.replicas, smaller.commitment.nodes) == (1, ("n1",))
 
 
@@ -58,20 +58,20 @@ SMALL = replace(POOL, replicas=1)
 
 
 def test_what_is_not_seen_any_more_is_looked_up_before_it_is_replaced():
-    decision = decide(target=3, commitment=COVERED, pool=SMALL)
+    decision = decide(target=3, commitment=COVERED, found=SMALL)
     assert (decision.confirm_nodes, decision.confirm_claims) == (("n1",), ("c0",))
     assert steps(decision) == []
 
 
 def test_what_is_lost_for_certain_is_replaced_by_a_larger_pool():
-    decision = decide(target=3, commitment=COVERED, pool=SMALL, absent=frozenset({"n1", "c0"}))
+    decision = decide(target=3, commitment=COVERED, found=SMALL, absent=frozenset({"n1", "c0"}))
     assert decision.commitment == PoolCommitment(target=3, template=TEMPLATE, replicas=3)
     assert steps(decision) == ["grow"]
 
 
 def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_first():
     decision = decide(
-        target=3, commitment=COVERED, pool=SMALL, ready_nodes=frozenset({"n1", "n2"}),
+        target=3, commitment=COVERED, found=SMALL, ready_nodes=frozenset({"n1", "n2"}),
         existing_nodes=frozenset({"n1", "n2"}), earlier_claims=claims(ClaimState.TERMINATING),
     )  # fmt: skip
     assert (decision.commitment.nodes, decision.commitment.replicas) == (("n1", "n2"), 1)
@@ -79,7 +79,7 @@ def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_fi
 
 def test_a_node_that_is_not_ready_for_a_while_is_not_replaced():
     decision = decide(
-        target=3, commitment=COVERED, pool=SMALL, existing_nodes=frozenset({"n1"}),
+        target=3, commitment=COVERED, found=SMALL, existing_nodes=frozenset({"n1"}),
         earlier_claims=claims(PENDING),
     )  # fmt: skip
     assert (decision.commitment, steps(decision)) == (COVERED, [])
@@ -87,7 +87,7 @@ def test_a_node_that_is_not_ready_for_a_while_is_not_replaced():
 
 def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
     for pool in (None, replace(POOL, replicas=1), replace(POOL, template="Standard_NY")):
-        assert steps(decide(commitment=STORED, pool=pool, is_pending=True)) == []
+        assert steps(decide(commitment=STORED, found=pool, is_pending=True)) == []
 
 
 # names that are taken
@@ -98,15 +98,15 @@ EARLIER = replace(POOL, owner=PoolOwner.EARLIER, owner_text="an earlier Workspac
 
 
 def test_the_pool_of_an_earlier_workspace_is_waited_for():
-    decision = decide(pool=EARLIER)
+    decision = decide(found=EARLIER)
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
-    going = decide(pool=replace(EARLIER, is_terminating=True))
+    going = decide(found=replace(EARLIER, is_terminating=True))
     assert (steps(going), going.wait and going.wait.reason) == ([], "")
 
 
 def test_a_name_that_is_taken_is_no_matter_if_no_pool_is_needed():
     covered = {"ready_nodes": frozenset({"n1", "n2"})}
-    for state in ({"pool": OTHER}, {"is_taken": True}):
+    for state in ({"found": OTHER}, {"is_taken": True}):
         decision = decide(**covered, **state)
         assert (decision.wait, decision.is_due) == (None, True)
 
@@ -116,20 +116,20 @@ def test_a_name_that_is_taken_is_no_matter_if_no_pool_is_needed():
 
 def test_a_pool_for_other_nodes_is_deleted_and_the_next_one_created_when_it_is_gone():
     edited = {"template": "Standard_NY", "instance_type": "Standard_NY", "commitment": STORED}
-    decision = decide(**edited, pool=POOL)
+    decision = decide(**edited, found=POOL)
     assert (steps(decision), decision.commitment.template) == (["delete"], "Standard_NY")
     edited["commitment"] = decision.commitment
-    assert steps(decide(**edited, pool=replace(POOL, is_terminating=True))) == []
+    assert steps(decide(**edited, found=replace(POOL, is_terminating=True))) == []
     assert steps(decide(**edited, claims=claims(ClaimState.TERMINATING))) == []
     assert steps(decide(**edited)) == ["create"]
 
 
 def test_a_pool_without_our_mark_is_never_deleted_but_the_difference_is_said():
     unmarked = replace(POOL, template="", instance_types=("Standard_NY",))
-    decision = decide(commitment=STORED, pool=unmarked)
+    decision = decide(commitment=STORED, found=unmarked)
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], "NodePoolDiffers")
     same = replace(unmarked, instance_types=(MACHINE.upper(),))
-    assert decide(commitment=STORED, pool=same, claims=claims(READY, READY)).wait is None
+    assert decide(commitment=STORED, found=same, claims=claims(READY, READY)).wait is None
 
 
 def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gone():
@@ -142,10 +142,10 @@ def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gon
 
 
 def test_a_pool_that_exists_needs_its_node_class_no_more():
-    problem = ObservedNodeClass("c", PoolWait("NodeClassMissing", "there is none"))
+    problem = ObservedNodeClass("c", Cause("NodeClassMissing", "there is none"))
     facts = {"commitment": STORED, "node_class": problem, "claims": claims(READY, READY)}
-    assert decide(**facts, pool=POOL).wait is None
-    assert steps(decide(**facts, pool=replace(POOL, replicas=1))) == ["grow"]
+    assert decide(**facts, found=POOL).wait is None
+    assert steps(decide(**facts, found=replace(POOL, replicas=1))) == ["grow"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_pool_that_exists_needs_its_node_class_no_more():
 def test_the_first_cause_is_said_on_which_a_user_can_act(
     found: dict[str, ObservedClaim], pool: ObservedPool, reason: str, message: str
 ):
-    wait = decide(commitment=STORED, pool=pool, claims=found).wait
+    wait = decide(commitment=STORED, found=pool, claims=found).wait
     assert wait is not None
     assert wait.reason == reason
     assert message in wait.message

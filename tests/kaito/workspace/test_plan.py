@@ -634,6 +634,22 @@ def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed()
     assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
 
 
+@pytest.mark.parametrize("given", [Given(deleted()), Given(deleted()).with_nodes()])
+def test_a_claim_with_an_unknown_outcome_is_waited_for_and_not_deleted_again(given: Given):
+    given.reads.pending = frozenset({"claim/wsaaaaaaaaa"})
+    plan = given.plan()
+    assert (writes(plan), plan.commit) == ([], None)
+    assert "NodeClaim wsaaaaaaaaa" in plan.status.wanted["conditions"][0]["message"]  # type: ignore[union-attr]
+
+
+def test_after_the_bound_the_finalizer_is_removed_and_an_event_says_what_is_left():
+    given = Given(changed(deleted(), deletion_timestamp="2026-01-01T00:45:00Z")).with_nodes()
+    commit = given.plan().commit
+    assert commit is not None
+    assert commit.on_success is not None
+    assert commit.on_success.note == "left behind after 15 minutes: NodeClaim wsaaaaaaaaa"
+
+
 def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_jump():
     given = Given(changed(deleted(), deletion_timestamp="2026-01-01T06:00:00Z")).with_nodes()
     given.reads.clock_steady_since = NOW - timedelta(minutes=1)
@@ -668,12 +684,12 @@ def test_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
 def test_another_claim_of_the_label_belongs_to_nobody_here():
     given = Given()
     given.reads.add(NODE_CLAIMS, claim(**{"manta.dev/owner-uid": "another"}))
-    assert given.observe().claims.by_name == {}  # type: ignore[union-attr]
+    assert given.observe().claims.claims == {}  # type: ignore[union-attr]
     assert isinstance(given.creates(given.plan(), "NodeClaim")[0], Create)
 
 
 def test_no_two_processes_mark_claims_alike():
-    marks = {Given().observe().process for _ in range(2)}
+    marks = {Given().observe().claims.process for _ in range(2)}
     assert len(marks) == 2
     assert "" not in marks
 
