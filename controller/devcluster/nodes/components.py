@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from controller.kube.client import Client
+    from controller.kube.objects import ObjectMeta
     from informers import Clock, Notification
 
 
@@ -183,21 +184,36 @@ async def delete_seen(
 
 
 _EVENTS = Resource("", "v1", "events", "Event", KubeObject)
+_LONGEST_MESSAGE = 1024
 
 
-async def record_warning(
+async def record_event(
     client: Client,
     resource: Resource[Any],
-    about: KubeObject,
+    meta: ObjectMeta,
     *,
     reason: str,
     message: str,
     component: str,
     now: datetime,
+    kind: str = "Warning",
+    container: str = "",
 ) -> None:
-    """Record an event of type Warning; the same words again only move its time."""
-    meta, moment = about.metadata, rfc3339(now)
-    name = f"{meta.name}.{suffix(meta.uid, reason, message)}"
+    """Record an event about an object; the same words again are counted.
+
+    Args:
+        client: access to the API server, whose failures only lose the event.
+        resource: resource of the object.
+        meta: the object's metadata.
+        reason: a word.
+        message: a sentence, cut if it is very long.
+        component: the component that reports it.
+        now: the time.
+        kind: `Normal` or `Warning`.
+        container: path of the container in a pod, `spec.containers{main}`.
+    """
+    message, moment = message[:_LONGEST_MESSAGE], rfc3339(now)
+    name = f"{meta.name}.{suffix(meta.uid, kind, reason, message, container)}"
     body = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -208,8 +224,9 @@ async def record_warning(
             "name": meta.name,
             "namespace": meta.namespace,
             "uid": meta.uid,
+            **({"fieldPath": container} if container else {}),
         },
-        "type": "Warning",
+        "type": kind,
         "reason": reason,
         "message": message,
         "source": {"component": component},
@@ -221,7 +238,10 @@ async def record_warning(
         try:
             await client.create(_EVENTS, meta.namespace, body)
         except AlreadyExists:
-            await client.merge_patch(_EVENTS, meta.namespace, name, {"lastTimestamp": moment})
+            known = await client.get_raw(_EVENTS, meta.namespace, name)
+            seen = {key: known["metadata"][key] for key in ("uid", "resourceVersion")}
+            change = {"metadata": seen, "lastTimestamp": moment, "count": known["count"] + 1}
+            await client.merge_patch(_EVENTS, meta.namespace, name, change)
 
 
 class NodeCaches:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_warning
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_event
 from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import (
     PODS,
@@ -138,10 +138,10 @@ async def report_unscheduled(
     patch = status_write(meta, change)
     await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")
     if reason == UNSCHEDULABLE:
-        await record_warning(
+        await record_event(
             client,
             PODS,
-            pod,
+            meta,
             reason="FailedScheduling",
             message=message,
             component="default-scheduler",

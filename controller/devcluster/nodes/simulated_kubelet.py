@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.devcluster.nodes import lifecycle, transitions
-from controller.devcluster.nodes.components import record_warning, seconds_since
+from controller.devcluster.nodes.components import record_event, seconds_since
 from controller.devcluster.nodes.kubelet import (
     Kubelet,
     PodAddresses,
@@ -261,10 +261,10 @@ class SimulatedKubelet(Kubelet):
         """Report why a container does not start; nothing new is written again."""
         if not missing.container:
             about, now = missing.message, self._wall()
-            await record_warning(
+            await record_event(
                 self._client,
                 PODS,
-                pod,
+                pod.metadata,
                 reason="FailedMount",
                 message=about,
                 component="kubelet",

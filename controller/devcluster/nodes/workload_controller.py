@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_warning
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_event
 from controller.devcluster.nodes.objects import (
     ControlledJob,
     ControlledReplicaSet,
@@ -79,10 +79,10 @@ class WorkloadController(LoopComponent[str], Generic[W]):
             raise
         except StatusError as error:
             words, now = f"{prefix}{error.status.message}", self._wall()
-            await record_warning(
+            await record_event(
                 self._client,
                 self._resource,
-                workload,
+                workload.metadata,
                 reason="FailedCreate",
                 message=words,
                 component=f"{self._resource.kind.lower()}-controller",

@@ -21,11 +21,11 @@ from controller.devcluster.nodes.objects import NODES
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes.pod_managers import (
     KubeletDirs,
+    PodEvents,
     PodRuntime,
     StartSlots,
     machine_memory,
 )
-from controller.devcluster.processes.pod_status import PodEvents
 from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.volume_sources import Claims, Sources
 from controller.kube.errors import Conflict, NotFound
@@ -108,7 +108,7 @@ class ProcessKubelet(Kubelet):
     ) -> None:
         super().__init__(context, node_info(isolation), overcommits=True)
         self._context = context
-        self._events = PodEvents(context, context.settings.node_names[0])
+        self._events = PodEvents(context)
         self._runtime = PodRuntime(
             client=context.client,
             isolation=isolation,

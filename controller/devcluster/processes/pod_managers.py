@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from controller.devcluster.nodes.components import record_event
 from controller.devcluster.nodes.pods import PODS, status_patch, status_write
 from controller.devcluster.processes.container_process import RECHECK_SECONDS, wait_at_most
 from controller.devcluster.processes.environment import InvalidConfiguration
@@ -18,17 +20,16 @@ from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
 from informers import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
     from pathlib import Path
 
-    from controller.devcluster.nodes.components import NodeSettings
+    from controller.devcluster.nodes.components import ComponentContext, NodeSettings
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
     from controller.devcluster.processes.environment import ApiAccess, DownwardValues
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.output import Outputs
     from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
-    from controller.devcluster.processes.pod_status import PodEvents
     from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.devcluster.processes.volume_sources import Sources
     from controller.kube.client import Client
@@ -75,6 +76,44 @@ class StartSlot:
             self._is_held = False
             self._timer.cancel()
             self._free.release()
+
+
+class PodEvents:
+    """Records events of pods, as `kubectl describe pod` shows them, one after the other.
+
+    Args:
+        context: client and time.
+    """
+
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._wall = context.wall
+        self._unsent: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+
+    def record(
+        self, meta: ObjectMeta, kind: str, reason: str, message: str, *, container: str = ""
+    ) -> None:
+        """Record an event of a pod; see `record_event`."""
+        self._unsent.put_nowait(
+            partial(
+                record_event,
+                self._client,
+                PODS,
+                meta,
+                kind=kind,
+                reason=reason,
+                message=message,
+                component="kubelet",
+                now=self._wall(),
+                container=container,
+            )
+        )
+
+    async def run(self) -> None:
+        """Send events until cancelled."""
+        while True:
+            send = await self._unsent.get()
+            await send()
 
 
 @dataclass(frozen=True, slots=True)

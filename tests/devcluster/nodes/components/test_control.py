@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from typing import TYPE_CHECKING
 
 from structlog.testing import capture_logs
 
-from controller.devcluster.nodes.components import ControlLoop
+from controller.devcluster.nodes.components import ControlLoop, record_event
+from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import NotSent
+
+if TYPE_CHECKING:
+    from conftest import World
 
 
 class Sync:
@@ -61,3 +66,15 @@ async def test_a_key_comes_back_when_it_asked_to() -> None:
     sync.again = 10.0
     await run(sync, "a", seconds=35.0)
     assert [round(moment) for moment, _ in sync.calls] == [0, 10, 20, 30]
+
+
+async def test_an_event_in_the_same_words_is_counted(world: World) -> None:
+    meta = (await world.create_pod("p")).metadata
+    for message in ("no", "no", "yes", "no" + " no" * 1000):
+        await record_event(
+            world.user, PODS, meta, reason="R", message=message, component="c", now=world.wall()
+        )
+    found = await world.user.request_json("GET", "/api/v1/namespaces/default/events")
+    counts = {event["message"]: event["count"] for event in found["items"]}
+    assert {message: counts[message] for message in ("no", "yes")} == {"no": 2, "yes": 1}
+    assert max(map(len, counts)) == 1024
