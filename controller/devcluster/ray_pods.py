@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.devcluster.apiserver.messages import bytes_response
+from controller.devcluster.apiserver.messages import bytes_response, proxy_target
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.endpointslices import selects
@@ -83,7 +83,7 @@ class SimulatedRays:
 
     async def service_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Answer a request to a service that leads to pods of Ray."""
-        name, port = _target(where.name)
+        _, name, port = proxy_target(where.name)
         service = self._item("services", f"{where.namespace}/{name}")
         for known in service["spec"].get("ports", ()):
             if port in {str(known["port"]), known.get("name")}:
@@ -95,7 +95,7 @@ class SimulatedRays:
 
     async def pod_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Answer a request to a pod of Ray."""
-        name, port = _target(where.name)
+        _, name, port = proxy_target(where.name)
         pod = self._item("pods", f"{where.namespace}/{name}")
         if answer := self._answer(pod, port, request, where.rest):
             return _response(answer)
@@ -237,12 +237,6 @@ class SimulatedRays:
     def _item(self, table: str, key: str) -> Json:
         """Return an object that the API server has just found."""
         return self._store.table(table).items[key].object
-
-
-def _target(name: str) -> tuple[str, str]:
-    """Return name and port in `[scheme:]name[:port]`."""
-    parts = name.split(":")
-    return (parts[1], parts[2]) if len(parts) == 3 else (parts[0], (*parts, "")[1])
 
 
 def _serve_port(pod: Json) -> str:

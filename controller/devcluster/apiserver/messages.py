@@ -69,6 +69,14 @@ def parse_resource_path(path: str) -> ResourcePath | None:
     )
 
 
+def proxy_target(name: str) -> tuple[str, str, str]:
+    """Return scheme, name and port in `[scheme:]name[:port]`, the name in paths of proxies."""
+    parts = name.split(":")
+    if len(parts) == 3:
+        return parts[0] or "http", parts[1], parts[2]
+    return "http", parts[0], parts[1] if len(parts) == 2 else ""
+
+
 JSON = "application/json"
 _UNRECOGNIZED = "the object provided is unrecognized: couldn't get version/kind"
 _UNDECODABLE = (

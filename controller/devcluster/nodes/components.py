@@ -71,7 +71,6 @@ class NodeSettings:
         node_name: prefix of the nodes' names.
         cpu: capacity of each node, a quantity.
         memory: capacity of each node, a quantity.
-        gpus: capacity `nvidia.com/gpu` of each node.
         max_pods: capacity `pods` of each node.
         heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
             controller manager marks a node as lost after 40 s without one.
@@ -90,11 +89,7 @@ class NodeSettings:
         crash_back_off_cap: longest pause between two restarts.
         termination_delay: time from the deletion of a pod to its removal, if the grace period is
             not shorter.
-        termination_exit_code: exit code of containers that are told to stop. Ray's `ray start
-            --block` ends with 1, so pods of Ray are Failed just before they go.
         eviction_delay: time from the loss of a node to the deletion of its pods.
-        job_back_off: pause before a Job replaces its first failed pod; doubles with each one.
-        job_back_off_cap: longest pause before a failed pod is replaced.
         workers: number of objects that each component handles at once, and so of its concurrent
             writes.
     """
@@ -105,7 +100,6 @@ class NodeSettings:
     node_name: str = "manta-node"
     cpu: str = "1000"
     memory: str = "8Ti"
-    gpus: int = 0
     max_pods: int = 100_000
     heartbeat: float = 0.0
     start_delay: float = 1.0
@@ -119,10 +113,7 @@ class NodeSettings:
     crash_back_off: float = 10.0
     crash_back_off_cap: float = 300.0
     termination_delay: float = 1.0
-    termination_exit_code: int = 1
     eviction_delay: float = 300.0
-    job_back_off: float = 10.0
-    job_back_off_cap: float = 600.0
     workers: int = 16
 
     @property
@@ -133,9 +124,8 @@ class NodeSettings:
     @property
     def node_shapes(self) -> tuple[NodeShape, ...]:
         """All nodes, in order."""
-        extended = {"nvidia.com/gpu": str(self.gpus)} if self.gpus else {}
         alike = (
-            NodeShape(f"{self.node_name}-{number}", self.cpu, self.memory, extended)
+            NodeShape(f"{self.node_name}-{number}", self.cpu, self.memory)
             for number in range(self.nodes)
         )
         return self.shapes or tuple(alike)
@@ -344,6 +334,11 @@ class ControlLoop(Generic[K]):
             self._queue.forget(key)
             if delay is not None:
                 self._queue.add_after(key, delay)
+
+
+def own_key(obj: KubeObject) -> tuple[str]:
+    """Return the object's own key, for `Enqueue`."""
+    return (obj.metadata.key,)
 
 
 class Enqueue(Generic[T, K]):

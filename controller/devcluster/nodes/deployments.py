@@ -15,40 +15,38 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, delete_seen, suffix
+from controller.devcluster.nodes.components import delete_seen, suffix
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
     REPLICA_SETS,
+    ControlledDeployment,
     ControlledReplicaSet,
 )
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
+    KubeletPod,
     PodConditionType,
-    status_patch,
-    status_write,
     with_conditions,
 )
 from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
-from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ControlledDeployment
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.kube.objects import KubeObject
+    from controller.devcluster.nodes.objects import ReportedReplicas
 
 
 _HASH: Final = "pod-template-hash"
 
 
-class ReplicaSetController(WorkloadController[ControlledReplicaSet]):
+class ReplicaSetController(WorkloadController[ControlledReplicaSet, KubeletPod]):
     """Creates and deletes the pods of ReplicaSets, and writes their statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(REPLICA_SETS, context)
+        super().__init__(REPLICA_SETS, PODS, context)
 
     async def _reconcile(
         self, workload: ControlledReplicaSet, pods: Sequence[KubeletPod], /
@@ -78,35 +76,21 @@ class ReplicaSetController(WorkloadController[ControlledReplicaSet]):
         meta = workload.metadata
         for number in itertools.count():
             name = f"{meta.name}-{suffix(meta.uid, str(number))}"
-            if self._pods.get(f"{meta.namespace}/{name}") is None:
+            if self._children.get(f"{meta.namespace}/{name}") is None:
                 yield name
 
 
-class DeploymentController(LoopComponent[str]):
+class DeploymentController(WorkloadController[ControlledDeployment, ControlledReplicaSet]):
     """Creates and scales the ReplicaSets of Deployments, and writes their statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__("deployments", context)
-        self._client = context.client
-        self._wall = context.wall
-        deployments = context.caches.informer(DEPLOYMENTS)
-        deployments.add_handler(Enqueue(self._loop.add, _key), name="deployments")
-        self._deployments = deployments.lister
-        sets = context.caches.informer(REPLICA_SETS)
-        sets.add_handler(Enqueue(self._loop.add, _owner_key), name="deployments")
-        self._sets = sets.lister
+        super().__init__(DEPLOYMENTS, REPLICA_SETS, context)
 
-    async def _sync(self, key: str) -> None:
-        deployment = self._deployments.get(key)
-        if deployment is None or deployment.metadata.terminating:
-            return
-        with suppress(NotFound, Conflict, AlreadyExists):  # its event enqueues it again
-            await self._reconcile(deployment)
-
-    async def _reconcile(self, deployment: ControlledDeployment) -> None:
+    async def _reconcile(
+        self, deployment: ControlledDeployment, owned: Sequence[ControlledReplicaSet], /
+    ) -> None:
         meta, spec = deployment.metadata, deployment.spec
         digest = suffix(json.dumps(spec.template, sort_keys=True))
-        owned = [each for each in self._sets.list() if _owner_uid(each) == meta.uid]
         new = next((each for each in owned if each.metadata.name == f"{meta.name}-{digest}"), None)
         old = [each for each in owned if each is not new]
         recreates = spec.strategy.get("type") == "Recreate"
@@ -116,7 +100,7 @@ class DeploymentController(LoopComponent[str]):
                 await self._scale(each, 0)
             if not recreates or not any(each.status.replicas for each in old):
                 await self._grow(deployment, new, digest)
-        await self._report(deployment, new, owned)
+        await self._report(deployment, self._status(deployment, new, owned))
 
     async def _grow(
         self, deployment: ControlledDeployment, new: ControlledReplicaSet | None, digest: str
@@ -155,13 +139,13 @@ class DeploymentController(LoopComponent[str]):
             }
             await self._client.merge_patch(REPLICA_SETS, meta.namespace, meta.name, patch)
 
-    async def _report(
+    def _status(
         self,
         deployment: ControlledDeployment,
         new: ControlledReplicaSet | None,
         owned: Sequence[ControlledReplicaSet],
-    ) -> None:
-        meta, ready = deployment.metadata, sum(each.status.ready_replicas for each in owned)
+    ) -> ReportedReplicas:
+        ready = sum(each.status.ready_replicas for each in owned)
         enough = ready >= deployment.spec.count
         available = ConditionUpdate(
             "Available",
@@ -169,9 +153,9 @@ class DeploymentController(LoopComponent[str]):
             reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
             message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
         )
-        status = replace(
+        return replace(
             deployment.status,
-            observed_generation=meta.generation,
+            observed_generation=deployment.metadata.generation,
             replicas=sum(each.status.replicas for each in owned),
             updated_replicas=new.status.replicas if new else 0,
             ready_replicas=ready,
@@ -180,24 +164,3 @@ class DeploymentController(LoopComponent[str]):
                 deployment.status.conditions, [available], rfc3339(self._wall())
             ),
         )
-        if change := status_patch(deployment.status, status):
-            patch = status_write(meta, change)
-            await self._client.merge_patch(
-                DEPLOYMENTS, meta.namespace, meta.name, patch, subresource="status"
-            )
-
-
-def _key(obj: KubeObject) -> tuple[str]:
-    return (obj.metadata.key,)
-
-
-def _owner_uid(obj: KubeObject) -> str:
-    owner = obj.metadata.controller
-    return owner.uid if owner and owner.kind == DEPLOYMENTS.kind else ""
-
-
-def _owner_key(obj: KubeObject) -> tuple[str, ...]:
-    owner = obj.metadata.controller
-    if not owner or owner.kind != DEPLOYMENTS.kind:
-        return ()
-    return (f"{obj.metadata.namespace}/{owner.name}",)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, delete_seen, suffix
+from controller.devcluster.nodes.components import (
+    Enqueue,
+    LoopComponent,
+    delete_seen,
+    own_key,
+    suffix,
+)
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.nodes.pods import PODS, PodConditionType
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import RawEndpointSlice
     from controller.devcluster.nodes.pods import KubeletPod
-    from controller.kube.objects import KubeObject, Service, ServicePort
+    from controller.kube.objects import Service, ServicePort
 
 
 MOST_ENDPOINTS = 1000
@@ -115,7 +121,7 @@ class EndpointSlices(LoopComponent[str]):
         caches = context.caches
         services = caches.informer(SERVICES)
         services.add_index(_BY_SELECTOR, _rarest_pair)
-        services.add_handler(Enqueue(self._loop.add, _key), name="endpointslices")
+        services.add_handler(Enqueue(self._loop.add, own_key), name="endpointslices")
         self._services = services.lister
         pods = caches.informer(PODS)
         pods.add_index(_BY_LABEL, _label_pairs)
@@ -192,10 +198,6 @@ class EndpointSlices(LoopComponent[str]):
             await self._client.merge_patch(ENDPOINT_SLICES, meta.namespace, meta.name, patch)
         except (NotFound, Conflict):
             return  # the cache is behind: the next event enqueues the service again
-
-
-def _key(obj: KubeObject) -> tuple[str]:
-    return (obj.metadata.key,)
 
 
 def _label_pairs(pod: KubeletPod) -> list[str]:

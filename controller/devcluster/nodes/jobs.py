@@ -17,6 +17,7 @@ from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
+    KubeletPod,
     PodConditionType,
     PodPhase,
     with_conditions,
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from controller.devcluster.nodes.components import ComponentContext, NodeSettings
+    from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import ControlledJobSpec, ReportedJobStatus
-    from controller.devcluster.nodes.pods import KubeletPod
 
 
 COMPLETE, FAILED_JOB = "Complete", "Failed"
@@ -39,6 +39,8 @@ SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (
     "Suspended",
 )
 _DEFAULT_BACKOFF_LIMIT = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
+"""Seconds until a failed pod is replaced: of the first one, and at most; it doubles with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,6 @@ class _Pods:
 def plan_job(
     job: ControlledJob,
     pods: Sequence[KubeletPod],
-    settings: NodeSettings,
     now: datetime,
     *,
     failures: int = 0,
@@ -104,7 +105,7 @@ def plan_job(
     verdict = _outcome(job.spec, status, sorted_pods, now)
     if verdict:
         return _plan_finishing(status, sorted_pods, verdict, now)
-    return _plan_running(job.spec, status, sorted_pods, settings, now)
+    return _plan_running(job.spec, status, sorted_pods, now)
 
 
 def _counted(status: ReportedJobStatus, pods: _Pods, failures: int) -> ReportedJobStatus:
@@ -205,11 +206,7 @@ def _plan_finishing(
 
 
 def _plan_running(
-    spec: ControlledJobSpec,
-    status: ReportedJobStatus,
-    pods: _Pods,
-    settings: NodeSettings,
-    now: datetime,
+    spec: ControlledJobSpec, status: ReportedJobStatus, pods: _Pods, now: datetime
 ) -> JobPlan:
     deadline = spec.active_deadline_seconds
     wakes = [] if deadline is None else [deadline - seconds_since(status.start_time, now)]
@@ -218,7 +215,7 @@ def _plan_running(
     if missing < 0:
         deletes = _most_expendable(pods.active)[:-missing]
     elif missing > 0:
-        pause = _pause_after_failure(pods, settings, now)
+        pause = _pause_after_failure(pods, now)
         if pause > 0:
             wakes.append(pause)
         else:
@@ -239,12 +236,12 @@ def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
     return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(PodConditionType.READY)))
 
 
-def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> float:
+def _pause_after_failure(pods: _Pods, now: datetime) -> float:
     """Return the seconds until a failed pod may be replaced."""
     if not pods.failed:
         return 0.0
     exponent = min(len(pods.failed) - 1, 32)
-    pause = min(settings.job_back_off * 2.0**exponent, settings.job_back_off_cap)
+    pause = min(_FIRST_PAUSE * 2.0**exponent, _LONGEST_PAUSE)
     return pause - min(seconds_since(_failed_at(pod), now) for pod in pods.failed)
 
 
@@ -263,19 +260,18 @@ def _with_condition(
 _NAME_LIMIT = 63
 
 
-class JobController(WorkloadController[ControlledJob]):
+class JobController(WorkloadController[ControlledJob, KubeletPod]):
     """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(JOBS, context)
-        self._settings = context.settings
+        super().__init__(JOBS, PODS, context)
         self._failures: dict[str, set[str]] = {}  # uids of pods by the uid of their Job
         self._deleted: set[str] = set()  # uids of the pods that this controller has deleted
 
     async def _reconcile(self, job: ControlledJob, pods: Sequence[KubeletPod], /) -> float | None:
         failures = self._failures.setdefault(job.metadata.uid, set())
         failures |= {pod.metadata.uid for pod in pods if self._has_failed(pod)}
-        plan = plan_job(job, pods, self._settings, self._wall(), failures=len(failures))
+        plan = plan_job(job, pods, self._wall(), failures=len(failures))
         if plan.expired:
             await self._expire(job)
             return None
@@ -301,7 +297,7 @@ class JobController(WorkloadController[ControlledJob]):
             tail = f"-{suffix(meta.uid, str(number))}"
             name = meta.name[: _NAME_LIMIT - len(tail)] + tail
             number += 1
-            if self._pods.get(f"{meta.namespace}/{name}") is None:
+            if self._children.get(f"{meta.namespace}/{name}") is None:
                 count -= 1
                 yield name
 

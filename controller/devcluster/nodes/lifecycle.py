@@ -160,6 +160,8 @@ class Rest:
 
 
 _MOST_AT_ONCE = 8
+_TOLD_TO_STOP = 1
+"""Exit code of containers that are told to stop, as of Ray's `ray start --block`."""
 _INSTANT = 1e-6  # seconds; to wait for less than rounding errors of the clock would never end
 
 Step: TypeAlias = Bind | ReportStatus | Evict | Remove | Wait | Rest
@@ -292,7 +294,7 @@ def _terminating(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> 
         return wait
     if pod.is_finished or not pod.status.start_time:
         return Remove()
-    return ReportStatus(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
+    return ReportStatus(transitions.ended(pod, here, exit_code=_TOLD_TO_STOP))
 
 
 def _creating(

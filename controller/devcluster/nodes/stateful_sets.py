@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.devcluster.nodes.components import delete_seen, suffix
 from controller.devcluster.nodes.objects import STATEFUL_SETS, ControlledStatefulSet
-from controller.devcluster.nodes.pods import PODS, PodConditionType
+from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import CLAIMS
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.components import ComponentContext
     from controller.devcluster.nodes.objects import ReportedStatefulSetStatus
-    from controller.devcluster.nodes.pods import KubeletPod
 
 
 REVISION_LABEL: Final = "controller-revision-hash"
@@ -177,11 +176,11 @@ def _spec(
     }
 
 
-class StatefulSetController(WorkloadController[ControlledStatefulSet]):
+class StatefulSetController(WorkloadController[ControlledStatefulSet, KubeletPod]):
     """Creates, replaces and deletes the pods of StatefulSets, and writes their statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(STATEFUL_SETS, context)
+        super().__init__(STATEFUL_SETS, PODS, context)
 
     async def _reconcile(
         self, stateful_set: ControlledStatefulSet, pods: Sequence[KubeletPod], /

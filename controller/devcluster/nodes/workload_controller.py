@@ -1,4 +1,4 @@
-"""The common part of the controllers of Jobs, ReplicaSets and StatefulSets: pods by template."""
+"""The common part of the controllers of workloads: children, statuses, and pods by template."""
 
 from __future__ import annotations
 
@@ -6,35 +6,41 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_event
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, own_key, record_event
 from controller.devcluster.nodes.objects import (
+    ControlledDeployment,
     ControlledJob,
     ControlledReplicaSet,
     ControlledStatefulSet,
 )
-from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.devcluster.nodes.pods import PODS, KubeletPod, status_patch, status_write
 from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.pods import KubeletPod, StatusPart
+    from controller.devcluster.nodes.pods import StatusPart
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
 
 
-W = TypeVar("W", ControlledJob, ControlledReplicaSet, ControlledStatefulSet)
+W = TypeVar("W", ControlledDeployment, ControlledJob, ControlledReplicaSet, ControlledStatefulSet)
+C = TypeVar("C", KubeletPod, ControlledReplicaSet)
 
 
-class WorkloadController(LoopComponent[str], Generic[W]):
-    """Reconciles each workload after a change of it or of one of its pods.
+class WorkloadController(LoopComponent[str], Generic[W, C]):
+    """Reconciles each workload after a change of it or of one of its children.
 
     Args:
         resource: resource of the workloads.
+        children: resource of what they control.
+        context: dependencies of the component.
     """
 
-    def __init__(self, resource: Resource[W], context: ComponentContext) -> None:
+    def __init__(
+        self, resource: Resource[W], children: Resource[C], context: ComponentContext
+    ) -> None:
         name = resource.plural
         super().__init__(name, context)
         self._client = context.client
@@ -42,29 +48,30 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         self._resource = resource
         self._by_owner = f"uid of the owner among {name}"
         workloads = context.caches.informer(resource)
-        workloads.add_handler(Enqueue(self._loop.add, _key), name=name)
+        workloads.add_handler(Enqueue(self._loop.add, own_key), name=name)
         self._workloads = workloads.lister
-        pods = context.caches.informer(PODS)
-        pods.add_index(self._by_owner, self._owner_uid)
-        pods.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
-        self._pods = pods.lister
+        informer = context.caches.informer(children)
+        informer.add_index(self._by_owner, self._owner_uid)
+        informer.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
+        self._children = informer.lister
 
     @abstractmethod
-    async def _reconcile(self, workload: W, pods: Sequence[KubeletPod], /) -> float | None:
-        """Create and delete pods, and report; return the seconds until the next turn.
+    async def _reconcile(self, workload: W, children: Sequence[C], /) -> float | None:
+        """Create and delete children, and report; return the seconds until the next turn.
 
         Raises:
-            NotFound, Conflict: the cache is behind; the next event enqueues the workload again.
+            NotFound, Conflict, AlreadyExists: the cache is behind; the next event enqueues the
+                workload again.
         """
 
     async def _sync(self, key: str) -> float | None:
         workload = self._workloads.get(key)
         if workload is None or workload.metadata.terminating:
             return None
-        pods = self._pods.by_index(self._by_owner, workload.metadata.uid)
+        children = self._children.by_index(self._by_owner, workload.metadata.uid)
         try:
-            return await self._reconcile(workload, pods)
-        except (NotFound, Conflict):
+            return await self._reconcile(workload, children)
+        except (NotFound, Conflict, AlreadyExists):
             return None
 
     async def _create_pod(self, workload: W, body: dict[str, Any], prefix: str) -> None:
@@ -100,15 +107,15 @@ class WorkloadController(LoopComponent[str], Generic[W]):
             self._resource, meta.namespace, meta.name, patch, subresource="status"
         )
 
-    def _owner_uid(self, pod: KubeletPod) -> tuple[str, ...]:
-        owner = pod.metadata.controller
+    def _owner_uid(self, child: KubeObject) -> tuple[str, ...]:
+        owner = child.metadata.controller
         return (owner.uid,) if owner and owner.kind == self._resource.kind else ()
 
-    def _owner_key(self, pod: KubeletPod) -> tuple[str, ...]:
-        owner = pod.metadata.controller
+    def _owner_key(self, child: KubeObject) -> tuple[str, ...]:
+        owner = child.metadata.controller
         if not owner or owner.kind != self._resource.kind:
             return ()
-        return (f"{pod.metadata.namespace}/{owner.name}",)
+        return (f"{child.metadata.namespace}/{owner.name}",)
 
 
 def pod_body(
@@ -135,7 +142,3 @@ def pod_body(
         },
         "spec": spec,
     }
-
-
-def _key(obj: KubeObject) -> tuple[str]:
-    return (obj.metadata.key,)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.components import Enqueue
+from controller.devcluster.nodes.components import Enqueue, own_key
 from controller.devcluster.nodes.kubelet import (
     GATED,
     GATED_MESSAGE,
@@ -126,7 +126,7 @@ class ProcessKubelet(Kubelet):
         self._runs: dict[str, dict[str, PodWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
         informer = context.caches.informer(PODS)
-        informer.add_handler(Enqueue(self._loop.add, _key), name="kubelet")
+        informer.add_handler(Enqueue(self._loop.add, own_key), name="kubelet")
         self._pods = informer.lister
         nodes = context.caches.informer(NODES)
         nodes.add_handler(Enqueue(self._loop.add, self._unbound), name="kubelet")
@@ -197,7 +197,3 @@ class ProcessKubelet(Kubelet):
             self._runs[key].pop(run.uid)
             if not self._runs[key]:
                 del self._runs[key]
-
-
-def _key(pod: KubeletPod) -> tuple[str]:
-    return (pod.metadata.key,)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from controller.devcluster.apiserver.messages import ApiResponse
+from controller.devcluster.apiserver.messages import ApiResponse, proxy_target
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.gateway_proxy import HOP_BY_HOP
 from controller.devcluster.processes.network import Backend
@@ -52,7 +52,7 @@ class Proxies:
 
     async def service_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Forward a request to a ready pod behind a service."""
-        scheme, name, port = _target(where.name)
+        scheme, name, port = proxy_target(where.name)
         service = self._network.service(where.namespace, name)
         if service is None:
             raise _unavailable(f'no endpoints available for service "{name}"')
@@ -66,7 +66,7 @@ class Proxies:
 
     async def pod_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Forward a request to a pod."""
-        scheme, name, port = _target(where.name)
+        scheme, name, port = proxy_target(where.name)
         pod = self._network.pod(where.namespace, name)
         if pod is None or not pod.status.pod_ip:
             raise _unavailable(f'pod "{name}" has no address yet')
@@ -121,14 +121,6 @@ class Proxies:
                 ssl=False,
                 skip_auto_headers=("user-agent", "accept", "accept-encoding", "content-type"),
             )
-
-
-def _target(name: str) -> tuple[str, str, str]:
-    """Return scheme, name and port in `[scheme:]name[:port]`."""
-    parts = name.split(":")
-    if len(parts) == 3:
-        return parts[0] or "http", parts[1], parts[2]
-    return "http", parts[0], parts[1] if len(parts) == 2 else ""
 
 
 async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

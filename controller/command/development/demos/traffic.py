@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.devcluster.apiserver.messages import proxy_target
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -213,8 +215,7 @@ class PutRecorder:
 
 def _put(service: str, body: bytes, status: int) -> Put:
     """Return a PUT by the service that it was sent to, `[scheme:]NAME[:port]`."""
-    parts = service.split(":")
-    name = parts[1] if len(parts) == 3 else parts[0]
+    _, name, _ = proxy_target(service)
     config: dict[str, Any] = msgspec.json.decode(body)
     capacity = config.get("target_capacity")
     return Put(name.removesuffix(_HEAD_SERVICE), versions_of(config), capacity, status)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from controller.devcluster.apiserver.bodies import wrong_name
-from controller.devcluster.apiserver.messages import bytes_response, json_response
+from controller.devcluster.apiserver.messages import bytes_response, json_response, proxy_target
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.options import DeleteOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
@@ -308,7 +308,8 @@ class Subresources:
         )
 
     async def _hooked(self, call: ResourceCall) -> ApiResponse:
-        self._require(call._replace(where=replace(call.where, name=_proxied(call.where.name))))
+        _, name, _ = proxy_target(call.where.name)
+        self._require(call._replace(where=replace(call.where, name=name)))
         hook = getattr(self._hooks, f"{call.resource.singular}_{call.where.subresource}")
         if hook is None:
             raise ApiError(503, "ServiceUnavailable", "no kubelet or proxy is attached")
@@ -398,12 +399,6 @@ def _no_connections(subresource: str) -> ApiError:
         "NotImplemented",
         f"{subresource} is not possible here: an embedded cluster has no connections into its pods",
     )
-
-
-def _proxied(name: str) -> str:
-    """Return the name in `[https:]name[:port]`."""
-    parts = name.split(":")
-    return parts[1] if len(parts) == 3 else parts[0]
 
 
 def _bound(pod: Json, node: str, scheduled: Json) -> Json:

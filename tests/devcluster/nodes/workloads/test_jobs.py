@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import NodeSettings
 from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
@@ -59,7 +58,7 @@ def pod(
 
 
 def plan(planned: ControlledJob, *pods: KubeletPod) -> JobPlan:
-    return plan_job(planned, pods, NodeSettings(), NOW)
+    return plan_job(planned, pods, NOW)
 
 
 def true_conditions(found: JobPlan) -> dict[str, str | None]:
