@@ -20,12 +20,12 @@ from controller.ray.api.feature_gates import (
     VLLM,
     WORKSPACE,
 )
-from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cronjob import CronJobSettings, RayCronJobKind
-from controller.ray.fleet import FleetSettings, RayClusterFleetKind
-from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.service import RayServiceKind, ServiceSettings
-from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS
+from controller.ray.cluster import RayClusterKind
+from controller.ray.cronjob import RayCronJobKind
+from controller.ray.fleet import RayClusterFleetKind
+from controller.ray.job import RayJobKind
+from controller.ray.service import RayServiceKind
+from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS, RaySettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,11 +66,7 @@ class KindSettings:
         without_effect: variables that are set and change nothing, with the reason.
     """
 
-    cluster: ClusterSettings = field(default_factory=ClusterSettings)
-    job: JobSettings = field(default_factory=JobSettings)
-    cron_job: CronJobSettings = field(default_factory=CronJobSettings)
-    service: ServiceSettings = field(default_factory=ServiceSettings)
-    fleet: FleetSettings = field(default_factory=FleetSettings)
+    ray: RaySettings = field(default_factory=RaySettings)
     workspace: WorkspaceSettings | None = None
     inference_set: InferenceSetSettings | None = None
     without_effect: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -106,19 +102,11 @@ class KindSettings:
         workspace = _workspace_settings(environment, gates) if gates.enabled(WORKSPACE) else None
         return cls(
             replace(
-                ClusterSettings.from_environment(environment),
+                RaySettings.from_environment(environment),
                 feature_gates=gates,
                 mtls_issuer=mtls_issuer,
                 batch_scheduler=scheduler,
             ),
-            replace(
-                JobSettings.from_environment(environment),
-                feature_gates=gates,
-                batch_scheduler=scheduler,
-            ),
-            replace(CronJobSettings.from_environment(environment), feature_gates=gates),
-            replace(ServiceSettings.from_environment(environment), feature_gates=gates),
-            FleetSettings(gates),
             workspace,
             _inference_set_settings(workspace) if workspace is not None else None,
             {
@@ -136,7 +124,7 @@ class KindSettings:
         sets = self.inference_set
         return replace(
             self,
-            cluster=replace(self.cluster, batch=_UNLIMITED),
+            ray=replace(self.ray, batch=_UNLIMITED),
             inference_set=replace(sets, batch=_UNLIMITED) if sets is not None else None,
         )
 
@@ -153,50 +141,41 @@ def kinds_of(
         dashboards: asks Ray; None to ask nothing.
         lookups: looks up what Workspaces need to know; None to look up nothing.
     """
+    gates = settings.ray.feature_gates
     kinds: list[Kind[Any]] = [
-        _cluster_kind(settings.cluster, dashboards),
-        _job_kind(settings.job, dashboards),
-        _service_kind(settings.service, dashboards),
+        _asking_ray(kind, settings.ray, dashboards)
+        for kind in (RayClusterKind, RayJobKind, RayServiceKind)
     ]
-    if settings.cron_job.feature_gates.enabled(CRON_JOB):
-        kinds.append(RayCronJobKind(settings.cron_job))
-    if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
-        kinds.append(RayClusterFleetKind(settings.fleet))
-    if settings.fleet.feature_gates.enabled(WORKSPACE):
+    if gates.enabled(CRON_JOB):
+        kinds.append(RayCronJobKind(settings.ray))
+    if gates.enabled(CLUSTER_FLEET):
+        kinds.append(RayClusterFleetKind(settings.ray))
+    if gates.enabled(WORKSPACE):
         kinds.append(_workspace_kind(settings.workspace, lookups))
-        if settings.fleet.feature_gates.enabled(INFERENCE_SETS):
+        if gates.enabled(INFERENCE_SETS):
             kinds.append(_inference_set_kind(settings.inference_set))
     return kinds
 
 
 def kinds_to_plan(settings: KindSettings) -> list[Kind[Any]]:
     """Return every kind for `manta plan`: Ray is not asked, but assumed to work."""
-    service = RayServiceKind(settings=settings.service, assumes_serve=True)
-    cluster = RayClusterKind(settings.without_batches().cluster, assumes_ray=True)
+    unlimited = settings.without_batches()
+    service = RayServiceKind(unlimited.ray, assumes_serve=True)
+    cluster = RayClusterKind(unlimited.ray, assumes_ray=True)
     assuming = {service.name: service, cluster.name: cluster}
-    kinds = kinds_of(settings.without_batches(), None)
+    kinds = kinds_of(unlimited, None)
     return [assuming.get(kind.name, kind) for kind in kinds]
 
 
-def _cluster_kind(settings: ClusterSettings, dashboards: DashboardActors | None) -> RayClusterKind:
+def _asking_ray(
+    kind: type[RayClusterKind | RayJobKind | RayServiceKind],
+    settings: RaySettings,
+    dashboards: DashboardActors | None,
+) -> Kind[Any]:
     if dashboards is None:
-        return RayClusterKind(settings)
-    own = dashboards.for_controller(RayClusterKind.name)
-    return RayClusterKind(settings, own, own)
-
-
-def _job_kind(settings: JobSettings, dashboards: DashboardActors | None) -> RayJobKind:
-    if dashboards is None:
-        return RayJobKind(settings=settings)
-    own = dashboards.for_controller(RayJobKind.name)
-    return RayJobKind(own, own, settings)
-
-
-def _service_kind(settings: ServiceSettings, dashboards: DashboardActors | None) -> RayServiceKind:
-    if dashboards is None:
-        return RayServiceKind(settings=settings)
-    own = dashboards.for_controller(RayServiceKind.name)
-    return RayServiceKind(own, own, settings)
+        return kind(settings)
+    own = dashboards.for_controller(kind.name)
+    return kind(settings, own, own)
 
 
 def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> WorkspaceSettings:

@@ -418,15 +418,15 @@ def kind_settings_of(options: ManagerOptions) -> KindSettings:
         legacy_batch_scheduler=said.enable_batch_scheduler,
         mtls_issuer=said.mtls_issuer,
     )
-    cluster = replace(
-        settings.cluster,
+    ray = replace(
+        settings.ray,
         head_sidecars=said.head_sidecar_containers,
         worker_sidecars=said.worker_sidecar_containers,
         container_env=said.default_container_envs,
         pod_annotations=said.default_pod_annotations,
         pod_labels=said.default_pod_labels,
     )
-    return replace(settings, cluster=cluster)
+    return replace(settings, ray=ray)
 
 
 async def _run(options: ManagerOptions, settings: Settings, kind_settings: KindSettings) -> int:

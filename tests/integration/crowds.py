@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from controller.command.kinds import KindSettings, kinds_of
 from controller.ray.api import RAYJOBS
 from controller.ray.dashboard import DashboardActors, Head
-from controller.ray.job import JobSettings
+from controller.ray.settings import RaySettings
 from tests.integration.harness import World
 from tests.integration.rays import forever, job_manifest
 from tests.ray.dashboard.simulated import Fault, SimulatedRay
 
 DEAD, LIVE, LATER = "dead", "live", "later"
-PATIENT = JobSettings(status_check_timeout=timedelta(hours=5))
+PATIENT = RaySettings(status_check_timeout=timedelta(hours=5))
 """Else the jobs of dead dashboards would fail, and be gone, after five minutes."""
 
 
@@ -47,7 +47,7 @@ class Crowd:
         )
         self._registry = CollectorRegistry()
         world.start_operator(
-            kinds=kinds_of(KindSettings(job=PATIENT), self.actors),
+            kinds=kinds_of(KindSettings(ray=PATIENT), self.actors),
             rules=rules,
             registry=self._registry,
         )

@@ -18,9 +18,10 @@ from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import RAYJOBS, RayJob
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
-from controller.ray.job import JobSettings, RayJobKind
+from controller.ray.job import RayJobKind
+from controller.ray.settings import RaySettings
 from tests.integration.harness import RunningOperator, World, cluster_of, example_cluster, is_ready
 from tests.ray.dashboard.simulated import Course, Incarnation, SimulatedRay
 
@@ -75,9 +76,9 @@ class Rays:
         submitters_resubmit: whether they submit once more to a head that does not know the job.
     """
 
-    def __init__(self, world: World, settings: JobSettings | None = None) -> None:
+    def __init__(self, world: World, settings: RaySettings | None = None) -> None:
         self.world = world
-        self.settings = settings or JobSettings()
+        self.settings = settings or RaySettings()
         epoch = world.wall() - timedelta(seconds=world.loop.time())
         self.ray = SimulatedRay(live=self._live, epoch=epoch)
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
@@ -94,7 +95,7 @@ class Rays:
         self.world.background(self._play_submitters())
 
     def start_operator(
-        self, *, clusters: ClusterSettings | None = None, **more: Any
+        self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
         """An operator for RayClusters and RayJobs, with dashboard actors of its own."""
         actors = DashboardActors(
@@ -104,7 +105,7 @@ class Rays:
             rng=random.Random(self.world.rng.random()),
         )
         dashboards = actors.for_controller(RayJobKind.name)
-        kinds = [RayClusterKind(clusters), RayJobKind(dashboards, dashboards, self.settings)]
+        kinds = [RayClusterKind(clusters), RayJobKind(self.settings, dashboards, dashboards)]
         return self.world.start_operator(kinds=kinds, **more)
 
     @staticmethod

@@ -16,9 +16,8 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
-from controller.ray.cluster import ClusterSettings
 from controller.ray.dashboard import DashboardActors, Head
-from controller.ray.service import ServiceSettings
+from controller.ray.settings import RaySettings
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
 from tests.ray.dashboard.simulated import SimulatedRay
 
@@ -78,16 +77,16 @@ class Services:
     def __init__(
         self,
         world: World,
-        settings: ServiceSettings | None = None,
+        settings: RaySettings | None = None,
         ray: type[SimulatedRay] = SimulatedRay,
     ) -> None:
         self.world = world
-        self.settings = settings or ServiceSettings()
+        self.settings = settings or RaySettings()
         epoch = world.wall() - timedelta(seconds=world.loop.time())
         self.ray = ray(live=self._live, nodes=self.nodes, epoch=epoch)
 
     def start_operator(
-        self, *, clusters: ClusterSettings | None = None, **more: Any
+        self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
         self.actors = DashboardActors(
@@ -96,8 +95,7 @@ class Services:
             wall=self.world.wall,
             rng=random.Random(self.world.rng.random()),
         )
-        settings = KindSettings(cluster=clusters or ClusterSettings(), service=self.settings)
-        kinds = kinds_of(settings, self.actors)
+        kinds = kinds_of(KindSettings(ray=clusters or self.settings), self.actors)
         return self.world.start_operator(kinds=kinds, **more)
 
     async def create(self, manifest: dict[str, Any] | None = None) -> RayService:

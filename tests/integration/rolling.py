@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controller.devcluster.simulated_ray import SimulatedNodes
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.ray.cluster import ClusterSettings
+    from controller.ray.settings import RaySettings
     from tests.integration.harness import RunningOperator, World
 
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ class RollingWorld:
             world.server.on_write.append(self.referee)
 
     def start_operator(
-        self, *, clusters: ClusterSettings | None = None, **more: Any
+        self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
         """An operator for RayClusters, with dashboard actors of its own."""
         world = self.world

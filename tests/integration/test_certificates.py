@@ -15,7 +15,8 @@ from cryptography import x509
 from controller.command.planning.offline import open_definitions
 from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import (
     REAL_KUBECONFIG,
@@ -31,7 +32,7 @@ from tests.lab.session import needs
 
 Json = dict[str, Any]
 
-KIND = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse("RayClusterMTLS=true")))
+KIND = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse("RayClusterMTLS=true")))
 LEAVES = {"ray-head-cert-example", "ray-worker-cert-example"}
 
 

@@ -155,7 +155,7 @@ async def test_no_drain_ends_the_job_and_a_node_that_is_taken_back_costs_no_retr
         of_clusters = actors.for_controller(RayClusterKind.name)
         of_jobs = actors.for_controller(RayJobKind.name)
         clusters = RayClusterKind(dashboards=of_clusters, external_source=of_clusters)
-        world.start_operator(kinds=[clusters, RayJobKind(of_jobs, of_jobs, rays.settings)])
+        world.start_operator(kinds=[clusters, RayJobKind(rays.settings, of_jobs, of_jobs)])
         body: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
         body["spec"]["submitterPodTemplate"] = submitter()
         rays.ray.course = lambda _body: Course(running=300)

@@ -285,7 +285,7 @@ async def test_the_head_of_a_rayjob_is_protected_while_its_job_runs_and_not_afte
         world.start_operator(
             kinds=[
                 RayClusterKind(dashboards=of_clusters, external_source=of_clusters),
-                RayJobKind(of_jobs, of_jobs, rays.settings),
+                RayJobKind(rays.settings, of_jobs, of_jobs),
             ]
         )
         body = Rays.manifest()

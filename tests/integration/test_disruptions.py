@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
-from controller.ray.cluster import ClusterSettings
+from controller.ray.settings import RaySettings
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, asked, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
@@ -33,7 +33,7 @@ class Nodes(RollingWorld):
     """A cluster of two workers on three nodes, and an operator that may read nodes."""
 
     async def begin(self) -> None:
-        self.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        self.start_operator(clusters=RaySettings(watch_nodes=True))
         await self.create()
 
     async def cordon(self, node: str) -> None:
@@ -103,7 +103,7 @@ async def test_a_service_moves_to_another_cluster_before_the_head_of_its_own_goe
     nodes = NodeSettings(nodes=3, scheduling=True)
     async with embedded_world(nodes=nodes) as world:
         services, failures = Services(world), list[str]()
-        services.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        services.start_operator(clusters=RaySettings(watch_nodes=True))
         first = await services.deployed(service_manifest(rayClusterDeletionDelaySeconds=5))
         async with asked(services, failures):
             (head,) = services.heads()
@@ -132,7 +132,7 @@ async def test_a_service_moves_to_another_cluster_before_the_head_of_its_own_goe
 async def test_a_service_that_gets_no_new_clusters_stays_where_it_is():
     async with embedded_world(nodes=NodeSettings(nodes=3, scheduling=True)) as world:
         services = Services(world)
-        services.start_operator(clusters=ClusterSettings(watch_nodes=True))
+        services.start_operator(clusters=RaySettings(watch_nodes=True))
         first = await services.deployed(service_manifest(upgradeStrategy={"type": "None"}))
         (head,) = services.heads()
         name = head.spec.node_name

@@ -10,8 +10,8 @@ from controller.command.planning.offline import group_definitions
 from controller.kube.resources import POD_GROUPS, PODS, VOLCANO_POD_GROUPS, WORKLOADS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.batch_schedulers import VOLCANO, WORKLOAD_API, BatchScheduler
-from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.job import JobSettings
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster, install_crds
 from tests.integration.rays import Rays
@@ -22,7 +22,7 @@ GANG = {"ray.io/gang-scheduling-enabled": "true"}
 
 
 def operator(scheduler: BatchScheduler) -> RayClusterKind:
-    return RayClusterKind(ClusterSettings(batch_scheduler=scheduler))
+    return RayClusterKind(RaySettings(batch_scheduler=scheduler))
 
 
 async def create(world: World, *, replicas: int = 2, **labels: str) -> None:
@@ -162,9 +162,9 @@ async def test_a_suspended_cluster_keeps_its_gang_for_its_resumption(world: Worl
 @pytest.mark.slow
 async def test_a_rayjob_has_one_group_that_is_empty_while_it_is_suspended(world: World):
     await install_crds(world, *group_definitions(VOLCANO))
-    rays = Rays(world, JobSettings(batch_scheduler=VOLCANO))
+    rays = Rays(world, RaySettings(batch_scheduler=VOLCANO))
     await rays.open()
-    rays.start_operator(clusters=ClusterSettings(batch_scheduler=VOLCANO))
+    rays.start_operator(clusters=RaySettings(batch_scheduler=VOLCANO))
     await rays.create(shutdownAfterJobFinishes=True)
     await rays.reaches("Running")
     name = "ray-job-pg"

@@ -10,7 +10,8 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
 from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import RAYCLUSTERS, FeatureGates
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ async def test_an_operator_whose_gate_is_off_keeps_what_is_asked_for_and_removes
     pods = set(world.journal.present)
     await operator.kill()
     gates = FeatureGates.parse("RayClusterNetworkPolicy=false")
-    world.start_operator(kind=RayClusterKind(ClusterSettings(feature_gates=gates)))
+    world.start_operator(kind=RayClusterKind(RaySettings(feature_gates=gates)))
 
     async def is_refused() -> bool:
         message = (await ready_condition(world)).get("message", "")

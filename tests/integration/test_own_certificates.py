@@ -15,13 +15,14 @@ from controller.devcluster.apiserver.object_writer import CreationOwners
 from controller.kube.errors import Invalid
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from tests.integration.harness import World, example_cluster
 
 Json = dict[str, Any]
 
 GATES = FeatureGates.parse("RayClusterMTLS=true")
-KIND = RayClusterKind(ClusterSettings(feature_gates=GATES, mtls_issuer="manta"))
+KIND = RayClusterKind(RaySettings(feature_gates=GATES, mtls_issuer="manta"))
 HEAD, WORKER = "ray-head-secret-example", "ray-worker-secret-example"
 
 

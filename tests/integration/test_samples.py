@@ -86,7 +86,7 @@ async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     try:
         async with issuer_of(world) as issuer:
             settings = await all_features(world, mtls_issuer=issuer)
-            world.start_operator(kind=RayClusterKind(settings.cluster))
+            world.start_operator(kind=RayClusterKind(settings.ray))
             for batch in batches():
                 await live_through(world, batch)
     finally:

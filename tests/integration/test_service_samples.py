@@ -85,8 +85,8 @@ async def test_every_sample_of_a_service_becomes_ready_unchanged(world: World, c
         await install(world, [load(path)[0] for path in their_files()])
     try:
         settings = await all_features(world)
-        services = Services(world, settings.service)
-        services.start_operator(clusters=settings.cluster)
+        services = Services(world, settings.ray)
+        services.start_operator()
         async with asyncio.TaskGroup() as group:
             for chain in samples().values():
                 group.create_task(live_through(services, chain))

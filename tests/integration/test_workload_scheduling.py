@@ -13,7 +13,8 @@ from controller.kube.objects import Pod
 from controller.kube.resources import POD_GROUPS, PODS, WORKLOADS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.batch_schedulers import WORKLOAD_API
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from tests.integration.harness import World, example_cluster, real_world
 from tests.integration.machines import Machines
 from tests.lab.control_plane import ControlPlane, control_plane
@@ -71,7 +72,7 @@ def bound(pods: list[Pod]) -> int:
 
 async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(machines: Machines):
     world = machines.world
-    world.start_operator(kind=RayClusterKind(ClusterSettings(batch_scheduler=WORKLOAD_API)))
+    world.start_operator(kind=RayClusterKind(RaySettings(batch_scheduler=WORKLOAD_API)))
     await machines.add("first", cpu="2")
     await world.user.create(RAYCLUSTERS, world.namespace, cluster("gang", 2, gang=True))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.job import JobSettings, RayJobKind
+from controller.ray.job import RayJobKind
+from controller.ray.settings import RaySettings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.referee import Referee
 
 MINUTE = timedelta(seconds=60)
-JOB_SETTINGS = JobSettings(status_check_timeout=MINUTE, transition_grace_period=MINUTE)
+JOB_SETTINGS = RaySettings(status_check_timeout=MINUTE, transition_grace_period=MINUTE)
 
 
 class WitnessedKind(RayClusterKind):
@@ -31,7 +32,7 @@ class WitnessedKind(RayClusterKind):
     def __init__(
         self, referee: Referee, actors: DashboardActors | None = None, *, watch_nodes: bool = False
     ) -> None:
-        settings = ClusterSettings(watch_nodes=watch_nodes)
+        settings = RaySettings(watch_nodes=watch_nodes)
         if actors is None:
             super().__init__(settings)
         else:

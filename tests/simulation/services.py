@@ -77,7 +77,7 @@ class ServicesOfLife(TroubledRays):
         actors = self.actors(wall)
         self._actors.append(actors)
         dashboards = actors.for_controller(RayServiceKind.name)
-        return RayServiceKind(dashboards, dashboards)
+        return RayServiceKind(dashboards=dashboards, external_source=dashboards)
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
         """What is not as it should be; `objects` gives all of a table."""

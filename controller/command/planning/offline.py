@@ -58,8 +58,8 @@ async def empty_cluster(
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
     client = Client(server, user_agent=user_agent, clock=loop)
     try:
-        others = [*gateway_api_definitions(), *group_definitions(settings.cluster.batch_scheduler)]
-        if settings.cluster.feature_gates.enabled(MTLS):
+        others = [*gateway_api_definitions(), *group_definitions(settings.ray.batch_scheduler)]
+        if settings.ray.feature_gates.enabled(MTLS):
             others += open_definitions(*OBJECTS)
         others += _kaito_definitions(settings) if settings.workspace is not None else ()
         for definition in (*custom_resource_definitions(), *others):
@@ -77,7 +77,7 @@ def _kaito_definitions(settings: KindSettings) -> tuple[Definition, ...]:
     from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
     from controller.kaito.api.inference_pool import INFERENCE_POOLS as POOLS  # noqa: PLC0415
 
-    has_pools = settings.cluster.feature_gates.enabled(INFERENCE_POOLS)
+    has_pools = settings.ray.feature_gates.enabled(INFERENCE_POOLS)
     pools = open_definitions(POOLS) if has_pools else ()
     return (*kaito_definitions(), node_claim_definition(), *pools)
 

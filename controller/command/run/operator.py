@@ -140,10 +140,10 @@ async def operator_for(
         credentials, settings, user_agent=user_agent, election=election, registry=registry
     )
     decided = kind_settings or KindSettings.from_environment()
-    report_gates(decided.cluster.feature_gates, registry)
+    report_gates(decided.ray.feature_gates, registry)
     for name, reason in decided.without_effect.items():
         _log.warning("variable.without_effect", variable=name, reason=reason)
-    connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
+    connector = Connector(client, proxied=use_proxy, cluster_domain=decided.ray.cluster_domain)
     dashboards = _dashboards(connector, election, registry)
     operator = _operator(
         client, decided, settings, dashboards=dashboards, election=election, registry=registry

@@ -227,7 +227,7 @@ async def run(
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     announce(credentials, settings, kind_settings)
-    gates = kind_settings.cluster.feature_gates
+    gates = kind_settings.ray.feature_gates
     await require_version(gates, kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
     webhook = WebhookSettings.from_environment(os.environ)
@@ -257,7 +257,7 @@ async def run(
 
 def announce(credentials: Credentials, settings: Settings, kind_settings: KindSettings) -> None:
     """Log what runs where, before anything else: the first line of every run."""
-    gates = kind_settings.cluster.feature_gates.chosen
+    gates = kind_settings.ray.feature_gates.chosen
     _log.info(
         "operator.starting",
         version=controller.__version__,

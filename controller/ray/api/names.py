@@ -37,11 +37,6 @@ MAX_FLEET_NAME: Final = 39
 """Maximum length of a RayClusterFleet's name, to which its clusters add index and template."""
 
 
-def read_cluster_domain(environment: Mapping[str, str]) -> str:
-    """Return the DNS domain of the Kubernetes cluster, without the dots that may enclose it."""
-    return environment.get("CLUSTER_DOMAIN", "").strip(".") or "cluster.local"
-
-
 def head_prefix(cluster: str) -> str:
     """Return the name of a cluster's head without its suffix."""
     return f"{cluster}-head"

@@ -21,6 +21,5 @@ decides, on one page.
 from __future__ import annotations
 
 from controller.ray.cluster.kind import CertificateCollector, ClusterCollector, RayClusterKind
-from controller.ray.settings import ClusterSettings
 
-__all__ = ["CertificateCollector", "ClusterCollector", "ClusterSettings", "RayClusterKind"]
+__all__ = ["CertificateCollector", "ClusterCollector", "RayClusterKind"]

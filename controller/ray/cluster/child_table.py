@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.pods import PodsByRole
     from controller.ray.head.endpoint import HeadEndpoint, Identity
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 
@@ -137,7 +137,7 @@ def desired_children(
     cluster: RayCluster,
     desired: DesiredCluster,
     endpoint: HeadEndpoint,
-    settings: ClusterSettings,
+    settings: RaySettings,
     *,
     routes: bool,
 ) -> Iterator[Child]:
@@ -182,7 +182,7 @@ def desired_children(
 
 
 def _secret_and_claim(
-    cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings
+    cluster: RayCluster, desired: DesiredCluster, settings: RaySettings
 ) -> Iterator[Child]:
     spec, identity = desired.spec, desired.identity
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
@@ -258,7 +258,7 @@ def observe_children(
     cluster: RayCluster,
     desired: DesiredCluster,
     reads: CacheReader,
-    settings: ClusterSettings,
+    settings: RaySettings,
     pods: PodsByRole,
     *,
     is_foreseen: bool = False,
@@ -375,7 +375,7 @@ def _surplus(
     desired: DesiredCluster,
     reads: CacheReader,
     pods: PodsByRole,
-    settings: ClusterSettings,
+    settings: RaySettings,
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
     """Yield objects that are no longer specified: all but secrets, access and storage."""
     identity = desired.identity

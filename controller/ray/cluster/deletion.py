@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 
@@ -200,7 +200,7 @@ FOREGROUND: Final = "foregroundDeletion"
 
 
 def change_finalizer(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
 ) -> MergePatch | None:
     """Add or remove the finalizer of a cluster that is not deleted."""
     meta, target = seen.cluster.metadata, _cluster(seen)
@@ -212,7 +212,7 @@ def change_finalizer(
     return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
 
 
-def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan | None:
+def finalize(seen: ClusterObservation, settings: RaySettings, now: datetime) -> Plan | None:
     """Return the next step of a deleted cluster with our finalizer; None if it does not have it."""
     meta = seen.cluster.metadata
     if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
@@ -255,7 +255,7 @@ def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
 
 
 def _stages(
-    seen: ClusterObservation, settings: ClusterSettings, *, clean_up: bool
+    seen: ClusterObservation, settings: RaySettings, *, clean_up: bool
 ) -> tuple[tuple[Write, ...], ...]:
     """Delete every pod; the Job does not wait for workers, unless it was refused before."""
     deletions = tuple(_delete_pods(seen))
@@ -272,7 +272,7 @@ def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
             yield delete_pod(seen, pod, what=what, reason="its cluster is deleted")
 
 
-def _create_job(seen: ClusterObservation, settings: ClusterSettings) -> Iterator[Write]:
+def _create_job(seen: ClusterObservation, settings: RaySettings) -> Iterator[Write]:
     if isinstance(seen.desired, Problem):
         return  # such a cluster is skipped
     meta = seen.cluster.metadata

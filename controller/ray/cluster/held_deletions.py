@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.rollout import PodToDelete
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Plan
     from controller.runtime.reconcile.definitions import InstalledDefinition
 
@@ -170,7 +170,7 @@ class HeldDeletions:
 
 
 def divide(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
 ) -> tuple[list[PodToDelete], HeldDeletions | None]:
     """Return the workers to delete now, and those whose deletion is held."""
     doubt = unexplained_number(seen, desired)
@@ -188,7 +188,7 @@ def divide(
 
 
 def held_deletions(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
 ) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
     doubt = doubt_of_recreation(seen, desired)

@@ -46,7 +46,7 @@ from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.endpoint import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods.builder import PodBuilder
-from controller.ray.settings import CERT_MANAGER, ClusterSettings
+from controller.ray.settings import CERT_MANAGER, RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import Kind, Owned
 
@@ -85,7 +85,7 @@ class RayClusterKind(Kind["ClusterObservation"]):
     """Brings RayClusters to what their specifications say.
 
     Args:
-        settings: the administrator's settings for all clusters.
+        settings: the administrator's settings for all Ray kinds.
         dashboards: Ray's reports, which only rolling updates read.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
@@ -122,14 +122,14 @@ class RayClusterKind(Kind["ClusterObservation"]):
 
     def __init__(
         self,
-        settings: ClusterSettings | None = None,
+        settings: RaySettings | None = None,
         dashboards: Dashboards = NO_DASHBOARDS,
         external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
         *,
         assumes_ray: bool = False,
     ) -> None:
         self.external_source = external_source
-        self._settings = settings or ClusterSettings()
+        self._settings = settings or RaySettings()
         scheduler = self._settings.batch_scheduler
         groups = scheduler.groups if scheduler is not None else ()
         by_cert_manager = self._settings.mtls_issuer == CERT_MANAGER

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import PodHistory
     from controller.ray.dashboard import Dashboards
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -64,7 +64,7 @@ class ClusterSources:
     desired_of: SpecificationMemo[RayCluster, DesiredCluster | Problem]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
-    settings: ClusterSettings
+    settings: RaySettings
     dashboards: Dashboards | None = NO_DASHBOARDS
 
 
@@ -176,7 +176,7 @@ def _ray(
 
 
 def _multi_host_replicas(
-    desired: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
+    desired: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: RaySettings
 ) -> dict[str, tuple[MultiHostReplica, ...]]:
     if not settings.feature_gates.enabled(MULTI_HOST_INDEXING):
         return {}

@@ -61,14 +61,14 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""
 
 
-def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan:
+def plan_cluster(seen: ClusterObservation, settings: RaySettings, now: datetime) -> Plan:
     """Return the plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
         return finalize(seen, settings, now) or NOTHING  # no other controller removes our finalizer
@@ -100,7 +100,7 @@ def _writes(plan: Plan) -> bool:
 
 
 def _wait_for_definition(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> Plan:
     """Check again soon; conditions explain why the definition is unreadable and what it lacks.
 
@@ -116,7 +116,7 @@ def _wait_for_definition(
 
 
 def _plan_without_status(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> Plan:
     if seen.cluster.metadata.terminating:  # the garbage collector follows the owner references
         return finalize(seen, settings, now) or Plan()
@@ -135,7 +135,7 @@ def _plan_without_status(
 
 
 def _plan_of_invalid(
-    seen: ClusterObservation, problem: Problem, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, problem: Problem, settings: RaySettings, now: datetime
 ) -> Plan:
     """Report the problem, once as an event, and begin nothing.
 
@@ -167,7 +167,7 @@ def _suspend(seen: ClusterObservation) -> Plan:
 
 
 def _build(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen, desired, now)
@@ -186,7 +186,7 @@ def _build(
 
 
 def _scale(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> list[list[Write]]:
     """Return stages that create missing pods and delete surplus ones."""
     surplus, held = divide(seen, desired, settings)
@@ -227,7 +227,7 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
 
 
 def _repairs(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> Iterator[Write]:
     """Yield the repairs that are due whatever happens to the pods."""
     yield from strategy_of(desired.spec).stamps(seen, desired)

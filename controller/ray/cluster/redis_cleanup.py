@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Job, KubeObject, Pod
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import DesiredCluster
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
 
 
 Body = dict[str, Any]
@@ -122,7 +122,7 @@ def is_cleanup_job_of(job: Job, uid: str) -> bool:
     return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
 
 
-def cleanup_job(desired: DesiredCluster, settings: ClusterSettings, *, owned: bool) -> Body:
+def cleanup_job(desired: DesiredCluster, settings: RaySettings, *, owned: bool) -> Body:
     """Return the Job for the desired cluster.
 
     `owned` is False for a deletion in the foreground, where the garbage collector deletes

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure
 
 
@@ -101,7 +101,7 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 def cluster_status(
     seen: ClusterObservation,
     desired: DesiredCluster,
-    settings: ClusterSettings,
+    settings: RaySettings,
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> StatusPatch:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster, WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Create, Delete, Write
 
 
@@ -336,7 +336,7 @@ def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete
 
 
 def workers_to_delete(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
 ) -> Iterator[scale_down.PodToDelete]:
     """Yield the workers that specification, autoscaler or their own state condemns, in order."""
     for group in desired.spec.worker_group_specs:
@@ -382,7 +382,7 @@ def _of_removed_groups(
 
 
 def _of_group(
-    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: RaySettings
 ) -> Iterator[scale_down.PodToDelete]:
     """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed

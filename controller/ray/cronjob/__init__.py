@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from controller.ray.cronjob.kind import CronJobSettings, RayCronJobKind
+from controller.ray.cronjob.kind import RayCronJobKind
 
-__all__ = ["CronJobSettings", "RayCronJobKind"]
+__all__ = ["RayCronJobKind"]

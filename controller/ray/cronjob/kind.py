@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import SpecificationMemo
@@ -14,7 +10,6 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields, unknown_field_finder
-from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, validate_cron_job
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observe import (
@@ -34,6 +29,7 @@ from controller.ray.cronjob.status import (
     ready_condition,
     unrecorded_ticks,
 )
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
 from controller.runtime.reconcile.definitions import (
@@ -45,8 +41,8 @@ from controller.runtime.reconcile.definitions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime, tzinfo
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.ray.api.raycronjob import RayCronJob, ValidCronJob
@@ -156,47 +152,6 @@ def _surplus(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> It
             yield from (run for run in beyond if run.tick not in unrecorded)
 
 
-# Settings of the RayCronJob controller.
-
-_LOCALTIME: Final = Path("/etc/localtime")
-
-
-@dataclass(frozen=True, slots=True)
-class CronJobSettings:
-    """Settings of the RayCronJob controller.
-
-    Attributes:
-        local_zone: time zone of schedules without one.
-        feature_gates: the enabled features.
-    """
-
-    local_zone: tzinfo = UTC
-    feature_gates: FeatureGates = field(default_factory=FeatureGates)
-
-    @classmethod
-    def from_environment(
-        cls, environment: Mapping[str, str], localtime: Path = _LOCALTIME
-    ) -> CronJobSettings:
-        """Find the zone as Go programs such as KubeRay do: `TZ`, else this file, else UTC.
-
-        Args:
-            environment: the process's variables.
-            localtime: the file with the time zone of this machine.
-        """
-        return cls(local_zone=_local_zone(environment.get("TZ"), localtime))
-
-
-def _local_zone(name: str | None, localtime: Path) -> tzinfo:
-    try:
-        if name is None:
-            with localtime.open("rb") as data:
-                return ZoneInfo.from_file(data, key=str(localtime))
-        name = name.removeprefix(":")
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
-
-
 # Fields on which the planner of RayCronJobs relies: without them RayJobs would be created twice.
 #
 # A RayCronJob without `lastScheduleTime` may run a tick again, and one without `suspend` runs
@@ -235,7 +190,7 @@ class RayCronJobKind(Kind["CronJobObservation"]):
     """Creates the RayJobs of RayCronJobs.
 
     Args:
-        settings: settings for all RayCronJobs.
+        settings: settings for all Ray kinds.
     """
 
     primary = RAYCRONJOBS
@@ -250,8 +205,8 @@ class RayCronJobKind(Kind["CronJobObservation"]):
     creates = (RAYJOBS,)
     optional = True
 
-    def __init__(self, settings: CronJobSettings | None = None) -> None:
-        self._settings = settings or CronJobSettings()
+    def __init__(self, settings: RaySettings | None = None) -> None:
+        self._settings = settings or RaySettings()
         self._validated = SpecificationMemo(self._validate)
         self._unknown_fields_of = unknown_field_finder()
         self._read_definition = definitions_reader()

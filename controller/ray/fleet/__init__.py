@@ -6,7 +6,7 @@ reports the upgrade and the first cause.
 
 from __future__ import annotations
 
-from controller.ray.fleet.kind import FleetSettings, RayClusterFleetKind
+from controller.ray.fleet.kind import RayClusterFleetKind
 from controller.ray.fleet.status import FleetCollector
 
-__all__ = ["FleetCollector", "FleetSettings", "RayClusterFleetKind"]
+__all__ = ["FleetCollector", "RayClusterFleetKind"]

@@ -7,7 +7,7 @@ follows from the existing copies, so a restarted operator continues where it sto
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,7 +16,6 @@ from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
-from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, validate_fleet
 from controller.ray.children.child import BOUNDS, in_place_operations
@@ -32,6 +31,7 @@ from controller.ray.fleet.observe import (
 from controller.ray.fleet.status import current_status, held_changes, seconds_to_deadline
 from controller.ray.pods.hashes import is_former
 from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.plan import (
     NOTHING,
@@ -293,20 +293,6 @@ def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
     return min((each for each in waits if each is not None), default=None)
 
 
-# Settings of the RayClusterFleet controller.
-
-
-@dataclass(frozen=True, slots=True)
-class FleetSettings:
-    """Settings of the RayClusterFleet controller.
-
-    Attributes:
-        feature_gates: the enabled features.
-    """
-
-    feature_gates: FeatureGates = field(default_factory=FeatureGates)
-
-
 # Fields on which a fleet's planner relies: without them copies would be replaced without reason.
 #
 # While a definition lacks such a field, neither a copy of a fleet nor the fleet itself is written:
@@ -345,7 +331,7 @@ class RayClusterFleetKind(Kind["FleetObservation"]):
     """Keeps copies of a RayCluster, and replaces them within a budget.
 
     Args:
-        settings: settings for all fleets.
+        settings: settings for all Ray kinds.
     """
 
     primary = RAYCLUSTERFLEETS
@@ -353,8 +339,8 @@ class RayClusterFleetKind(Kind["FleetObservation"]):
     creates = (RAYCLUSTERS,)
     optional = True
 
-    def __init__(self, settings: FleetSettings | None = None) -> None:
-        self._settings = settings or FleetSettings()
+    def __init__(self, settings: RaySettings | None = None) -> None:
+        self._settings = settings or RaySettings()
         self._sources = FleetSources(
             SpecificationMemo(self._read), unknown_field_finder(), definitions_reader()
         )

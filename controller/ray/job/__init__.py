@@ -13,6 +13,5 @@ attempt is retried**; `plan.py` gives each state its writes.
 from __future__ import annotations
 
 from controller.ray.job.kind import JobCollector, RayJobKind
-from controller.ray.settings import JobSettings
 
-__all__ = ["JobCollector", "JobSettings", "RayJobKind"]
+__all__ = ["JobCollector", "RayJobKind"]

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 
-def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: JobSettings) -> Body:
+def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: RaySettings) -> Body:
     """Return the RayCluster to create.
 
     Args:
@@ -172,7 +172,7 @@ SUBMITTER_PATIENCE: Final = timedelta(seconds=10)
 """Time after a failure in which a submitter may print the rest of the log."""
 
 
-def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+def create_cluster(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
     """Create the attempt's cluster under its stored name, unless the job selects a cluster."""
     spec = seen.spec
     if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
@@ -211,7 +211,7 @@ def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]
         )
 
 
-def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+def create_submitter(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
     """Create the submitter Job, unless Ray already has the job."""
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
         return
@@ -298,7 +298,7 @@ def delete_submitter(seen: JobObservation) -> Iterator[Write]:
     )
 
 
-def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
+def reconcile_head_service(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
     """Point the job's own head service at the attempt's cluster, if the job owns it."""
     if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
         return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import DeletionRule, DeletionStrategy, JobSpec
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import MergePatch, Write
 
 
@@ -93,7 +93,7 @@ class DueDeletion:
 
 
 def due_deletion(
-    spec: JobSpec, ended: FinishedJob, now: datetime, settings: JobSettings
+    spec: JobSpec, ended: FinishedJob, now: datetime, settings: RaySettings
 ) -> DueDeletion:
     """Return the deletion that is due for a finished job, the most extensive of several."""
     due: DeletionPolicy | None = None
@@ -109,7 +109,7 @@ def due_deletion(
     return DueDeletion(due, min(pending, default=None))
 
 
-def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: JobSettings) -> str:
+def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: RaySettings) -> str:
     """Return that no rule says what to delete after this end, and what to do; empty if one does."""
     strategy = spec.deletion_strategy
     if strategy is None or not settings.feature_gates.enabled(JOB_DELETION_POLICY):
@@ -142,7 +142,7 @@ def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
 
 
 def _requested(
-    spec: JobSpec, ended: FinishedJob, settings: JobSettings
+    spec: JobSpec, ended: FinishedJob, settings: RaySettings
 ) -> Iterable[tuple[DeletionPolicy, int]]:
     """Return the requested deletions, each with its delay in seconds after the end."""
     strategy = spec.deletion_strategy
@@ -195,14 +195,14 @@ _FIELDS: Final = (
 """Fields that say what is deleted and when: what they say is not known while one is refused."""
 
 
-def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> DueDeletion:
+def next_deletion(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> DueDeletion:
     """Return the object to delete now, and the time to check again."""
     if seen.problem is not None and seen.problem.concerns(*_FIELDS):
         return DueDeletion()
     return due_deletion(seen.spec, _finished(seen, deadlines), deadlines.now, settings)
 
 
-def unmatched_rules(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> str:
+def unmatched_rules(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> str:
     """Return that no rule of deletion is about the way in which the job ended; empty if one is."""
     if not seen.state.terminal or (seen.problem is not None and seen.problem.concerns(*_FIELDS)):
         return ""

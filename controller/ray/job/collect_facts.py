@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.
@@ -103,7 +103,7 @@ class DashboardOutage:
     length: OutageLength
 
 
-def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobFacts:
+def collect_facts(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobFacts:
     """Return the present facts; `deadlines` records when time changes the next of them."""
     spec, valid = seen.spec, seen.problem is None
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
@@ -273,7 +273,7 @@ def _is_given_up(seen: JobObservation) -> bool:
 
 
 def dashboard_outage(
-    seen: JobObservation, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, settings: RaySettings, deadlines: Deadlines
 ) -> DashboardOutage:
     """Return the present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.readiness import JobReadiness
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
 
 
 # The conditions of a RayJob, which KubeRay does not have.
@@ -105,14 +105,14 @@ LONGEST_MESSAGE: Final = 2048
 
 
 def failure_message(
-    seen: JobObservation, reason: FailureReason, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, reason: FailureReason, settings: RaySettings, deadlines: Deadlines
 ) -> str:
     """Return the sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
     return excerpt(_sentence(seen, reason, settings, deadlines), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
-    seen: JobObservation, reason: FailureReason, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, reason: FailureReason, settings: RaySettings, deadlines: Deadlines
 ) -> str:
     match reason:
         case FailureReason.VALIDATION_FAILED:
@@ -195,7 +195,7 @@ def _deleted(seen: JobObservation) -> str:
 
 
 def _grace_period_exceeded(
-    seen: JobObservation, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, settings: RaySettings, deadlines: Deadlines
 ) -> str:
     result = result_of(seen)
     if result is not None:
@@ -211,7 +211,7 @@ def _grace_period_exceeded(
     return f"The RayJob submitter finished{at} but {said}{why}"
 
 
-def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> str:
+def _unreachable(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> str:
     since = dashboard_outage(seen, settings, deadlines).since
     error = seen.answer.error if seen.answer is not None else ""
     where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
 
 
 # Stable ids of commands to Ray, so that repeating a command has no second effect.
@@ -89,7 +89,7 @@ def is_end_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
     return not deadlines.waited(time_of(seen.status.get("endTime")), STOP_LIMIT)
 
 
-def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
+def submit(seen: JobObservation, settings: RaySettings, now: datetime) -> tuple[HeadCommand, ...]:
     """Return HTTPMode's command to submit the job, once Ray reports that it does not know the job.
 
     It goes to the recorded head of the attempt, and never after Ray has known the job.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 
@@ -38,7 +38,7 @@ _ENDED: Final = frozenset({State.COMPLETE, State.FAILED})
 
 
 def observe_job_group(
-    seen: JobObservation, reads: CacheReader, settings: JobSettings
+    seen: JobObservation, reads: CacheReader, settings: RaySettings
 ) -> ObservedGroups:
     """Observe the group of a RayJob with a cluster of its own."""
     spec = seen.spec

@@ -21,7 +21,7 @@ from controller.ray.job.observation import definition_reader, is_left_as_it_is
 from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.status import current_status
-from controller.ray.settings import JobSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.reconcile.definitions import remember
@@ -43,10 +43,10 @@ class RayJobKind(Kind["JobObservation"]):
     """Runs RayJobs.
 
     Args:
+        settings: settings for all Ray kinds.
         dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
-        settings: settings for all RayJobs.
     """
 
     primary = RAYJOBS
@@ -56,12 +56,12 @@ class RayJobKind(Kind["JobObservation"]):
 
     def __init__(
         self,
+        settings: RaySettings | None = None,
         dashboards: Dashboards = NO_DASHBOARDS,
         external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
-        settings: JobSettings | None = None,
     ) -> None:
         self.external_source = external_source
-        self._settings = settings or JobSettings()
+        self._settings = settings or RaySettings()
         if self._settings.batch_scheduler is VOLCANO:
             self.owned = (*WATCHES, Owned(VOLCANO_POD_GROUPS, optional=True))
         self._sources = JobSources(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.endpoint import HeadIncarnation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -116,7 +116,7 @@ class JobSources:
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
     dashboards: Dashboards
-    settings: JobSettings
+    settings: RaySettings
 
 
 def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObservation | None:
@@ -198,7 +198,7 @@ def _with_submitter(
     )
 
 
-def _with_groups(seen: JobObservation, reads: CacheReader, settings: JobSettings) -> JobObservation:
+def _with_groups(seen: JobObservation, reads: CacheReader, settings: RaySettings) -> JobObservation:
     """Return the observation with the PodGroup of the job, and its refused create."""
     groups, namespace = observe_job_group(seen, reads, settings), seen.job.metadata.namespace
     found = ((each, f"{namespace}/{each.name}") for each in groups.absent)

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import JobFacts
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.table import DueTransition
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import MergePatch
 
 
-def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:
+def plan_job(seen: JobObservation, settings: RaySettings, now: datetime) -> Plan:
     """Return the plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
@@ -91,7 +91,7 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
 
 
 def _plan_transition(
-    seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
 ) -> Plan:
     """Write the next state; for a failed attempt, read the logs first."""
     watched = interests(seen, deadlines)
@@ -110,7 +110,7 @@ def _plan_transition(
     )
 
 
-def _notes(seen: JobObservation, settings: JobSettings) -> tuple[Event, ...]:
+def _notes(seen: JobObservation, settings: RaySettings) -> tuple[Event, ...]:
     """Return warnings about a valid specification that may surprise, once a generation."""
     if seen.problem is not None or seen.status.get("observedGeneration") == (
         seen.job.metadata.generation
@@ -126,7 +126,7 @@ def _notes(seen: JobObservation, settings: JobSettings) -> tuple[Event, ...]:
 
 
 def _plan_state(
-    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
 ) -> Plan:
     """Return the plan of a state that does not change."""
     match seen.state:
@@ -146,7 +146,7 @@ def _plan_state(
 
 
 def _prepare_attempt(
-    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
 ) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
@@ -162,7 +162,7 @@ def _prepare_attempt(
 
 
 def _run_attempt(
-    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
 ) -> Plan:
     """Submit the job once to the recorded head, unless the specification is invalid."""
     lookups = events_to_read(seen, deadlines)
@@ -189,7 +189,7 @@ def _run_attempt(
     )
 
 
-def _end_attempt(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
+def _end_attempt(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> Plan:
     """End an attempt: stop its job in Ray and delete its submitter, then delete its cluster.
 
     A cluster that is the job's own is deleted after some seconds even if Ray has not confirmed the
@@ -209,7 +209,7 @@ def _stop(seen: JobObservation, deadlines: Deadlines) -> tuple[HeadCommand, ...]
     return stop(seen, until) if until is not None else ()
 
 
-def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
+def _clean_up(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> Plan:
     """Delete what the deletion rules name, after the last attempt."""
     due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None

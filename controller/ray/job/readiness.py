@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import FailedCreates, Failure
     from controller.runtime.reasons import Reason
 
@@ -123,7 +123,7 @@ _UNTIL_CORRECTED: Final = "the job is submitted when the specification is correc
 
 def job_readiness(  # noqa: PLR0911  one for each state
     seen: JobObservation,
-    settings: JobSettings,
+    settings: RaySettings,
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> JobReadiness:
@@ -224,7 +224,7 @@ def _without_group(groups: ObservedGroups) -> JobReadiness | None:
     return JobReadiness("RayClusterNotReady", groups.awaited) if groups.awaited else None
 
 
-def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+def _running(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
     info, result = info_of(seen), result_of(seen)
     if result is not None:
         return JobReadiness(
@@ -255,7 +255,7 @@ def _as_ray_reports(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
             return JobReadiness("JobStatusUnknown", "the dashboard has not been asked yet")
 
 
-def _lost(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+def _lost(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
     if suspended := child_suspension(seen):
         return JobReadiness("RayClusterSuspended", suspended)
     since = dashboard_outage(seen, settings, deadlines).since
@@ -275,7 +275,7 @@ def end_of_head(seen: JobObservation, deadlines: Deadlines) -> str:
     return found.detail.removesuffix(ITS_REPLACEMENT) if found is not None else ""
 
 
-def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+def _unreachable(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
     since = dashboard_outage(seen, settings, deadlines).since
     assert seen.head is not None
     assert since is not None

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.table import DueTransition
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure, MergePatch
 
 
@@ -70,7 +70,7 @@ _INTERVAL: Final = 3.0
 
 def current_status(
     seen: JobObservation,
-    settings: JobSettings,
+    settings: RaySettings,
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
@@ -136,7 +136,7 @@ def cluster_status_copy(seen: JobObservation) -> Status | None:
 
 def _conditions(
     seen: JobObservation,
-    settings: JobSettings,
+    settings: RaySettings,
     deadlines: Deadlines,
     readiness: JobReadiness,
     failures: tuple[Failure, ...],
@@ -210,7 +210,7 @@ _CLEARED: Status = {
 
 
 def transition_patch(
-    seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
 ) -> MergePatch:
     """Return the status write that enters the next state."""
     patch = _TransitionPatch(seen, step, settings, deadlines)
@@ -228,7 +228,7 @@ class _TransitionPatch:
     """The changes, conditions and event of one transition."""
 
     def __init__(
-        self, seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
+        self, seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
     ) -> None:
         self._seen = seen
         self._step = step

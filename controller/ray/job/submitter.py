@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.pods.gang import Marks
-    from controller.ray.settings import JobSettings
+    from controller.ray.settings import RaySettings
 
 
 # The container that submits a job, in the pod of a Job or in the head pod.
@@ -183,7 +183,7 @@ def _needs_a_line(entrypoint: str) -> bool:
 _DASHBOARD: Final = "dashboard"
 
 
-def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings) -> Body:
+def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: RaySettings) -> Body:
     """Return the specification of the job's cluster with a submitter in the head.
 
     Args:
@@ -223,7 +223,7 @@ def _dashboard_port(container: Body) -> int:
 
 
 def marks_of_job(
-    job: RayJob, spec: JobSpec, cluster: ClusterSpec, group: str, settings: JobSettings
+    job: RayJob, spec: JobSpec, cluster: ClusterSpec, group: str, settings: RaySettings
 ) -> Marks:
     """Return what the batch scheduler must find on a part of a RayJob.
 
@@ -269,7 +269,7 @@ class SubmissionTarget:
 
 
 def submitter_job(
-    job: RayJob, spec: JobSpec, target: SubmissionTarget, settings: JobSettings
+    job: RayJob, spec: JobSpec, target: SubmissionTarget, settings: RaySettings
 ) -> Body:
     """Return the Job that submits `job`; `spec` is its valid specification."""
     config, own = spec.submitter_config, _labels(job)
@@ -306,7 +306,7 @@ def submitter_pod(spec: JobSpec, cluster: ClusterSpec) -> Body:
 
 
 def _template(
-    spec: JobSpec, target: SubmissionTarget, settings: JobSettings, own: dict[str, str]
+    spec: JobSpec, target: SubmissionTarget, settings: RaySettings, own: dict[str, str]
 ) -> Body:
     metadata: Body = copy.deepcopy(spec.submitter_pod_template or {}).get("metadata", {})
     pod = submitter_pod(spec, target.spec)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from controller.ray.head.endpoint import Identity
     from controller.ray.pods.fault_tolerance import StateStorage
     from controller.ray.pods.hashes import Hash
-    from controller.ray.settings import ClusterSettings
+    from controller.ray.settings import RaySettings
 
 
 # The position of a worker in its group: its replica, and its host in the replica.
@@ -152,7 +152,7 @@ class PodBuilder:
         cluster: RayCluster,
         spec: ClusterSpec,
         identity: Identity,
-        settings: ClusterSettings,
+        settings: RaySettings,
     ) -> None:
         self._object = cluster
         self._cluster = cluster.metadata

@@ -13,6 +13,5 @@ rollback**; `plan.py` gives each step its writes.
 from __future__ import annotations
 
 from controller.ray.service.kind import RayServiceKind, ServiceCollector
-from controller.ray.settings import ServiceSettings
 
-__all__ = ["RayServiceKind", "ServiceCollector", "ServiceSettings"]
+__all__ = ["RayServiceKind", "ServiceCollector"]

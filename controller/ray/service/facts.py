@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serve import Readiness
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
 
 
 def collect_facts(
-    seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
+    seen: ServiceObservation, settings: RaySettings, now: datetime | None = None
 ) -> RolloutFacts:
     """Return the facts; without a time, no interval and no connection counts.
 
@@ -260,7 +260,7 @@ def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
 # Describes how two clusters share capacity and requests.
 
 
-def shares_text(seen: ServiceObservation, settings: ServiceSettings) -> str:
+def shares_text(seen: ServiceObservation, settings: RaySettings) -> str:
     """Return a sentence about a valid RayService with an active and a pending cluster."""
     assert seen.active is not None
     assert seen.pending is not None

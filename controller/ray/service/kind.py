@@ -29,7 +29,7 @@ from controller.ray.service.observation import ACTIVE, PENDING, definitions_read
 from controller.ray.service.observe import WATCHES, ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
 from controller.ray.service.status import current_status, without_generation
-from controller.ray.settings import ServiceSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import Kind
 from controller.runtime.reconcile.definitions import is_left_as_it_is, remember
@@ -51,10 +51,10 @@ class RayServiceKind(Kind["ServiceObservation"]):
     """Serves applications, and replaces their clusters.
 
     Args:
+        settings: settings for all Ray kinds.
         dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
-        settings: settings for all RayServices.
         assumes_serve: whether to assume, in plans without Ray, that Serve runs what it gets.
     """
 
@@ -66,14 +66,14 @@ class RayServiceKind(Kind["ServiceObservation"]):
 
     def __init__(
         self,
+        settings: RaySettings | None = None,
         dashboards: Dashboards = NO_DASHBOARDS,
         external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
-        settings: ServiceSettings | None = None,
         *,
         assumes_serve: bool = False,
     ) -> None:
         self.external_source = external_source
-        self._settings = settings or ServiceSettings()
+        self._settings = settings or RaySettings()
         self._sources = ServiceSources(
             SpecificationMemo(self._read),
             IdentityMemo(read_cluster_spec),

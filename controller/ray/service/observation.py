@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Head
     from controller.ray.head.endpoint import HeadIncarnation
     from controller.ray.service.identity import StoredConfig
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CreateError
 
 
@@ -359,7 +359,7 @@ def definitions_reader() -> DefinitionsReader:
 # Reads the user's goal from a RayService.
 
 
-def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | Problem:
+def read_goal(service: RayService, settings: RaySettings) -> ServiceGoal | Problem:
     """Return the user's goal, or the first problem of the specification."""
     spec = validate_service(service, settings.feature_gates)
     if isinstance(spec, Problem):

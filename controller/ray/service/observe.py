@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import Dashboards, ProbeObservation
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceGoal
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
@@ -71,7 +71,7 @@ class ServiceSources:
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionsReader
     dashboards: Dashboards
-    settings: ServiceSettings
+    settings: RaySettings
     assumes_serve: bool = False
 
 
@@ -213,7 +213,7 @@ def _create_errors(
 
 
 def _children(
-    seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
+    seen: ServiceObservation, reads: CacheReader, settings: RaySettings
 ) -> Iterator[tuple[Child, ObservedChild]]:
     """Yield the stable services for the cluster that they should select, desired and observed.
 
@@ -242,7 +242,7 @@ def _stable(
     seen: ServiceObservation,
     cluster: ServingCluster | None,
     reads: CacheReader,
-    settings: ServiceSettings,
+    settings: RaySettings,
 ) -> Iterator[tuple[Child, ObservedChild]]:
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return

@@ -71,12 +71,12 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 
 def plan_service(  # noqa: PLR0911  one for each state of the RayService
-    seen: ServiceObservation, settings: ServiceSettings, now: datetime
+    seen: ServiceObservation, settings: RaySettings, now: datetime
 ) -> Plan:
     """Return the plan for the RayService at this moment."""
     if is_managed_elsewhere(seen.service):
@@ -101,7 +101,7 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
     return _plan_rollout(seen, settings, now)
 
 
-def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+def _keep(seen: ServiceObservation, settings: RaySettings, now: datetime) -> Plan:
     """Plan for an invalid RayService: its clusters serve their stored configs.
 
     What had begun is followed to its end. If that is not possible, requests are moved only from a
@@ -131,7 +131,7 @@ def _rescue(facts: RolloutFacts) -> Move | RolloutWait:
     return (rescue(facts) if facts.incremental else None) or RolloutWait.NOTHING
 
 
-def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+def _plan_rollout(seen: ServiceObservation, settings: RaySettings, now: datetime) -> Plan:
     """Store the next step of the rollout; if none is due, act on the stored ones.
 
     The source of another operator's clusters is recorded before any step, because a step stores the
@@ -160,7 +160,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
 
 
 def _plan_stored(
-    seen: ServiceObservation, facts: RolloutFacts, settings: ServiceSettings, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, settings: RaySettings, now: datetime
 ) -> Plan:
     """Plan from the stored status."""
     writes = [] if facts.rolling_back else [*create_pending(seen)]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 
@@ -43,7 +43,7 @@ _DEFAULT_PORT: Final = 8000
 
 
 def gated_pods(
-    cluster: ServingCluster, settings: ServiceSettings, *, excludes_head: bool
+    cluster: ServingCluster, settings: RaySettings, *, excludes_head: bool
 ) -> Iterator[Pod]:
     """Yield pods that may get requests and whose proxies no kubelet probes."""
     if cluster.head is None or cluster.head.terminating or cluster.spec is None:
@@ -172,7 +172,7 @@ def _listed(cluster: ServingCluster) -> Mapping[str, ServeApplication] | None:
     return state.applications if state is not None and state.has_controller else None
 
 
-def _unprobed_groups(spec: ClusterSpec, settings: ServiceSettings) -> frozenset[str]:
+def _unprobed_groups(spec: ClusterSpec, settings: RaySettings) -> frozenset[str]:
     """Return worker groups whose readiness does not include that of the proxy."""
     return frozenset(
         group.group_name
@@ -192,7 +192,7 @@ def _serve_port(pod: Pod) -> int:
 # Sets the label that admits a pod to the service of the applications, by its proxy's health.
 
 
-def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:
+def label_pods(seen: ServiceObservation, settings: RaySettings) -> Iterator[Write]:
     """Yield label pods by whether their proxies take requests; unknown states change nothing.
 
     Where no other endpoint is left, a proxy that has not answered in time keeps its requests: a

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure
 
 
@@ -55,7 +55,7 @@ class ServiceCause:
 
 def first_cause(
     seen: ServiceObservation,
-    settings: ServiceSettings,
+    settings: RaySettings,
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> ServiceCause:
@@ -70,7 +70,7 @@ def first_cause(
 
 
 def cause_of_rollout(
-    seen: ServiceObservation, settings: ServiceSettings, cluster: ServingCluster, now: datetime
+    seen: ServiceObservation, settings: RaySettings, cluster: ServingCluster, now: datetime
 ) -> ServiceCause:
     """Return the first cause for which the cluster does not serve, or what the rollout awaits."""
     return _of_cluster(seen, cluster) or _of_rollout(seen, settings, now)
@@ -222,7 +222,7 @@ def _not_ready(cluster: RayCluster) -> str:
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
-def _of_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> ServiceCause:
+def _of_rollout(seen: ServiceObservation, settings: RaySettings, now: datetime) -> ServiceCause:
     step = next_step(collect_facts(seen, settings, now))
     if step is RolloutWait.GATEWAY:
         return ServiceCause(f"waits for {step.value}: {routing_problem(seen)}")

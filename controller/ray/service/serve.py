@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
 
 
 # The readiness of a cluster: whether it serves its stored config, and which part is ready.
@@ -182,9 +182,7 @@ The config of another operator's cluster is then unknown, and the wanted config 
 """
 
 
-def subscriptions(
-    seen: ServiceObservation, settings: ServiceSettings
-) -> tuple[ProbeSubscription, ...]:
+def subscriptions(seen: ServiceObservation, settings: RaySettings) -> tuple[ProbeSubscription, ...]:
     """Return the probes of Serve on each head, and of the proxies that Manta has to probe.
 
     Without a probe of its head, the result of closing a cluster's connections would be lost.
@@ -192,9 +190,7 @@ def subscriptions(
     return tuple(_subscriptions(seen, settings))
 
 
-def _subscriptions(
-    seen: ServiceObservation, settings: ServiceSettings
-) -> Iterator[ProbeSubscription]:
+def _subscriptions(seen: ServiceObservation, settings: RaySettings) -> Iterator[ProbeSubscription]:
     for each in seen.clusters:
         if each.head is None or each.head.terminating:
             continue

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.children.child import OwnedKeys
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
 
 
 # The two stable services of a RayService: for the head, and for the applications.
@@ -46,7 +46,7 @@ def stable_services(
     cluster_spec: ClusterSpec,
     heads: Sequence[Pod],
     *,
-    settings: ServiceSettings,
+    settings: RaySettings,
 ) -> tuple[Child, ...]:
     """Return both services for `cluster`, with its specification and its heads.
 

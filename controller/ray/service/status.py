@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure, MergePatch
 
 
@@ -69,7 +69,7 @@ RECORDED_WITHIN: Final = 5.0
 
 def current_status(
     seen: ServiceObservation,
-    settings: ServiceSettings,
+    settings: RaySettings,
     now: datetime,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
@@ -94,7 +94,7 @@ def current_status(
 
 
 def status_without_identity(
-    seen: ServiceObservation, settings: ServiceSettings, now: datetime
+    seen: ServiceObservation, settings: RaySettings, now: datetime
 ) -> StatusPatch:
     """Return the desired status while it is not recorded from what a cluster was created.
 
@@ -145,7 +145,7 @@ def _said(message: str) -> str:
 
 
 def _conditions(
-    seen: ServiceObservation, settings: ServiceSettings, cause: ServiceCause, now: datetime
+    seen: ServiceObservation, settings: RaySettings, cause: ServiceCause, now: datetime
 ) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     conditions = ConditionSet(stored, seen.service.metadata.generation, now)
@@ -173,7 +173,7 @@ def _conditions(
     return conditions
 
 
-def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: ServiceSettings) -> str:
+def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: RaySettings) -> str:
     """Return why an upgrade does not begin, or could not; empty if none is wanted."""
     if keeps_outdated_cluster(collect_facts(seen, settings)):
         return (

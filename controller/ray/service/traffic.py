@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import ServiceSettings
+    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
 
 
@@ -51,9 +51,7 @@ NOT_INSTALLED: Final = (
 )
 
 
-def observe_routing(
-    seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
-) -> Routing:
+def observe_routing(seen: ServiceObservation, reads: CacheReader, settings: RaySettings) -> Routing:
     """Return the Gateway, the route, and the services of both clusters, desired and observed.
 
     They are desired with the strategy of incremental upgrades and while one is in progress. An
@@ -126,7 +124,7 @@ def gateway_class(seen: ServiceObservation) -> str:
     return "" if present is None else present.spec.gateway_class_name
 
 
-def _asks(seen: ServiceObservation, settings: ServiceSettings) -> bool:
+def _asks(seen: ServiceObservation, settings: RaySettings) -> bool:
     strategy = upgrade_type(seen.valid_goal.spec, settings.default_upgrade)
     return strategy is UpgradeType.INCREMENTAL
 

@@ -58,7 +58,7 @@ def test_the_command_line_of_kuberays_chart_is_understood():
     assert (settings.qps, settings.burst) == (100, 200)
     assert settings.namespaces == ("a", "b")
     assert options.configuration.use_kubernetes_proxy
-    assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
+    assert kind_settings_of(options).ray.feature_gates.enabled(CRON_JOB)
     assert options.without_effect == ("enable-metrics",)
 
 
@@ -127,7 +127,7 @@ def test_a_file_replaces_the_flags_but_not_gates_levels_and_encoders(tmp_path: P
     assert settings.log_level == "debug"
     assert settings.leader_election
     assert options.without_effect == ("reconcile-concurrency",)
-    assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
+    assert kind_settings_of(options).ray.feature_gates.enabled(CRON_JOB)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,8 @@ def test_the_batch_scheduler_is_that_of_the_file_or_the_flags(
 ):
     arguments = [*flags, written(tmp_path, HEAD + file)] if file else flags
     settings = kind_settings_of(read_options(arguments))
-    found = settings.cluster.batch_scheduler
+    found = settings.ray.batch_scheduler
     assert (found.name if found is not None else None) == name
-    assert settings.job.batch_scheduler is found
 
 
 def test_two_batch_schedulers_or_one_that_does_not_exist_end_the_process(
@@ -172,7 +171,7 @@ def test_the_issuer_of_mtls_is_that_of_the_file_or_the_flag(
         (["-mtls-issuer=manta"], "manta"),
         ([file], "manta"),
     ):
-        assert kind_settings_of(read_options(arguments)).cluster.mtls_issuer == issuer
+        assert kind_settings_of(read_options(arguments)).ray.mtls_issuer == issuer
     assert main(["-mtls-issuer=vault"]) == 2
     assert "-mtls-issuer=vault: there are cert-manager and manta" in capsys.readouterr().err
 
@@ -185,7 +184,7 @@ def test_sidecars_and_defaults_of_pods_come_from_the_file(tmp_path: Path):
         "defaultContainerEnvs: [{name: A, value: b}]\n"
         "defaultPodAnnotations: {x: z}\ndefaultPodLabels: {k: v}\n",
     )
-    cluster = kind_settings_of(read_options([file])).cluster
+    cluster = kind_settings_of(read_options([file])).ray
     assert cluster.head_sidecars == ({"name": "h", "image": "i"},)
     assert cluster.worker_sidecars == ({"name": "w", "image": "i"},)
     assert cluster.container_env == ({"name": "A", "value": "b"},)

@@ -9,7 +9,8 @@ import pytest
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, workers
 from tests.ray.cluster.test_plan import scaled, settled, verbs
@@ -69,7 +70,7 @@ def test_the_head_and_pods_of_others_cannot_be_named():
 def test_surplus_workers_go_unnamed_only_if_an_administrator_allows_it(
     environment: dict[str, str], deleted: int
 ):
-    kind = RayClusterKind(ClusterSettings.from_environment(environment))
+    kind = RayClusterKind(RaySettings.from_environment(environment))
     made = plan(settled(scaled(1, **AUTOSCALED), head(), *workers(4)), kind)
     assert len(verbs(made, Delete)) == deleted
 

@@ -19,8 +19,9 @@ from controller.ray.api.batch_schedulers import (
     WORKLOAD_API,
     YUNIKORN,
 )
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import UID, cluster, head, plan, pod, with_meta, workers, writes
@@ -72,7 +73,7 @@ def stored(
     **meta: Any,
 ) -> tuple[FakeReads, RayClusterKind]:
     """A cache with the cluster, its other children, and these objects."""
-    kind = RayClusterKind(ClusterSettings(batch_scheduler=scheduler))
+    kind = RayClusterKind(RaySettings(batch_scheduler=scheduler))
     obj = cluster({"metadata": {"name": "example"}, "spec": wanted})
     kept = FakeReads(kind).add(RAYCLUSTERS, with_meta(obj, labels=labels, **meta))
     for each in objects:
@@ -497,7 +498,7 @@ def test_a_tier_that_is_no_number_is_refused():
 @pytest.mark.parametrize("scheduler", [None, *BATCH_SCHEDULERS.values(), WORKLOAD_API])
 def test_labels_of_other_schedulers_are_named_as_without_effect(scheduler: BatchScheduler | None):
     labels = {"volcano.sh/queue-name": "a", "kai.scheduler/queue": "a", **GANG}
-    kind = RayClusterKind(ClusterSettings(batch_scheduler=scheduler))
+    kind = RayClusterKind(RaySettings(batch_scheduler=scheduler))
     kept = FakeReads(kind).add(RAYCLUSTERS, with_meta(cluster(), labels=labels))
     seen = kind.observe("default/example", kept)
     assert seen is not None

@@ -12,8 +12,9 @@ import pytest
 from controller.apimachinery.conditions import find_condition, is_true, rfc3339
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.plan import BLOCKED_RETRY
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.cluster.support import (
     NOW,
@@ -183,7 +184,7 @@ def test_with_autoscaling_only_named_or_ended_workers_go():
     named = pods[2].metadata.name
     obj = scaled(1, named, enableInTreeAutoscaling=True)
     assert sorted(verbs(plan(settled(obj, head(), *pods)), Delete)) == ["ended", named]
-    unnamed = RayClusterKind(ClusterSettings(delete_unnamed=True))
+    unnamed = RayClusterKind(RaySettings(delete_unnamed=True))
     assert len(verbs(plan(settled(obj, head(), *pods), unnamed), Delete)) == 4
 
 
@@ -550,13 +551,13 @@ def test_a_pod_that_comes_late_to_a_suspended_cluster_goes_again(suspend: bool |
 
 def test_one_plan_creates_a_batch_and_not_more():
     made = plan(settled(scaled(500, maxReplicas=None), head(), *workers(3)))
-    assert len(verbs(made, Create)) <= ClusterSettings().batch
+    assert len(verbs(made, Create)) <= RaySettings().batch
     raw = manifest()
     group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 100, "maxReplicas": 100}
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
     made = plan(settled(cluster(raw), head()))
     first, second = verbs(made, Create, "worker/workers"), verbs(made, Create, "worker/second")
-    assert len(first) == len(second) == ClusterSettings().batch / 2
+    assert len(first) == len(second) == RaySettings().batch / 2
     assert verbs(made, Create)[:4] == [first[0], second[0], first[1], second[1]], "in turn"
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second", "replicas": 3}]
     made = plan(settled(cluster(raw), head()))
@@ -569,7 +570,7 @@ def test_a_group_whose_last_write_was_not_answered_leaves_the_batch_to_the_other
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
     waiting = frozenset({"worker/workers"})
     made = plan(settled(cluster(raw), head(), pending=waiting))
-    assert len(verbs(made, Create, "worker/second")) == ClusterSettings().batch
+    assert len(verbs(made, Create, "worker/second")) == RaySettings().batch
 
 
 def test_every_delete_names_the_uid():

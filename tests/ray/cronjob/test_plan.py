@@ -12,8 +12,9 @@ import pytest
 from controller.apimachinery.patches import difference
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.ray.cronjob import RayCronJobKind
 from controller.ray.permissions import granted
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import NOTHING, Create, Delete, Failure, Plan
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import unreadable
@@ -153,7 +154,7 @@ def test_a_time_zone_counts_and_without_one_the_operators_own():
     nine = {"schedule": "0 9 * * *"}
     taipei = plan(cron_job(timeZone="Asia/Taipei", **nine), now=at(10))
     assert taipei.requeue_after == 15 * 3600
-    local = RayCronJobKind(CronJobSettings(local_zone=ZoneInfo("America/New_York")))
+    local = RayCronJobKind(RaySettings(local_zone=ZoneInfo("America/New_York")))
     assert created(plan(cron_job(**nine), now=at(13), kind=local)) == [name_of(at(13))]
 
 

@@ -25,7 +25,8 @@ from controller.ray.api.raycronjob import (
     ValidCronJob,
     validate_cron_job,
 )
-from controller.ray.cronjob import CronJobSettings, RayCronJobKind, status
+from controller.ray.cronjob import RayCronJobKind, status
+from controller.ray.settings import RaySettings
 from tests.ray.cronjob.support import at, cron_job, job, job_spec, reads, succeeded, writes
 from tests.ray.plain_data import paths, with_value
 
@@ -127,18 +128,18 @@ def test_time_zones_are_there_where_the_machine_has_none():
     ],
 )
 def test_the_operators_own_zone_is_named_by_its_environment(variable: str, zone: str):
-    settings = CronJobSettings.from_environment({"TZ": variable}, Path("/nonexistent"))
+    settings = RaySettings.from_environment({"TZ": variable}, Path("/nonexistent"))
     assert str(settings.local_zone) == zone
 
 
 def test_without_a_variable_the_machine_says_where_it_is(tmp_path: Path):
     local = tmp_path / "localtime"
-    assert CronJobSettings.from_environment({}, local).local_zone == UTC
+    assert RaySettings.from_environment({}, local).local_zone == UTC
     local.write_bytes(b"nonsense")
-    assert CronJobSettings.from_environment({}, local).local_zone == UTC
+    assert RaySettings.from_environment({}, local).local_zone == UTC
     taipei = resources.files("tzdata").joinpath("zoneinfo", "Asia", "Taipei")
     local.write_bytes(taipei.read_bytes())
-    zone = CronJobSettings.from_environment({}, local).local_zone
+    zone = RaySettings.from_environment({}, local).local_zone
     assert at(12).astimezone(zone).hour == 20
 
 

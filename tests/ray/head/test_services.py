@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
+from controller.ray.settings import RaySettings
 from tests.ray.cluster.support import cluster, manifest, plan, reads
 
 SELECTOR = {
@@ -16,7 +17,7 @@ SELECTOR = {
 }
 
 
-def services_of(raw: dict[str, Any], settings: ClusterSettings | None = None) -> list[Any]:
+def services_of(raw: dict[str, Any], settings: RaySettings | None = None) -> list[Any]:
     made = plan(reads(cluster(raw)), RayClusterKind(settings))
     bodies = [write.body for stage in made.stages for write in stage]
     return [body for body in bodies if body["kind"] == "Service"]
@@ -63,7 +64,7 @@ def test_without_ports_of_the_head_there_are_five_and_unnamed_ones_get_names():
 
 def test_other_types_and_the_switch_give_a_cluster_ip():
     raw = manifest()
-    (service,) = services_of(raw, ClusterSettings(head_cluster_ip_service=True))
+    (service,) = services_of(raw, RaySettings(head_cluster_ip_service=True))
     assert "clusterIP" not in service["spec"]
     raw["spec"]["headGroupSpec"]["serviceType"] = "NodePort"
     (service,) = services_of(raw)

@@ -14,13 +14,13 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.head.service import stable_head_service
 from controller.ray.job.attempt import cluster_body
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
-from controller.ray.settings import JobSettings
+from controller.ray.settings import RaySettings
 from tests.ray.job.rayjobs import valid
 from tests.ray.pods.golden_pods import DEFAULTED
 
 CLUSTER = "CLUSTER"
 JOB_ID = "JOB-ID"
-SETTINGS = JobSettings()
+SETTINGS = RaySettings()
 
 
 def made_for(raw: dict[str, Any], existing: dict[str, Any] | None = None) -> Iterator[Any]:

@@ -22,7 +22,8 @@ from controller.ray.dashboard import (
     Probe,
     ProbeObservation,
 )
-from controller.ray.job import JobSettings, RayJobKind
+from controller.ray.job import RayJobKind
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Plan
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import NOW, head, pod
@@ -64,7 +65,7 @@ class Scene:
         status: dict[str, Any] | None = None,
         runs_on: str = "uid-of-example-head-aaaaaaaa/0",
         meta: dict[str, Any] | None = None,
-        settings: JobSettings | None = None,
+        settings: RaySettings | None = None,
         **spec: Any,
     ) -> None:
         manifest = job_manifest(**{"submissionMode": "HTTPMode"} | spec)
@@ -82,7 +83,7 @@ class Scene:
             annotations = manifest["metadata"].setdefault("annotations", {})
             annotations["manta.dev/runs-on"] = f"{CLUSTER}/{runs_on}"
         self.dashboards = FakeDashboards()
-        self.kind = RayJobKind(self.dashboards, None, settings)
+        self.kind = RayJobKind(settings, self.dashboards)
         self.reads = FakeReads(self.kind)
         self.reads.add(RAYJOBS, rayjob(manifest))
 

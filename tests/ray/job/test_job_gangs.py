@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube.resources import VOLCANO_POD_GROUPS
 from controller.ray.api.batch_schedulers import KAI, PLUGINS, VOLCANO, WORKLOAD_API, YUNIKORN
-from controller.ray.job import JobSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Replace
 from tests.ray.cluster.test_gangs import GANG, group, spec, with_meta
@@ -37,7 +37,7 @@ def scene(
     return Scene(
         state,
         meta={"labels": labels or {}},
-        settings=JobSettings(batch_scheduler=scheduler),
+        settings=RaySettings(batch_scheduler=scheduler),
         submissionMode=mode,
         **more,
     )

@@ -19,32 +19,32 @@ from controller.ray.job.attempt import cluster_body
 from controller.ray.job.observation import generated_submission_id, submitter_name
 from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
-from controller.ray.settings import JobSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import References
 from tests.ray.cluster.support import pod, with_meta
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid
 from tests.ray.job.scenes import CLUSTER, cluster, head_pod
 
-RESTARTS = JobSettings(feature_gates=FeatureGates.parse("SidecarSubmitterRestart=true"))
-LOGIN = JobSettings(login_shell=True)
+RESTARTS = RaySettings(feature_gates=FeatureGates.parse("SidecarSubmitterRestart=true"))
+LOGIN = RaySettings(login_shell=True)
 
 
-def made_cluster(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+def made_cluster(settings: RaySettings | None = None, **spec: Any) -> dict[str, Any]:
     job = rayjob(**spec)
-    return cluster_body(job, valid(job), "example-bcdfg", "id", settings or JobSettings())
+    return cluster_body(job, valid(job), "example-bcdfg", "id", settings or RaySettings())
 
 
-def sidecar(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+def sidecar(settings: RaySettings | None = None, **spec: Any) -> dict[str, Any]:
     """The submitter's container in the head."""
     body = made_cluster(settings, submissionMode="SidecarMode", **spec)
     return body["spec"]["headGroupSpec"]["template"]["spec"]["containers"][-1]
 
 
-def submitter(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+def submitter(settings: RaySettings | None = None, **spec: Any) -> dict[str, Any]:
     job = rayjob(**spec)
     cluster = msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster)
     target = SubmissionTarget("example-bcdfg", parse_spec(cluster), "head:8265", "id")
-    return submitter_job(job, valid(job), target, settings or JobSettings())
+    return submitter_job(job, valid(job), target, settings or RaySettings())
 
 
 def test_names_are_kuberays_and_those_of_an_attempt_never_change():
@@ -71,7 +71,7 @@ def test_the_longest_name_of_a_job_gives_a_cluster_that_is_valid():
     job = rayjob(job_manifest("a" * 47))
     name = child_cluster_name(job.metadata, "1")
     assert len(name) == 53
-    body = cluster_body(job, valid(job), name, "id", JobSettings())
+    body = cluster_body(job, valid(job), name, "id", RaySettings())
     assert isinstance(validate_cluster(msgspec.convert(body, RayCluster)), ClusterSpec)
 
 
@@ -81,7 +81,7 @@ def test_a_cluster_carries_the_jobs_labels_and_annotations_but_not_what_kubectl_
         labels={"kueue.x-k8s.io/queue-name": "q", "ray.io/originated-from-cr-name": "x"},
         annotations={"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
     )
-    meta = cluster_body(job, valid(job), "a", "id", JobSettings())["metadata"]
+    meta = cluster_body(job, valid(job), "a", "id", RaySettings())["metadata"]
     assert meta["labels"]["kueue.x-k8s.io/queue-name"] == "q"
     assert meta["labels"]["ray.io/originated-from-cr-name"] == "example"
     assert meta["annotations"] == {"a": "b"}
@@ -101,10 +101,10 @@ def test_making_objects_changes_no_cached_specification(mode: str):
     job = rayjob(submissionMode=mode, submitterPodTemplate=template)
     spec = valid(job)
     before = msgspec.json.encode(spec)
-    body = cluster_body(job, spec, "a", "id", JobSettings())
+    body = cluster_body(job, spec, "a", "id", RaySettings())
     body["spec"]["headGroupSpec"]["template"]["spec"]["containers"].clear()
     cluster = parse_spec(msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster))
-    submitter_job(job, spec, SubmissionTarget("a", cluster, "head:8265", "id"), JobSettings())
+    submitter_job(job, spec, SubmissionTarget("a", cluster, "head:8265", "id"), RaySettings())
     assert msgspec.json.encode(spec) == before
 
 
@@ -126,7 +126,7 @@ def test_a_sidecar_comes_after_the_users_containers_and_the_head_is_not_restarte
     pod = raw["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     pod["containers"].append({"name": "beside"})
     job = rayjob(raw)
-    body = cluster_body(job, valid(job), "a", "id", JobSettings())
+    body = cluster_body(job, valid(job), "a", "id", RaySettings())
     made = body["spec"]["headGroupSpec"]["template"]["spec"]
     assert [each["name"] for each in made["containers"]][1:] == ["beside", "ray-job-submitter"]
     assert made["restartPolicy"] == "Never"
@@ -138,7 +138,7 @@ def test_a_container_of_its_name_in_the_template_changes_some_of_a_sidecar():
     own = {"name": "ray-job-submitter", "resources": {"limits": {"cpu": "100m"}}}
     pod["containers"].append(own | {"env": [{"name": "A", "value": "1"}]})
     job = rayjob(raw)
-    body = cluster_body(job, valid(job), "a", "id", JobSettings())
+    body = cluster_body(job, valid(job), "a", "id", RaySettings())
     _, submitter = body["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     assert submitter["resources"] == own["resources"]
     assert submitter["image"]
@@ -203,9 +203,10 @@ def test_the_entrypoint_goes_over_http_as_it_was_written():
 
 
 def test_settings_have_kuberays_variables_and_defaults():
-    assert JobSettings.from_environment({}) == JobSettings()
-    settings = JobSettings.from_environment(
+    assert RaySettings.from_environment({"TZ": ""}) == RaySettings()
+    settings = RaySettings.from_environment(
         {
+            "TZ": "",
             "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": "60",
             "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS": "70",
             "DELETE_RAYJOB_CR_AFTER_JOB_FINISHES": "True",
@@ -214,7 +215,7 @@ def test_settings_have_kuberays_variables_and_defaults():
             "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE": "true",
         }
     )
-    assert settings == JobSettings(
+    assert settings == RaySettings(
         status_check_timeout=timedelta(seconds=60),
         transition_grace_period=timedelta(seconds=70),
         delete_finished_jobs=True,
@@ -226,8 +227,8 @@ def test_settings_have_kuberays_variables_and_defaults():
 
 @pytest.mark.parametrize("value", ["", "0", "-5", "x", "1.5", "٣", "9" * 30])
 def test_a_time_that_is_no_positive_number_is_ignored(value: str):
-    environment = {"RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": value}
-    assert JobSettings.from_environment(environment) == JobSettings()
+    environment = {"TZ": "", "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": value}
+    assert RaySettings.from_environment(environment) == RaySettings()
 
 
 def test_the_submitter_is_sized_by_a_container_of_its_name():

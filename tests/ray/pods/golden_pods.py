@@ -11,11 +11,12 @@ import msgspec
 
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RayCluster
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.settings import RaySettings
 
-SETTINGS = ClusterSettings(
+SETTINGS = RaySettings(
     version="manta-test", feature_gates=FeatureGates.parse("RayClusterMTLS=true")
 )
 DEFAULTED = {"replicas": 0, "minReplicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}

@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from controller.ray.api import FeatureGates
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.settings import RaySettings
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"
-SETTINGS = ClusterSettings(version="manta-test")
+SETTINGS = RaySettings(version="manta-test")
 HASHES = (
     "manta.dev/cluster-options",
     "manta.dev/pod-template-hash",
@@ -24,7 +25,7 @@ HASHES = (
 )
 
 
-def pods_of(raw: dict[str, Any], settings: ClusterSettings = SETTINGS) -> list[dict[str, Any]]:
+def pods_of(raw: dict[str, Any], settings: RaySettings = SETTINGS) -> list[dict[str, Any]]:
     """Bodies of the pods that are made for a new cluster, the head first."""
     made = plan(reads(cluster(raw)), RayClusterKind(settings))
     bodies = [dict(write.body) for stage in made.stages for write in stage]
@@ -32,11 +33,11 @@ def pods_of(raw: dict[str, Any], settings: ClusterSettings = SETTINGS) -> list[d
     return sorted(pods, key=lambda pod: pod["metadata"]["labels"]["ray.io/node-type"])
 
 
-def head_of(raw: dict[str, Any], settings: ClusterSettings = SETTINGS) -> dict[str, Any]:
+def head_of(raw: dict[str, Any], settings: RaySettings = SETTINGS) -> dict[str, Any]:
     return pods_of(raw, settings)[0]
 
 
-def worker_of(raw: dict[str, Any], settings: ClusterSettings = SETTINGS) -> dict[str, Any]:
+def worker_of(raw: dict[str, Any], settings: RaySettings = SETTINGS) -> dict[str, Any]:
     return pods_of(raw, settings)[1]
 
 
@@ -220,7 +221,7 @@ def test_another_plasma_directory_needs_no_shared_memory():
 
 
 def test_the_switches_of_an_administrator_are_obeyed():
-    settings = ClusterSettings.from_environment(
+    settings = RaySettings.from_environment(
         {
             "ENABLE_INIT_CONTAINER_INJECTION": "false",
             "ENABLE_PROBES_INJECTION": "False",
@@ -237,11 +238,11 @@ def test_the_switches_of_an_administrator_are_obeyed():
     assert value(ray(worker), "FQ_RAY_IP") == "example-head-svc.default.svc.corp.example"
     assert settings.head_cluster_ip_service
     assert settings.delete_unnamed
-    assert ClusterSettings.from_environment({"WATCH_NODES": "TRUE"}).watch_nodes
+    assert RaySettings.from_environment({"WATCH_NODES": "TRUE"}).watch_nodes
 
 
 def test_defaults_of_an_administrator_are_added_where_nothing_is_said():
-    settings = ClusterSettings(
+    settings = RaySettings(
         pod_labels={"team": "default", "cost": "1"},
         pod_annotations={"note": "default"},
         container_env=({"name": "PROXY", "value": "p"}, {"name": "MINE", "value": "default"}),
@@ -344,7 +345,7 @@ def test_nulls_in_a_template_mean_absent():
 def test_a_worker_tells_its_place_by_labels(
     place: ReplicaPosition | None, gates: str, expected: dict[str, str]
 ):
-    kind = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse(gates)))
+    kind = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse(gates)))
     design = kind._desired(cluster())
     assert isinstance(design, DesiredCluster)
     worker = design.builder.worker(design.spec.worker_group_specs[0], "a", place)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.api.names import read_cluster_domain
+from controller.ray.settings import read_cluster_domain
 from tests.ray.cluster.support import manifest
 from tests.ray.pods.test_builder import pods_of, worker_of
 from tests.samples import case

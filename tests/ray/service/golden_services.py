@@ -20,12 +20,12 @@ from controller.ray.service.identity import load
 from controller.ray.service.kind import RayServiceKind
 from controller.ray.service.observation import ACTIVE, PENDING, read_goal
 from controller.ray.service.services import stable_services
-from controller.ray.settings import ServiceSettings
+from controller.ray.settings import RaySettings
 from controller.testing.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods
 
 SUFFIX, OLD_SUFFIX = "-bcdfg", "-zzzzz"
-SETTINGS = ServiceSettings(version="manta-test")
+SETTINGS = RaySettings(version="manta-test")
 _MASKED = (keys.MADE_FROM, keys.SPEC_HASH, keys.SERVE_CONFIG_HASH)
 
 
@@ -70,7 +70,7 @@ def _routing(service: RayService, body: dict[str, Any], *, second: bool) -> Iter
         shares = {"targetCapacity": 0, "trafficRoutedPercent": 0}
         status = {ACTIVE: active | dict.fromkeys(shares, 100)}
         status |= {PENDING: {"rayClusterName": name + SUFFIX, **shares}}
-    kind = RayServiceKind(settings=SETTINGS)
+    kind = RayServiceKind(SETTINGS)
     reads = FakeReads(kind, served={GATEWAYS, HTTP_ROUTES})
     reads.add(RAYSERVICES, msgspec.structs.replace(service, status=status))
     for each in status.values():

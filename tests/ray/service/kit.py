@@ -26,11 +26,11 @@ from controller.ray.dashboard import (
 from controller.ray.head.endpoint import HeadIncarnation
 from controller.ray.service.identity import load
 from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster, read_goal
-from controller.ray.settings import ServiceSettings
+from controller.ray.settings import RaySettings
 from tests.integration.rayservices import serve_config, service_manifest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SETTINGS = ServiceSettings()
+SETTINGS = RaySettings()
 APPLICATION = yaml.safe_load(serve_config())["applications"][0]
 HEALTHY = ServeDeployment("HEALTHY", target=2, running=2)
 

@@ -36,7 +36,7 @@ from controller.ray.service.observation import (
     ServiceObservation,
     read_goal,
 )
-from controller.ray.settings import ServiceSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Plan
 from controller.testing.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image
@@ -44,7 +44,7 @@ from tests.ray.cluster.support import NOW, head
 
 UID = "uid-of-svc"
 OLD, NEW, THIRD = "rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0"
-SETTINGS = ServiceSettings(feature_gates=FeatureGates({"RayServiceIncrementalUpgrade": True}))
+SETTINGS = RaySettings(feature_gates=FeatureGates({"RayServiceIncrementalUpgrade": True}))
 STEPWISE = {
     "type": "NewClusterWithIncrementalUpgrade",
     "clusterUpgradeOptions": {
@@ -89,7 +89,7 @@ class Scene:
         self.services: list[Service] = []
         self.unready: set[str] = set()
         self._closing: CommandOutcome | None = None
-        self.kind = RayServiceKind(self, settings=SETTINGS)
+        self.kind = RayServiceKind(SETTINGS, self)
 
     def selects(self, cluster: str) -> None:
         """Both stable services lead to this cluster."""

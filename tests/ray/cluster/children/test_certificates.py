@@ -16,9 +16,10 @@ from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
 from controller.ray.api import FeatureGates, validate_cluster
 from controller.ray.api.names import TLS_VARIABLES
-from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClusterKind
+from controller.ray.cluster import CertificateCollector, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.redis_cleanup import cleanup_job
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.plan import Create, Delete, Failure, Plan, Replace
 from controller.testing.reads import FakeReads
@@ -38,7 +39,7 @@ from tests.ray.cluster.support import (
 
 Json = dict[str, Any]
 
-KIND = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse("RayClusterMTLS=true")))
+KIND = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse("RayClusterMTLS=true")))
 LEAVES = {
     "ray-head-cert-example": "ray-head-secret-example",
     "ray-worker-cert-example": "ray-worker-secret-example",
@@ -360,7 +361,7 @@ def test_the_job_that_cleans_redis_has_no_certificate():
     seen = KIND.observe("default/example", kept)
     assert seen is not None
     assert isinstance(seen.desired, DesiredCluster)
-    job = cleanup_job(seen.desired, ClusterSettings(), owned=True)
+    job = cleanup_job(seen.desired, RaySettings(), owned=True)
     container = job["spec"]["template"]["spec"]["containers"][0]
     names = {each["name"] for each in container["env"]}
     assert "RAY_REDIS_ADDRESS" in names

@@ -18,11 +18,12 @@ from controller.kube.resources import (
     SECRETS,
     SERVICES,
 )
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.child_table import child_events
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.plan import BLOCKED_RETRY
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     NOW,
@@ -194,7 +195,7 @@ def test_a_short_ingress_leads_everything_to_the_dashboard():
 
 
 def test_an_administrator_may_want_ingresses_on_openshift():
-    settings = ClusterSettings.from_environment({"USE_INGRESS_ON_OPENSHIFT": "True"})
+    settings = RaySettings.from_environment({"USE_INGRESS_ON_OPENSHIFT": "True"})
     kept = reads(cluster(SAMPLES["route"]), served={ROUTES})
     made = plan(kept, RayClusterKind(settings))
     assert [write.target.resource.kind for write in made.independent] == ["Ingress"]
@@ -224,7 +225,7 @@ def test_tls_that_a_route_would_leave_out_is_given_by_an_ingress():
 
 def test_the_token_is_made_for_the_request_and_is_in_no_plan():
     tokens = iter([TOKEN, "another"])
-    kind = RayClusterKind(ClusterSettings(new_token=lambda: next(tokens)))
+    kind = RayClusterKind(RaySettings(new_token=lambda: next(tokens)))
     made = plan(reads(cluster(SAMPLES["auth"])), kind)
     (secret,) = (write for write in made.stages[0] if write.target.resource is SECRETS)
     assert isinstance(secret, Create)

@@ -15,7 +15,8 @@ from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.objects import Pod, Secret
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import FeatureGates
-from controller.ray.cluster import CertificateCollector, ClusterSettings, RayClusterKind
+from controller.ray.cluster import CertificateCollector, RayClusterKind
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.plan import Create, Delete, Plan, Replace
 from controller.testing.reads import FakeReads
@@ -25,7 +26,7 @@ from tests.ray.cluster.support import NOW, UID, cluster, head, manifest, plan, w
 Json = dict[str, Any]
 
 GATES = FeatureGates.parse("RayClusterMTLS=true")
-KIND = RayClusterKind(ClusterSettings(feature_gates=GATES, mtls_issuer="manta"))
+KIND = RayClusterKind(RaySettings(feature_gates=GATES, mtls_issuer="manta"))
 AUTHORITY = "example-ca-secret-uid-of-e"
 HEAD, WORKER = "ray-head-secret-example", "ray-worker-secret-example"
 

@@ -17,8 +17,9 @@ from controller.kube.objects import Job
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RayCluster
 from controller.ray.api.pod_state import is_head
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.deletion import DEFAULT_TIMEOUT
+from controller.ray.settings import RaySettings
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from controller.testing.reads import FakeReads
@@ -63,7 +64,7 @@ DEADLINE = NOW + timedelta(seconds=DEFAULT_TIMEOUT - 1)  # of what was deleted a
 KEY = f"Job/default/{JOB}"
 QUOTA = CreateError("Forbidden", "exceeded quota")
 GOING = CreateError(NAMESPACE_TERMINATING, "because it is being terminated")
-ENABLED, DISABLED = RayClusterKind(), RayClusterKind(ClusterSettings(redis_cleanup=False))
+ENABLED, DISABLED = RayClusterKind(), RayClusterKind(RaySettings(redis_cleanup=False))
 
 
 @cache
@@ -404,10 +405,10 @@ def test_a_cleanup_that_a_queue_suspends_is_told():
 
 
 def test_cleanup_is_switched_off_by_kuberays_variable():
-    off = ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "False"})
+    off = RaySettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "False"})
     assert not off.redis_cleanup
-    assert ClusterSettings.from_environment({}).redis_cleanup
-    assert ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "no"}).redis_cleanup
+    assert RaySettings.from_environment({}).redis_cleanup
+    assert RaySettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "no"}).redis_cleanup
 
 
 def test_in_a_namespace_that_is_going_nothing_is_waited_for():

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import JOBS
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.redis_cleanup import cleanup_job_name
 from controller.ray.head.endpoint import OUR_JOBS
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import redis_cluster
@@ -26,7 +27,7 @@ from tests.samples import case
 
 def job(raw: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     """The Job of a deleted cluster whose pods are gone."""
-    kind = RayClusterKind(ClusterSettings(**settings))
+    kind = RayClusterKind(RaySettings(**settings))
     made = plan(reads(redis_cluster(raw, deleted=1), listed=True), kind)
     [[create]] = made.stages
     assert isinstance(create, Create)

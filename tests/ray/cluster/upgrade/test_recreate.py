@@ -9,15 +9,16 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.api import RayCluster, labels
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.pods.hashes import recreate_digest
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, LiveList, MergePatch, Plan, Write
 from tests.ray.cluster.support import cluster, head, manifest, plan, workers, writes
 from tests.ray.cluster.test_plan import conditions, settled, suspension, verbs, with_status
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"
-OURS = ClusterSettings().version
+OURS = RaySettings().version
 
 
 def upgraded(strategy: str | None = "Recreate", *, image: str = "new", **spec: Any) -> RayCluster:

@@ -13,7 +13,7 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.objects import Node, Pod, Toleration
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.disruptions import OF_NODES
 from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.cluster.plan import plan_cluster
@@ -21,6 +21,7 @@ from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import CommandRefused, DrainNodes, HeadCommand, RayNode
 from controller.ray.head.endpoint import worker_scope
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import NOW, cluster, pod, with_children, with_meta, with_status
@@ -37,7 +38,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     without_rolling,
 )
 
-SETTINGS = ClusterSettings(watch_nodes=True)
+SETTINGS = RaySettings(watch_nodes=True)
 ALIVE = answering(RayNode("n1", ADDRESS, alive=True))
 DEAD = answering(RayNode("n1", ADDRESS, alive=False))
 TARGET = {
@@ -72,7 +73,7 @@ def kept(
     return with_children(found.add(RAYCLUSTERS, obj).add(OF_NODES[0].resource, of or node()))
 
 
-def seen_in(reads: FakeReads, *, settings: ClusterSettings = SETTINGS, **changes: Any) -> Any:
+def seen_in(reads: FakeReads, *, settings: RaySettings = SETTINGS, **changes: Any) -> Any:
     seen = RayClusterKind(settings).observe("default/example", reads)
     assert seen is not None
     return replace(seen, **({"ray": ALIVE} | changes))
@@ -160,7 +161,7 @@ def test_a_worker_on_a_node_that_goes_leaves_the_service_and_is_drained(spec: An
     assert written["labels"] == {labels.SERVE: "false"}
     assert written["annotations"][labels.DRAINING_SINCE] == rfc3339(NOW)
     assert says in written["annotations"][labels.DISRUPTION]
-    assert not of_workers(planned(seen_in(reads, settings=ClusterSettings())))
+    assert not of_workers(planned(seen_in(reads, settings=RaySettings())))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_a_head_that_is_deleted_is_not_drained_either():
 
 def test_an_eviction_that_is_announced_drains_the_worker_without_reading_nodes():
     reads = kept(RAW, new(RAW, "a", conditions=[TARGET]))
-    (patch,) = of_workers(planned(seen_in(reads, settings=ClusterSettings())))
+    (patch,) = of_workers(planned(seen_in(reads, settings=RaySettings())))
     assert isinstance(patch, MergePatch)
     stale = TARGET | {"status": "False"}
     assert not of_workers(planned(seen_in(kept(RAW, new(RAW, "a", conditions=[stale])))))

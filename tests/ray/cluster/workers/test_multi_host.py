@@ -13,11 +13,12 @@ from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api import RayCluster
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import are_multi_host, read_replicas
 from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, replica_pods_to_delete
 from controller.ray.cluster.workers import ABREAST
 from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, Plan
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
@@ -39,7 +40,7 @@ INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"
 HOST = "ray.io/replica-host-index"
 NO_SLICES = RayClusterKind(
-    ClusterSettings(feature_gates=FeatureGates.parse("RayMultiHostIndexing=false"))
+    RaySettings(feature_gates=FeatureGates.parse("RayMultiHostIndexing=false"))
 )
 
 
@@ -210,7 +211,7 @@ def test_naming_one_host_takes_its_slice_and_no_other():
 def test_with_autoscaling_surplus_slices_stay_and_broken_ones_go():
     pods = [*whole("a"), *whole("b", index=1), host("c", 0, index=2)]
     assert gone(plan(around(multi(1, autoscaling=True), *pods))) == {"c-0"}
-    free = RayClusterKind(ClusterSettings(delete_unnamed=True))
+    free = RayClusterKind(RaySettings(delete_unnamed=True))
     assert len(gone(plan(around(multi(1, autoscaling=True), *pods), free))) == 4
 
 
@@ -275,16 +276,16 @@ def test_slices_never_overshoot_and_never_stay_halves(
 
 
 def test_a_batch_does_not_begin_a_slice_that_it_cannot_end():
-    small = RayClusterKind(ClusterSettings(batch=8))
+    small = RayClusterKind(RaySettings(batch=8))
     assert sum(map(len, made(plan(around(multi(5)), small)))) == 6
     assert len(made(plan(around(multi(1, hosts=12)), small))) == 8, "unless it is too big for any"
 
 
 def test_a_slice_of_absurdly_many_hosts_costs_a_plan_no_more_than_its_batch():
     obj = multi(1, hosts=2**31 - 1)
-    assert len(made(plan(around(obj)))) == ClusterSettings().batch
+    assert len(made(plan(around(obj)))) == RaySettings().batch
     first = host("a", 0)
-    assert len(made(plan(around(obj, first, begun={"a": 1})))) == ClusterSettings().batch
+    assert len(made(plan(around(obj, first, begun={"a": 1})))) == RaySettings().batch
 
 
 def test_only_some_slices_are_made_side_by_side():
@@ -296,7 +297,7 @@ def test_slices_of_two_groups_grow_side_by_side_within_one_batch():
     raw = manifest()
     first = raw["spec"]["workerGroupSpecs"][0] | {"numOfHosts": 3, "replicas": 2}
     raw["spec"]["workerGroupSpecs"] = [first, first | {"groupName": "second"}]
-    stages = made(plan(around(cluster(raw)), RayClusterKind(ClusterSettings(batch=10))))
+    stages = made(plan(around(cluster(raw)), RayClusterKind(RaySettings(batch=10))))
     assert [sorted(place["ray.io/group"] for place in stage) for stage in stages] == (
         [["second", "workers", "workers"]] * 3
     )

@@ -19,7 +19,7 @@ from controller.ray.job.cleanup import (
     unmatched_end,
     worker_suspensions,
 )
-from controller.ray.settings import JobSettings
+from controller.ray.settings import RaySettings
 from tests.ray.job.rayjobs import rayjob, valid
 
 END = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
@@ -41,14 +41,14 @@ def due(
     status: str = "SUCCEEDED",
     deployment: str = "",
     left: RemainingCluster = RemainingCluster.ALL,
-    settings: JobSettings | None = None,
+    settings: RaySettings | None = None,
     **spec: Any,
 ) -> tuple[DeletionPolicy | None, float | None]:
     """What is due so long after the end, and after how many seconds to ask again."""
     deployment = deployment or ("Failed" if status == "FAILED" else "Complete")
     ended = FinishedJob(END, status, deployment, left)
     now = END + timedelta(seconds=seconds)
-    found = due_deletion(valid(rayjob(**spec)), ended, now, settings or JobSettings())
+    found = due_deletion(valid(rayjob(**spec)), ended, now, settings or RaySettings())
     assert isinstance(found, DueDeletion)
     wake = found.requeue_after
     return found.action, None if wake is None else wake.total_seconds()
@@ -73,7 +73,7 @@ def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
 
 
 def test_an_administrator_may_have_finished_jobs_deleted_themselves():
-    settings = JobSettings(delete_finished_jobs=True)
+    settings = RaySettings(delete_finished_jobs=True)
     gone = RemainingCluster.NOTHING
     for left in (RemainingCluster.ALL, gone):
         found = due(0, left=left, settings=settings, shutdownAfterJobFinishes=True)
@@ -84,7 +84,7 @@ def test_an_administrator_may_have_finished_jobs_deleted_themselves():
 def test_a_cluster_of_another_owner_is_not_shut_down():
     job = {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True}
     assert due(0, **job) == (None, None)
-    assert due(0, settings=JobSettings(delete_finished_jobs=True), **job) == (None, None)
+    assert due(0, settings=RaySettings(delete_finished_jobs=True), **job) == (None, None)
 
 
 def test_rules_come_due_one_after_the_other():
@@ -151,7 +151,7 @@ def test_delete_none_deletes_nothing():
 
 
 def test_without_the_gate_a_strategy_is_not_followed():
-    settings = JobSettings(feature_gates=FeatureGates.parse("RayJobDeletionPolicy=false"))
+    settings = RaySettings(feature_gates=FeatureGates.parse("RayJobDeletionPolicy=false"))
     assert due(100, status="FAILED", settings=settings, deletionStrategy=STAGED) == (None, None)
     job: dict[str, Any] = {"deletionStrategy": LEGACY, "shutdownAfterJobFinishes": True}
     assert due(0, settings=settings, **job) == (CLUSTER, None)
@@ -230,7 +230,7 @@ def test_an_end_that_no_rule_is_about_is_named_with_the_rules(
     strategy: dict[str, Any], status: str
 ):
     ended = FinishedJob(END, status, "Failed", RemainingCluster.ALL)
-    text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, JobSettings())
+    text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, RaySettings())
     assert f"jobDeploymentStatus Failed with {f'jobStatus {status}' if status else 'no'}" in text
     assert f"{SUCCEEDED}, {FAILED}" in text
     assert ANY_FAILURE in text.partition("; ")[2], "the remedy"
@@ -245,13 +245,13 @@ def test_an_end_that_a_rule_is_about_is_no_hole():
     ):
         ended = FinishedJob(END, status, deployment, RemainingCluster.ALL)
         spec = valid(rayjob(deletionStrategy=strategy))
-        assert unmatched_end(spec, ended, JobSettings()) == ""
+        assert unmatched_end(spec, ended, RaySettings()) == ""
 
 
 def test_a_job_that_somebody_stopped_gets_no_advice_that_no_rule_can_follow():
     ended = FinishedJob(END, "STOPPED", "Complete", RemainingCluster.ALL)
     text = unmatched_end(
-        valid(rayjob(deletionStrategy=rules(SUCCEEDED, FAILED))), ended, JobSettings()
+        valid(rayjob(deletionStrategy=rules(SUCCEEDED, FAILED))), ended, RaySettings()
     )
     assert "jobDeploymentStatus Complete with jobStatus STOPPED" in text
     assert ANY_FAILURE not in text
@@ -261,5 +261,5 @@ def test_advice_about_the_two_policies_of_old_is_no_combination_that_is_refused(
     ended = FinishedJob(END, "", "Failed", RemainingCluster.ALL)
     instead = "in deletionRules instead of the two policies"
     for strategy, is_old in ((LEGACY, True), (rules(SUCCEEDED), False)):
-        text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, JobSettings())
+        text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, RaySettings())
         assert (instead in text) == is_old

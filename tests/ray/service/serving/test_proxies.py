@@ -18,7 +18,7 @@ from controller.ray.service.proxies import (
     serve_state,
 )
 from controller.ray.service.serve import put_configs
-from controller.ray.settings import ServiceSettings
+from controller.ray.settings import RaySettings
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
 
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)
@@ -27,14 +27,14 @@ UNKNOWN = ProbeObservation(None, NOW)
 NO_CONTROLLER = ProbeObservation(ServeState(has_controller=False), NOW)
 
 
-def labelled(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> dict[str, str]:
+def labelled(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> dict[str, str]:
     return {
         write.target.name: write.patch["metadata"]["labels"]["ray.io/serve"]
         for write in label_pods(seen, settings)
     }
 
 
-def asked(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> list[str]:
+def asked(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> list[str]:
     assert seen.active is not None
     return [
         each.metadata.name
@@ -116,7 +116,7 @@ def test_workers_are_asked_only_if_the_kubelet_does_not_ask_them():
     pods = pod("head", serve="true"), pod("worker-1", serve="true")
     assert asked(scene(*pods)) == ["head"]
     assert asked(scene(*pods, own_readiness=True)) == ["head", "worker-1"]
-    assert asked(scene(*pods), ServiceSettings(probes=False)) == ["head", "worker-1"]
+    assert asked(scene(*pods), RaySettings(probes=False)) == ["head", "worker-1"]
 
 
 def test_the_label_of_a_worker_that_is_asked_follows_its_proxy():

@@ -10,7 +10,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling_units import recorded_turns
-from controller.ray.settings import ClusterSettings
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import NOW, cluster, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
@@ -23,7 +23,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     with_begun,
 )
 
-SETTINGS = ClusterSettings()
+SETTINGS = RaySettings()
 UNDRAINED: dict[str, Any] = {"maxSurge": 0, "maxUnavailable": 1, "drainTimeoutSeconds": 0}
 
 
