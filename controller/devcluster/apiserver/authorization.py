@@ -1,23 +1,21 @@
-"""Who may do what: request counters and rules of tests, RBAC, access reviews, and escalation."""
+"""Who may do what: request counters and rules of tests, RBAC, and access reviews."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.devcluster.apiserver.authentication import MASTERS, user_named
 from controller.devcluster.apiserver.messages import content_type, decode_object
-from controller.devcluster.apiserver.objects import Json, child, encode, entries
-from controller.devcluster.apiserver.status import ApiError, ResourceName, forbidden, not_found
+from controller.devcluster.apiserver.objects import Json, child, entries
+from controller.devcluster.apiserver.status import ApiError, ResourceName, forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from controller.devcluster.apiserver.authentication import TokenIssuer, User
+    from controller.devcluster.apiserver.authentication import TokenIssuer
     from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
-    from controller.devcluster.apiserver.resources import ApiResource
     from controller.devcluster.apiserver.store import ObjectStore
 
 
@@ -284,123 +282,3 @@ def _own(request: ApiRequest, where: ResourcePath) -> Attributes:
     return Attributes(
         user.name, request.user_agent, "create", where.group, where.plural, "", "", user.groups
     )
-
-
-_RBAC: Final = "rbac.authorization.k8s.io"
-_ROLES: Final = frozenset({"roles", "clusterroles"})
-_BINDINGS: Final = frozenset({"rolebindings", "clusterrolebindings"})
-_FOR_DELETION: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
-_ALL_RIGHTS: Final[list[Json]] = [
-    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-    {"verbs": ["*"], "nonResourceURLs": ["*"]},
-]
-
-
-@dataclass(frozen=True, slots=True)
-class EscalationCheck:
-    """Checks what one request stores.
-
-    Attributes:
-        rbac: the roles.
-        user: the user.
-        namespace: in the path; empty for cluster-wide objects.
-        name: in the path; empty for a new object.
-    """
-
-    rbac: Rbac
-    user: User
-    namespace: str
-    name: str
-
-    def __call__(self, resource: ApiResource, new: Json, old: Json | None) -> None:
-        """Refuse an object that would grant what the user does not hold.
-
-        Raises:
-            ApiError: 403, it would; 404, it binds a role that does not exist.
-        """
-        plural = resource.table.removesuffix(f".{_RBAC}")
-        if plural not in _ROLES | _BINDINGS or self.user.is_admin:
-            return
-        if old is not None and _without(new, _FOR_DELETION) == _without(old, _FOR_DELETION):
-            return
-        if plural in _ROLES:
-            rules = [] if self._may("escalate", plural, self.name) else entries(new, "rules")
-            aggregates = "aggregationRule" in new and not self._may("escalate", plural, self.name)
-        else:
-            rules, aggregates = self._bound(resource, child(new, "roleRef")), False
-        name = str(new["metadata"].get("name", ""))
-        if why := self._lacks(rules):
-            raise forbidden(resource.name, name, why)
-        if aggregates and self._lacks(_ALL_RIGHTS):
-            needed = "must have cluster-admin privileges to use the aggregationRule"
-            raise forbidden(resource.name, name, needed)
-
-    def _may(self, verb: str, plural: str, name: str) -> bool:
-        user = self.user
-        return self.rbac(
-            Attributes(user.name, "", verb, _RBAC, plural, self.namespace, name, user.groups)
-        )
-
-    def _bound(self, binding: ApiResource, role: Json) -> list[Json]:
-        """Return the rules that a binding grants and that the user must hold."""
-        plural = "roles" if role.get("kind") == "Role" else "clusterroles"
-        name = str(role.get("name", ""))
-        if self._may("bind", plural, name):
-            return []
-        rules = self.rbac.rules_of_role(role, self.namespace)
-        if rules is None:
-            raise not_found(binding.name, name)  # upstream, too, calls the role a binding
-        return rules
-
-    def _lacks(self, rules: Iterable[Json]) -> str:
-        """Return a sentence about what the user does not hold; empty if nothing."""
-        user = self.user
-        held = list(self.rbac.rules(user.name, user.groups, self.namespace))
-        missing = [
-            part
-            for rule in rules
-            for part in _parts(rule)
-            if not any(_covers(each, part) for each in held)
-        ]
-        if not missing:
-            return ""
-        shown = "\n".join(sorted({encode(part).decode() for part in missing}))
-        why = "is attempting to grant RBAC permissions not currently held"
-        return f'user "{user.name}" {why}:\n{shown}'
-
-
-def _without(object_: Json, fields: Iterable[str]) -> Json:
-    metadata = {name: value for name, value in object_["metadata"].items() if name not in fields}
-    return {**object_, "metadata": metadata}
-
-
-def _parts(rule: Json) -> Iterator[dict[str, str]]:
-    """Yield the rule in pieces of one verb for one resource and name, or for one URL."""
-    names = [{"resourceNames": str(name)} for name in entries(rule, "resourceNames")] or [{}]
-    for group, resource, verb, name in product(
-        entries(rule, "apiGroups"), entries(rule, "resources"), entries(rule, "verbs"), names
-    ):
-        yield {"apiGroups": group, "resources": resource, "verbs": verb, **name}
-    for url, verb in product(entries(rule, "nonResourceURLs"), entries(rule, "verbs")):
-        yield {"nonResourceURLs": url, "verbs": verb}
-
-
-def _covers(rule: Json, part: Mapping[str, str]) -> bool:
-    if not {"*", part["verbs"]} & set(entries(rule, "verbs")):
-        return False
-    if url := part.get("nonResourceURLs"):
-        return any(_covers_url(each, url) for each in entries(rule, "nonResourceURLs"))
-    names, (_, slash, subresource) = (
-        entries(rule, "resourceNames"),
-        part["resources"].partition("/"),
-    )
-    resources = {"*", part["resources"], *([f"*/{subresource}"] if slash else [])}
-    return (
-        bool({"*", part["apiGroups"]} & set(entries(rule, "apiGroups")))
-        and bool(resources & set(entries(rule, "resources")))
-        and (not names or part.get("resourceNames") in names)
-    )
-
-
-def _covers_url(held: str, wanted: str) -> bool:
-    return held in {"*", wanted} or (held.endswith("*") and wanted.startswith(held.rstrip("*")))

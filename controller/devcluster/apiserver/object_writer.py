@@ -208,7 +208,6 @@ class ObjectWriter:
         decode(resource, object_, options, patched=False)
         if resource.namespaced:
             require_living_namespace(self._store, resource, namespace, object_)
-        options.check(resource, object_, None)
         sent = self._owners.sent(resource, object_, options)
         self._prepare_create(resource, namespace, object_, options)
         metadata: Json = object_["metadata"]
@@ -263,7 +262,6 @@ class ObjectWriter:
         old = stored.object
         new = self._wanted(resource, stored, change, options, patched=patched)
         check_identity(resource, name, new, old, patched=patched or applied)
-        options.check(resource, new, old)
         self._prepare_update(resource, new, old, options, subresource, applied=applied)
         if same_json(new, old):
             return Written(stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
@@ -19,12 +19,7 @@ from controller.devcluster.apiserver.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.devcluster.apiserver.resources import ApiResource
-
-    Admission: TypeAlias = Callable[[ApiResource, Json, Json | None], None]
-    """Refuses an object to be stored, in place of another or as a new one."""
+    from collections.abc import Mapping
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:
@@ -173,7 +168,6 @@ class WriteOptions:
         field_manager: manager for managedFields.
         manager_given: whether the client itself named the manager.
         force: whether server-side apply takes over what others own.
-        admit: checks the new object against the old one; None allows everything.
         warnings: sentences for the `Warning` header, added while the request is worked on.
     """
 
@@ -182,18 +176,7 @@ class WriteOptions:
     field_manager: str = ""
     manager_given: bool = False
     force: bool = False
-    admit: Admission | None = None
-
     warnings: list[str] = field(default_factory=list[str])
-
-    def check(self, resource: ApiResource, new: Json, old: Json | None) -> None:
-        """Refuse what must not be stored.
-
-        Raises:
-            ApiError: as `admit` raises it.
-        """
-        if self.admit is not None:
-            self.admit(resource, new, old)
 
     @classmethod
     def parse(cls, query: Mapping[str, str], user_agent: str, verb: str) -> WriteOptions:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.authorization import Attributes, EscalationCheck, Rbac
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.devcluster.apiserver.bodies import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.kinds import Quotas
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
     from controller.devcluster.apiserver.object_writer import Written
     from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.options import Admission
     from controller.devcluster.apiserver.requests.reads import Clock
     from controller.devcluster.apiserver.requests.subresources import Hooks
     from controller.devcluster.apiserver.resources import ApiResource
@@ -68,16 +66,15 @@ class Writes:
         self._writer = writer
         self._deleter = deleter
 
-    def write(self, verb: str, call: ResourceCall, admit: Admission) -> ApiResponse:
-        """Create, update or patch an object, unless `admit` refuses it.
+    def write(self, verb: str, call: ResourceCall) -> ApiResponse:
+        """Create, update or patch an object.
 
         Raises:
             ApiError: the query or the type of the body is unusable.
         """
         if verb == "patch":
             check_patch_type(call.resource, call.media_type)
-        parsed = WriteOptions.parse(call.request.query, call.request.user_agent, verb)
-        options = replace(parsed, admit=admit)
+        options = WriteOptions.parse(call.request.query, call.request.user_agent, verb)
         write = {"create": self._create, "update": self._update, "patch": self._patch}[verb]
         try:
             written = write(call, options)
@@ -244,24 +241,9 @@ class ResourceHandler:
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
             return plain_not_found() if resource.custom else error_response(method_not_allowed())
         if verb in WRITES.values():
-            return self._writes.write(verb, call, self._admission(verb, call))
+            return self._writes.write(verb, call)
         reads = {"get": self._reads.get, "list": self._reads.list, "watch": self._reads.watch}
         return reads.get(verb, self._writes.delete)(call)
-
-    def _admission(self, verb: str, call: ResourceCall) -> Admission:
-        """Return a check of what is stored; creating an object on the way needs `create` too."""
-        rbac, request, where = self._audit.authorizer, call.request, call.where
-        escalation = None
-        if isinstance(rbac, Rbac):
-            escalation = EscalationCheck(rbac, request.user, where.namespace, where.name)
-
-        def admit(resource: ApiResource, new: Json, old: Json | None) -> None:
-            if old is None and verb != "create":
-                self._audit.check(_attributes(request, where, "create"))
-            if escalation is not None:
-                escalation(resource, new, old)
-
-        return admit
 
     def connect(
         self,
