@@ -1,4 +1,4 @@
-"""Conditions, finalizers, timestamps: small functions on metadata."""
+"""Conditions, finalizers, timestamps, lists in another order: small functions on metadata."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from controller.apimachinery.conditions import (
     rfc3339_micro,
     time_of,
 )
+from controller.apimachinery.custom_object import in_canonical_order, read_conditions
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
@@ -109,3 +110,84 @@ def test_messages_name_the_controller_of_an_object_if_it_is_known():
     assert ownership_text(ObjectMeta(name="a")) == "belongs to no controller"
     owned = ObjectMeta(name="a", owner_references=(owner,))
     assert ownership_text(owned) == "belongs to RayJob nightly (uid 4d1f)"
+
+
+CONDITION = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "AllReady",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "observedGeneration": 7,
+}
+
+
+@pytest.mark.parametrize("odd", [None, True, 7, {}, {"a": 1}, ["True"]])
+@pytest.mark.parametrize("field", ["status", "reason", "message", "lastTransitionTime"])
+def test_what_is_no_text_in_a_condition_counts_as_absent(field: str, odd: Any):
+    rest = {name: value for name, value in CONDITION.items() if name != field}
+    assert read_conditions([CONDITION | {field: odd}, CONDITION]) == [rest, CONDITION]
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], {}, {"type": 7}])
+def test_a_condition_without_a_type_is_none(odd: Any):
+    assert read_conditions([odd, CONDITION]) == [CONDITION]
+    assert read_conditions({"0": CONDITION}) is None
+
+
+Json = dict[str, Any]
+
+
+def env(*entries: tuple[str, str]) -> Json:
+    return {"env": [{"name": name, "value": value} for name, value in entries]}
+
+
+def same(one: Json, other: Json) -> bool:
+    return in_canonical_order(one) == in_canonical_order(other)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["volumes", "volumeMounts", "ports", "tolerations", "schedulingGates", "readinessGates",
+     "imagePullSecrets", "workerGroupSpecs", "adapters", "preferredNodes"],
+)  # fmt: skip
+def test_what_is_read_as_a_set_or_by_name_may_be_in_any_order(field: str):
+    one, two = {"name": "a", "x": 1}, {"name": "b", "x": 0}
+    assert same({"spec": {field: [one, two]}}, {"spec": {field: [two, one]}})
+    assert not same({field: [one, two]}, {field: [one, one]})
+    assert not same({field: [one]}, {field: [one, two]})
+
+
+@pytest.mark.parametrize("field", ["args", "command", "initContainers", "envFrom", "sources"])
+def test_what_is_read_in_turn_may_not(field: str):
+    assert not same({field: ["a", "b"]}, {field: ["b", "a"]})
+
+
+def test_the_first_container_stays_first_and_the_others_are_known_by_name():
+    a, b, c = ({"name": name} for name in "abc")
+    assert same({"containers": [a, b, c]}, {"containers": [a, c, b]})
+    assert not same({"containers": [a, b, c]}, {"containers": [b, a, c]})
+
+
+def test_lists_within_lists_are_sorted_too():
+    one = {"containers": [{"ports": [{"containerPort": 1}, {"containerPort": 2}]}]}
+    other = {"containers": [{"ports": [{"containerPort": 2}, {"containerPort": 1}]}]}
+    assert same(one, other)
+
+
+def test_variables_may_be_in_any_order_unless_one_refers_to_another():
+    assert same(env(("A", "1"), ("B", "2")), env(("B", "2"), ("A", "1")))
+    assert not same(env(("A", "1"), ("B", "$(A)")), env(("B", "$(A)"), ("A", "1")))
+    assert not same(env(("A", "1"), ("B", "x $(C) $(A)")), env(("B", "x $(C) $(A)"), ("A", "1")))
+    beside = (("C", "3"), ("A", "1"), ("B", "$(A)"))
+    assert same(env(*beside), env(*beside[1:], beside[0])), "C is not referred to"
+    assert same(env(("A", "1"), ("B", "$(Z)")), env(("B", "$(Z)"), ("A", "1"))), "Z is unknown"
+
+
+def test_of_two_variables_of_one_name_the_later_one_counts():
+    assert not same(env(("A", "1"), ("A", "2")), env(("A", "2"), ("A", "1")))
+
+
+@pytest.mark.parametrize("entries", [[1, "a"], [None], [{"name": 1}, {"name": "1"}], [[]]])
+def test_what_is_no_list_of_variables_stays_as_it_is_written(entries: list[Any]):
+    assert len(in_canonical_order({"env": entries})["env"]) == len(entries)

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.hastened import hastened
 from tests.chart.helm import ROOT
 from tests.chart.prometheus import (
     JOB,
@@ -30,6 +29,7 @@ from tests.chart.prometheus import (
     needs_prometheus,
     needs_promtool,
 )
+from tests.chart.provoked import hastened
 from tests.chart.running_prometheus import Prometheus, prometheus
 from tests.e2e.processes import Process, manta, manta_dev, needs_kubectl
 from tests.e2e.processes import until as reached

@@ -1,8 +1,11 @@
-"""The options of `manta run`."""
+"""The options of `manta run`, `dev` and `demo`, the first line of the log, and completion."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import trustme
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+import controller
 from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.cli.arguments import feature_gates
@@ -17,8 +21,9 @@ from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
 from controller.command.operator_deployments import ChangeFailed, split_image
 from controller.command.run.operator import operator_for
-from controller.command.run.run import is_outside
+from controller.command.run.run import announce, is_outside
 from controller.kube.credentials import InClusterCredentials, StaticCredentials
+from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
 
@@ -142,3 +147,132 @@ def test_an_image_needs_a_tag_because_the_chart_puts_a_colon_between():
     for image in ("manta", "registry.example:5000/manta", "manta@sha256:0123"):
         with pytest.raises(ChangeFailed, match="REPOSITORY:TAG"):
             split_image(image)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("dev --isolation shim", "--isolation shim: pods are simulated; add --ray"),
+        ("dev --image rayproject/ray", "--image rayproject/ray: write NAME=PATH"),
+        ("dev --image rayproject/ray=/nowhere", "/nowhere is not a folder"),
+        ("demo --image a=/usr", "--image and --isolation are for the kinds whose pods are"),
+        ("demo --chart a.svg", "--chart is for --kind rayservice-incremental"),
+        ("demo --kind autoscaling --image a=/nowhere", "/nowhere is not a folder"),
+        ("demo --kind rayjob --image a=/nowhere", "/nowhere is not a folder"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_helps(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(line.split()) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# nothing\n", "holds 0 RayJobs; it must hold one"),
+        ("kind: RayJob\n---\nkind: RayJob\n", "holds 2 RayJobs; it must hold one"),
+        (
+            "kind: RayJob\n---\nkind: Ingress\n",
+            "holds a Ingress, and this demo takes RayJobs, ",
+        ),
+        ("kind: RayJob\n", "holds a RayJob without metadata.name"),
+    ],
+)
+def test_a_demo_of_jobs_takes_one_job_and_what_it_needs(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(text)
+    assert main(["demo", "--kind", "rayjob", "-f", str(manifest)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_first_line_says_what_runs_where():
+    gates = FeatureGates.parse("RayClusterFleet=true,RayCronJob=false")
+    with capture_logs() as logs:
+        announce(
+            StaticCredentials("https://user:word@10.0.0.1:6443/k8s"),
+            Settings(namespaces=("a", "b")),
+            KindSettings.from_environment(gates, {}),
+        )
+    (line,) = logs
+    assert line["event"] == "operator.starting"
+    assert line["version"] == controller.__version__
+    assert line["server"] == "10.0.0.1:6443"
+    assert line["namespaces"] == ["a", "b"]
+    assert "rayclusterfleet-controller" in line["kinds"]
+    assert "raycronjob-controller" not in line["kinds"]
+    assert line["feature_gates"] == {"RayClusterFleet": True, "RayCronJob": False}
+
+
+async def test_the_first_line_names_the_context_by_which_a_kubeconfig_chose_the_server(
+    tmp_path: Path,
+):
+    file = tmp_path / "config"
+    file.write_text(
+        "contexts: [{name: production, context: {cluster: one, user: me}}]\n"
+        "clusters: [{name: one, cluster: {server: 'https://10.0.0.2:6443'}}]\n"
+        "users: [{name: me, user: {token: word}}]\n"
+    )
+    credentials = await load_credentials(kubeconfig=str(file), context="production")
+    with capture_logs() as logs:
+        announce(credentials, Settings(), KindSettings())
+    (line,) = logs
+    assert (line["server"], line["context"]) == ("10.0.0.2:6443", "production")
+    assert line["namespaces"] == "all"
+
+
+ASK = {
+    # the words before the last one are complete, as typed; the last one is being typed
+    "bash": "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; _manta; "
+    'printf "%s\\n" "${{COMPREPLY[@]}}"',
+    "zsh": "compdef() {{ : }}; source {script}; words=({words}); CURRENT={last}+1; "
+    "_describe() {{ print -l -- ${{(M)found:#${{words[CURRENT]}}*}} }}; _manta",
+    "fish": "source {script}; complete -C {line}",
+}
+
+
+@pytest.fixture(params=sorted(ASK))
+def shell(request: pytest.FixtureRequest) -> str:
+    if not shutil.which(request.param):
+        pytest.skip(f"SKIPPED, NOT PASSED: no {request.param} on this machine")
+    return request.param
+
+
+@pytest.fixture
+def script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["completion", shell]) == 0
+    file = tmp_path / "script"
+    file.write_text(capsys.readouterr().out)
+    return file
+
+
+def offered(shell: str, script: Path, *typed: str) -> set[str]:
+    """What the shell offers for the last word of `manta TYPED`."""
+    words = ("manta", *typed)
+    question = ASK[shell].format(
+        script=script, words=shlex.join(words), last=len(typed), line=shlex.quote(" ".join(words))
+    )
+    plain = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    done = subprocess.run(
+        [shell, *plain, "-c", question], capture_output=True, text=True, check=False, timeout=60
+    )
+    lines = (line.partition("\t")[0].partition(":")[0] for line in done.stdout.splitlines())
+    return {line for line in lines if line}
+
+
+def test_commands_options_and_values_are_offered(shell: str, script: Path):
+    assert offered(shell, script, "sta") == {"status"}
+    assert {"run", "diagnose", "hand-back", "completion"} <= offered(shell, script, "")
+    assert offered(shell, script, "status", "--all") == {"--all-namespaces"}
+    assert offered(shell, script, "plan", "-o", "") == {"text", "json"}
+    assert offered(shell, script, "run", "--log-level", "w") == {"warning"}
+
+
+def test_kinds_examples_and_the_actions_of_a_rollout_are_offered(shell: str, script: Path):
+    assert "rayjob" in offered(shell, script, "why", "ray")
+    assert {"raycluster", "raycluster-idle"} <= offered(shell, script, "example", "rayclu")
+    assert {"pause", "undo"} <= offered(shell, script, "rollout", "")
+    assert offered(shell, script, "rollout", "undo", "--to-rev") == {"--to-revision"}

@@ -1,4 +1,4 @@
-"""The shared informer from end to end, against a small fake server."""
+"""The shared informer from end to end, what each event makes of its store, and quorum reads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ import asyncio
 import pytest
 
 from informers import HistoryChanged, InvalidResourceVersion, ReflectorSettings
+from informers.processor import Added, Deleted, Processor
+from informers.store import Ignored, Removed, Replaced, Store, Undecodable, Upserted
 from tests.informers.doubles import (
+    Expired,
     FakeServer,
     Hang,
+    Meta,
     Pause,
     Recorder,
     ScriptedSource,
+    Thing,
     added,
     deleted,
+    end_bookmark,
     informer_of,
     page,
     running,
@@ -101,3 +107,144 @@ async def test_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again(
         await asyncio.sleep(90)
     assert recorder.calls == [("add", "new", "10", False)]
     assert revisions == ["5", "9", "10"]
+
+
+A5 = Thing(Meta("a", "ns", "uid-a", "5"), "red")
+A6 = Thing(Meta("a", "ns", "uid-a", "6"), "blue")
+SECOND = Thing(Meta("a", "ns", "second", "6"), "blue")
+ODD = Undecodable("ns/a", "uid-a", "6", "odd")
+
+
+@pytest.fixture
+def store() -> Store[Thing]:
+    return Store({})
+
+
+@pytest.fixture
+def processor(store: Store[Thing]) -> Processor[Thing]:
+    return Processor(store)
+
+
+@pytest.fixture
+def holding(processor: Processor[Thing]) -> Processor[Thing]:
+    """One whose store holds an object."""
+    assert processor.replace(Replaced([A5], (), "5")) == [Added(A5, initial=True)]
+    return processor
+
+
+def test_what_is_ignored_notifies_nobody(processor: Processor[Thing]):
+    assert processor.apply(Ignored("odd")) == []
+
+
+def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thing]):
+    processor.apply(Upserted(A5))
+    again = Thing(A5.metadata, "as stored elsewhere")
+    assert processor.replace(Replaced([again], (), "5")) == []
+
+
+def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
+    assert holding.apply(Upserted(SECOND)) == [Deleted(A5), Added(SECOND)]
+
+
+def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
+    assert holding.apply(Removed(SECOND)) == [Deleted(A5), Deleted(SECOND)]
+
+
+def test_what_has_gone_is_no_longer_in_quarantine(holding: Processor[Thing]):
+    holding.apply(ODD)
+    assert holding.quarantined == {"ns/a": ODD}
+    assert holding.apply(Removed(A6)) == [Deleted(A6)]
+    assert holding.quarantined == {}
+
+
+def test_the_quarantine_tells_which_index_failed():
+    processor = Processor(Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}))
+    processor.apply(Upserted(A5))
+    assert processor.quarantined["ns/a"].reason.startswith("index 'picky' on ns/a: AttributeError")
+
+
+OLD = Thing(Meta("b", "ns", "uid-b", "4"), "red")
+NEW = Thing(Meta("b", "ns", "uid-b", "7"), "red")
+OTHER = Thing(Meta("a", "ns", "uid-a", "4"), "green")
+
+
+@pytest.mark.parametrize("listed", [[], [A5], [A6], [A5, NEW]])
+def test_a_list_may_lack_or_show_anew_what_has_changed_since(
+    holding: Processor[Thing], listed: list[Thing]
+):
+    assert holding.contradiction(Replaced(listed, (), "9")) == ""
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ([A5, OLD], "ns/b has been at 4, and the store at 5 has not shown it"),
+        ([A6, OLD], "ns/b has been at 4, and the store at 5 has not shown it"),
+        ([OTHER], "ns/a has been at 4, and the store at 5 has not shown it"),
+    ],
+)
+def test_a_list_of_another_history_shows_what_the_store_would_have_shown(
+    holding: Processor[Thing], listed: list[Thing], told: str
+):
+    assert holding.contradiction(Replaced(listed, (), "9")) == told
+
+
+def test_nothing_contradicts_a_store_that_was_never_filled(processor: Processor[Thing]):
+    assert processor.contradiction(Replaced([A5], (), "9")) == ""
+
+
+def test_an_object_that_was_in_quarantine_contradicts_nothing(holding: Processor[Thing]):
+    holding.apply(ODD)
+    assert holding.contradiction(Replaced([A6], (), "9")) == ""
+
+
+PAGED = ReflectorSettings(streaming=False)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_the_first_streaming_list_is_a_quorum_read_that_began_with_its_request():
+    stream = [Pause(5), added("a", 3), Pause(5), end_bookmark(9), Hang]
+    source = ScriptedSource(watches=[stream])
+    informer = informer_of(source)
+    began = now()
+    async with running(informer):
+        await asyncio.sleep(9)
+        assert informer.quorum_read is None, "the store does not show it yet"
+        await asyncio.sleep(2)
+        assert informer.quorum_read == began
+
+
+async def test_a_streaming_list_at_a_revision_is_no_quorum_read():
+    source = ScriptedSource(
+        watches=[[end_bookmark(5), status(410, "Expired")], [end_bookmark(8), Hang]]
+    )
+    informer = informer_of(source)
+    began = now()
+    async with running(informer):
+        await asyncio.sleep(60)
+        assert informer.resource_version == "8"
+        assert informer.quorum_read == began
+
+
+async def test_a_list_from_the_servers_cache_is_no_quorum_read():
+    source = ScriptedSource(lists=[page([], 7)], watches=[[Hang]])
+    informer = informer_of(source, settings=PAGED)
+    async with running(informer):
+        await settle()
+        assert informer.has_synced
+        assert informer.quorum_read is None
+
+
+async def test_a_list_that_names_no_revision_is_a_quorum_read():
+    source = ScriptedSource(
+        lists=[page([], 10), Expired(), page([], 11)],
+        watches=[[Pause(5), status(410, "Expired")], [Hang]],
+    )
+    informer = informer_of(source, settings=PAGED)
+    async with running(informer):
+        await asyncio.sleep(20)
+        assert informer.resource_version == "11"
+        assert informer.quorum_read == source.times("list")[2]

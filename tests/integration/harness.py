@@ -11,11 +11,11 @@ import copy
 import json
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -403,3 +403,19 @@ async def _served(world: World, crd: dict[str, Any]) -> bool:
     except (NotFound, PathNotFound):
         return False
     return True
+
+
+def measured_once(measure: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Remember what a coroutine function returned for the same arguments.
+
+    Scenarios in virtual time are the same whenever they are played.
+    """
+    results: dict[tuple[Any, ...], Any] = {}
+
+    @wraps(measure)
+    async def measured(*arguments: Any) -> Any:
+        if arguments not in results:
+            results[arguments] = await measure(*arguments)
+        return results[arguments]
+
+    return measured

@@ -23,7 +23,7 @@ from controller.ray.api import FeatureGates
 from tests.integration.harness import World
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_page import page, text
-from tests.integration.test_workspace_pods import pod_of
+from tests.integration.test_workspaces import pod_of
 from tests.integration.workspaces import Workspaces, opened, served
 
 pytestmark = pytest.mark.embedded_only

@@ -1,8 +1,9 @@
-"""Workspaces on an API server: from a manifest to nodes, and back."""
+"""Workspaces on an API server: from a manifest to nodes and servers, and back."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter import ClaimBehaviour
+from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -19,7 +21,9 @@ from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS
-from controller.kube.errors import NotFound
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.objects import StatefulSet
+from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
@@ -388,3 +392,77 @@ async def test_an_unknown_field_of_a_template_is_named_at_the_workspace_and_at_i
     for kind, name in (("Workspace", "phi"), ("InferenceSet", "phi-set")):
         events = await world.events_about(kind, name)
         assert [reason for reason, _ in events].count("UnknownFields") == 1
+
+
+PENDING = "WorkspaceInferenceStatusPending"
+
+
+def pod_of(server: StatefulSet, *gates: str) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}
+    owner |= {"name": server.metadata.name, "uid": server.metadata.uid}
+    labelled = {labels.WORKSPACE: server.metadata.name}
+    return {
+        "metadata": {"name": "phi-0", "labels": labelled, "ownerReferences": [owner]},
+        "spec": {
+            "schedulingGates": [{"name": gate} for gate in gates],
+            "containers": [{"name": "phi", "image": "example.com/server:1"}],
+        },
+    }
+
+
+async def kubelet_says(spaces: Workspaces, **state: Any) -> None:
+    container = {"name": "phi", "ready": False, "image": "x", "imageID": "x", **state}
+    status = {"status": {"phase": "Running", "containerStatuses": [container]}}
+    client, namespace = spaces.world.user, spaces.world.namespace
+    await client.merge_patch(PODS, namespace, "phi-0", status, subresource="status")
+
+
+@pytest.mark.embedded_only
+async def test_a_failing_pod_is_the_cause_and_its_crashes_are_not_written_one_by_one(
+    spaces: Workspaces,
+):
+    operator = spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("InferenceReady", "False", PENDING)
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
+    client, namespace = spaces.world.user, spaces.world.namespace
+    await client.create(PODS, namespace, pod_of(await spaces.server(), "example.com/by-hand"))
+    end = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
+    waits = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    await kubelet_says(spaces, restartCount=1, state=waits, lastState={"terminated": end})
+    await spaces.reaches("InferenceReady", "False", "ContainerCrashLoopBackOff")
+    await spaces.world.settle(5)
+    begun = len(operator.transport.journal.entries)
+    for crash in range(2, 12):
+        running = {"running": {"startedAt": f"2026-01-01T00:{crash:02}:00Z"}}
+        end["finishedAt"] = f"2026-01-01T00:{crash:02}:30Z"
+        for state in (running, {"terminated": end}, waits):
+            last = {"lastState": {"terminated": end}}
+            await kubelet_says(spaces, restartCount=crash, state=state, **last)
+            await spaces.world.settle(2)
+    sent = [each.attributes.verb for each in operator.transport.journal.entries[begun:]]
+    assert [verb for verb in sent if verb not in {"get", "list", "watch"}] == []
+
+    await client.delete(PODS, namespace, "phi-0")
+    await spaces.reaches("InferenceReady", "False", PENDING)
+
+
+async def test_a_server_whose_pod_crashes_says_so(spaces: Workspaces):
+    """On a real API server, the pod is that of the real controller of StatefulSets."""
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
+    client, namespace = spaces.world.user, spaces.world.namespace
+    with suppress(AlreadyExists):
+        body = pod_of(await spaces.server())
+        await client.create(PODS, namespace, body)
+    pod = await client.get(PODS, namespace, "phi-0")
+    assert pod.metadata.controller is not None
+    assert pod.metadata.controller.kind == "StatefulSet"
+    outcome = {f"{ANNOTATION_PREFIX}outcome": "crash", f"{ANNOTATION_PREFIX}exit-code": "3"}
+    await client.merge_patch(PODS, namespace, "phi-0", {"metadata": {"annotations": outcome}})
+    await spaces.reaches("InferenceReady", "False", "ContainerCrashLoopBackOff")
+    message = (await spaces.condition("InferenceReady"))[2]
+    assert message.startswith("pod phi-0: container phi ended with exit code 3")

@@ -17,8 +17,12 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodePool
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kube.errors import NotFound
-from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
-from tests.fakes.karpenter.node_pools import SimulatedPools, SimulatedProvider
+from tests.fakes.karpenter.node_pools import (
+    SimulatedPools,
+    SimulatedProvider,
+    node_class_definition,
+    node_pool_definition,
+)
 from tests.integration.harness import World
 from tests.integration.workspaces import Cloud, Workspaces
 from tests.kaito.workspace.given_pool import CLASSES, NODE_CLASSES, POOLS

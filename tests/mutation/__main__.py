@@ -8,10 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.mutation import mutated_tree
-from tests.mutation.equivalent import listed
+from tests.mutation.mutant import listed
 from tests.mutation.packages import TESTS, named
-from tests.mutation.progress import Progress
-from tests.mutation.results import Results
+from tests.mutation.results import Progress, Results
 from tests.mutation.score import WANTED, score
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tests.mutation.equivalent import is_for_type_checkers, is_wording
+from tests.mutation.mutant import is_for_type_checkers, is_wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.mutation.equivalent import Equivalent
-    from tests.mutation.mutant import Change, Mutant
+    from tests.mutation.mutant import Change, Equivalent, Mutant
 
 WANTED = 0.95
 """The least share of mutants, without the equivalent ones, that must be killed."""

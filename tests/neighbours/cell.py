@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.integration.measuring import measured_once
+from tests.integration.harness import measured_once
 from tests.neighbours.neighbourhood import Neighbourhood, Tenant, neighbourhood
 
 if TYPE_CHECKING:

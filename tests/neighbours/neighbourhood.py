@@ -29,7 +29,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
 from controller.ray.settings import CERT_MANAGER
 from controller.testing.faults import Rule
-from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
+from tests.fakes.karpenter.node_pools import node_class_definition, node_pool_definition
 from tests.integration.harness import OPERATOR, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

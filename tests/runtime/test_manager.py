@@ -1,14 +1,15 @@
-"""What a manager says, how it shares the grace period, and what it leaves behind."""
+"""How a manager starts what it runs, shares the grace period, and what it leaves behind."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.manager import Group
+from controller.runtime.manager import Group, Recording, Writers
 from tests.conformance.test_manager import Lead, Part, Run
 
 
@@ -116,3 +117,90 @@ async def test_a_standby_that_is_stopped_no_longer_waits_for_the_lead():
     await asyncio.sleep(1)
     assert await run.end() == []
     assert asyncio.all_tasks() == before
+
+
+LEADS_SINCE = 7.0
+
+
+class Task:
+    """A controller or cache that runs until it is closed; its tasks by name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.tasks: list[str] = []
+        self.confirmed, self.closed = asyncio.Event(), asyncio.Event()
+        self.error: Exception | None = None
+
+    async def confirm(self, since: float) -> None:
+        assert since == LEADS_SINCE
+        await self.confirmed.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def run(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.append(task.get_name())
+        await self.closed.wait()
+
+    async def flush(self) -> None:
+        self.tasks.append("flush")
+        self.closed.set()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def writers(*parts: Task) -> Any:
+    caches, *controllers = parts
+    made: Any = Writers
+    return made(caches, controllers, leads_since=lambda: LEADS_SINCE)
+
+
+async def test_nothing_is_written_before_the_caches_are_confirmed():
+    parts = [Task(name) for name in ("caches", "widgets", "gadgets")]
+    runnable, ready = writers(*parts), asyncio.Event()
+    running = asyncio.create_task(runnable.run(ready.set))
+    await asyncio.sleep(5)
+    assert not ready.is_set()
+    assert [part.tasks for part in parts] == [[]] * 3
+    parts[0].confirmed.set()
+    await asyncio.sleep(1)
+    assert ready.is_set()
+    assert [part.tasks for part in parts[1:]] == [["widgets"], ["gadgets"]]
+    runnable.stop()
+    await running
+    assert all(part.closed.is_set() for part in parts[1:])
+
+
+async def test_a_stop_before_the_caches_are_confirmed_starts_nothing():
+    parts = [Task(name) for name in ("caches", "widgets")]
+    before, runnable, ready = asyncio.all_tasks(), writers(*parts), asyncio.Event()
+    running = asyncio.create_task(runnable.run(ready.set))
+    await asyncio.sleep(5)
+    runnable.stop()
+    await running
+    assert not ready.is_set()
+    assert [part.tasks for part in parts] == [[]] * 2
+    assert asyncio.all_tasks() == before
+
+
+async def test_caches_that_cannot_be_confirmed_are_an_error():
+    parts = [Task(name) for name in ("caches", "widgets")]
+    parts[0].error = KeyError("a")
+    parts[0].confirmed.set()
+    with pytest.raises(KeyError):
+        await writers(*parts).run(lambda: None)
+
+
+async def test_the_last_events_are_sent_when_the_recorder_stops():
+    recorder, ready = Task("recorder"), asyncio.Event()
+    made: Any = Recording
+    recording = made(recorder)
+    running = asyncio.create_task(recording.run(ready.set))
+    await asyncio.sleep(5)
+    assert ready.is_set()
+    assert len(recorder.tasks) == 1
+    recording.stop()
+    await running
+    assert recorder.tasks[1:] == ["flush"]

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from tests.simulation.examples import try_examples
-from tests.simulation.lives import LIVES
+from tests.simulation.examples import LIVES, try_examples
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
 

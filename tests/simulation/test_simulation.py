@@ -21,8 +21,7 @@ import msgspec
 import pytest
 import structlog
 
-from tests.simulation.examples import scenario_of, try_examples
-from tests.simulation.lives import LIVES
+from tests.simulation.examples import LIVES, scenario_of, try_examples
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
 

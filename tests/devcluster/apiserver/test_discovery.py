@@ -1,12 +1,11 @@
-"""Discovery, version, health and OpenAPI: what clients ask first."""
+"""Discovery, version, health and OpenAPI: what clients ask first; the resources served."""
 
 from __future__ import annotations
 
-from controller.apimachinery.object_schema import (
-    GroupVersionKind,
-    parse_schemas,
-    unknown_fields,
-)
+import pytest
+
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas, unknown_fields
+from controller.devcluster.apiserver.resources import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
 POD = GroupVersionKind("", "v1", "Pod")
@@ -112,3 +111,10 @@ async def test_openapi_has_the_schemas_of_custom_resources(embedded):
 async def test_what_is_not_served_is_not_found_whatever_the_client_accepts(api):
     answer = await api.get(api.path("configmaps", "a") + "/status", accept="text/html")
     assert (answer.status, answer.body["reason"]) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "versions", [["v10", "v2", "v1", "v2beta1", "v1beta2", "v1beta1", "v1alpha1", "other"]]
+)
+def test_stable_and_newer_versions_come_first(versions):
+    assert sorted(set(versions), key=version_priority) == versions

@@ -1,4 +1,4 @@
-"""Decoding of bytes into objects and events."""
+"""Decoding of bytes into objects and events, whose equal parts are shared."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from informers import (
     Throttled,
     error_from_status,
 )
+from informers.codec import InternPool
 from informers.store import Bookmark, Ignored, Removed, Undecodable, Upserted
 from tests.informers.doubles import (
     Meta,
@@ -369,3 +370,82 @@ def test_a_decoded_object_has_no_way_back_to_what_was_dropped():
     """Fields that the view lacks are gone: encoding one would lose them (rules of 2.4)."""
     obj = CODEC.event(added("a", 5, unknown={"deep": [1, 2]})).object
     assert "unknown" not in msgspec.structs.asdict(obj)
+
+
+class Part(msgspec.Struct, frozen=True):
+    state: str = ""
+    count: int = 0
+
+
+class Box(msgspec.Struct, frozen=True):
+    options: dict[str, str] | None = None
+
+
+class Whole(msgspec.Struct, frozen=True):
+    parts: tuple[Part, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    labels: dict[str, str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def whole(**fields) -> Whole:
+    return msgspec.json.decode(json.dumps(fields).encode(), type=Whole)
+
+
+def shared_pair(**fields) -> tuple[Whole, Whole]:
+    pool = InternPool()
+    pair = whole(**fields), whole(**fields)
+    for each in pair:
+        pool.share(each)
+    assert pair[0] == pair[1] == whole(**fields)
+    return pair
+
+
+def test_objects_of_one_codec_share_their_strings():
+    codec = Codec(Thing)
+    first = codec.event(added("a", 1, colour="crimson")).object
+    second = codec.page(page([thing("b", 2, colour="crimson")], 3)).objects[0]
+    assert first.colour is second.colour
+    assert first.metadata.namespace is second.metadata.namespace
+
+
+def test_keys_and_values_of_maps_are_shared():
+    first, second = shared_pair(labels={"app": "ray"}, notes=["x"])
+    [(key, value)], [(other_key, other_value)] = first.labels.items(), second.labels.items()
+    assert key is other_key
+    assert value is other_value
+
+
+def test_equal_tuples_are_shared_whole():
+    first, second = shared_pair(parts=[{"state": "Running", "count": 3}])
+    assert first.parts is second.parts
+
+
+def test_unequal_tuples_share_their_parts():
+    pool = InternPool()
+    first = whole(parts=[{"state": "Running", "count": 3}])
+    second = whole(parts=[{"state": "Running", "count": 4}])
+    pool.share(first)
+    pool.share(second)
+    assert second.parts[0].count == 4
+    assert first.parts[0].state is second.parts[0].state
+
+
+def test_parts_without_a_hash_are_shared_one_by_one():
+    first, second = shared_pair(boxes=[{"options": {"size": "large"}}])
+    assert first.boxes[0].options["size"] is second.boxes[0].options["size"]
+
+
+def test_the_pool_forgets_instead_of_growing():
+    pool = InternPool()
+    for number in range(20_000):
+        pool.share(whole(labels={"number": str(number)}))
+        assert len(pool._parts) < 5000
+
+
+@pytest.mark.parametrize(("parts", "kept"), [(4096, True), (4097, False)])
+def test_the_pool_forgets_once_it_has_more_than_its_limit(parts: int, *, kept: bool):
+    pool = InternPool()
+    pool._parts.update(dict.fromkeys(range(parts)))
+    pool.share(whole())
+    assert (0 in pool._parts) is kept

@@ -1,4 +1,4 @@
-"""What a person reads about many like writes is one sentence."""
+"""What a person reads about many like writes, when a series is sent, and how many may be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from controller.runtime.event_series import MAX_JOINED, aggregate_events
+from controller.runtime import event_series as series
+from controller.runtime.event_series import (
+    BURST,
+    MAX_JOINED,
+    REFILL,
+    REFRESH,
+    RESERVED,
+    SILENCE,
+    EventSeries,
+    SpamFilter,
+    aggregate_events,
+)
 from controller.runtime.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.reconcile.test_executor import Bench
@@ -64,3 +75,63 @@ async def test_a_batch_is_told_as_one_event_even_if_it_was_interrupted():
         async with asyncio.timeout(3.5 * bench.client.seconds):
             await bench.execute(Plan(stages=(writes,)))
     assert bench.emitted == ["CreatedWorkerPod"], "for the 1 + 2 + 4 that were made"
+
+
+@pytest.mark.parametrize(
+    ("sent", "now", "due"),
+    [
+        (0, 100.0, True),
+        (1, 100.0, True),
+        (2, 100.0, False),
+        (2, 49.0 + REFRESH, False),
+        (2, 50.0 + REFRESH, True),
+        (4, 50.0 + REFRESH, False),
+    ],
+)
+def test_two_occurrences_are_due_at_once_and_more_half_hourly(sent: int, now: float, due: bool):
+    series = EventSeries("ns", "p", {}, last_seen=2000.0, last_time="", count=4)
+    series.sent, series.sent_at = sent, 50.0
+    assert series.is_due(now) is due
+
+
+@pytest.mark.parametrize(("since", "due"), [(-1.0, False), (0.0, True), (1.0, True)])
+def test_the_last_occurrences_are_due_when_the_series_is_over(since: float, due: bool):
+    series = EventSeries("ns", "p", {}, last_seen=100.0, last_time="", count=4)
+    series.sent, series.sent_at = 3, 50.0
+    assert series.is_due(100.0 + SILENCE + since) is due
+
+
+def passed(spam: SpamFilter, count: int, now: float, regarding: str = "a") -> int:
+    return sum(spam.passes(regarding, "Normal", now) for _ in range(count))
+
+
+def test_the_last_events_are_kept_for_what_happens_to_the_object_as_a_whole() -> None:
+    spam = SpamFilter()
+    many = [spam.passes("a", "Normal", 1000.0, one_of_many=True) for _ in range(BURST)]
+    assert sum(many) == BURST - RESERVED
+    assert passed(spam, BURST, 1000.0) == RESERVED
+
+
+def test_a_burst_passes_and_then_one_each_five_minutes():
+    spam = SpamFilter()
+    assert passed(spam, BURST + 5, 1000.0) == BURST
+    assert passed(spam, 5, 1000.0 + REFILL - 1) == 0
+    assert passed(spam, 5, 1000.0 + REFILL) == 1
+    assert passed(spam, 5, 1000.0 + 2.5 * REFILL) == 1
+    assert passed(spam, 5, 1000.0 + 3 * REFILL) == 1, "halves add up"
+
+
+def test_a_long_silence_fills_no_more_than_a_burst():
+    spam = SpamFilter()
+    passed(spam, BURST, 0.0)
+    assert passed(spam, 2 * BURST, 1000 * REFILL) == BURST
+
+
+def test_the_bucket_used_longest_ago_is_discarded(monkeypatch):
+    monkeypatch.setattr(series, "CAPACITY", 2)
+    spam = SpamFilter()
+    for regarding in ("a", "b", "a", "c"):
+        passed(spam, BURST, 0.0, regarding)
+    assert passed(spam, 1, 0.0, "a") == 0
+    assert passed(spam, 1, 0.0, "c") == 0
+    assert passed(spam, 1, 0.0, "b") == 1, "forgotten, so full again"

@@ -1,9 +1,16 @@
-"""Single expectations, as a person sees them."""
+"""Expectations as a person sees them, their numbers, and what they cost."""
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.debug import LIMIT, ExpectationEntry
 from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.reader import ExpectationStatistics
 from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -168,3 +175,127 @@ def test_ages_are_milliseconds_exact():
     book.time = 1.2345678
     (shown,) = book.expectations.snapshot().items
     assert shown.age == 1.235
+
+
+NONE = ExpectationStatistics(
+    owners=1,
+    expectations=0,
+    pending=0,
+    unknown=0,
+    oldest_age=0.0,
+    oldest_unseen=0.0,
+    need_live_read=0,
+    corrections=0,
+    live_reads=0,
+    resolved_by={},
+)
+
+
+def test_where_nothing_is_expected_everything_is_zero():
+    assert Book().expectations.statistics() == NONE
+
+
+def test_each_number_counts_what_its_name_says():
+    book = Book()
+    for name in ("c", "d"):
+        book.show(child(name, 2))
+    book.make("a", 10)
+    book.expectations.name_conflict(OWNER, create("taken"))
+    book.time = 4.0
+    for name in ("b", "e"):
+        book.expectations.expect(OWNER, create(name))
+        book.expectations.mark_unknown(OWNER, create(name))
+    book.unmake("c")
+    book.time = 7.0
+    book.make("f", 20)
+    book.bookmark(10)
+    book.names()
+    book.get("a")
+    assert book.expectations.statistics() == ExpectationStatistics(
+        owners=1,
+        expectations=6,
+        pending=5,
+        unknown=2,
+        oldest_age=7.0,
+        oldest_unseen=7.0,
+        need_live_read=1,
+        corrections=2,
+        live_reads=0,
+        resolved_by={},
+    )
+
+
+def test_what_was_resolved_is_counted_by_what_resolved_it():
+    book = Book()
+    for name in ("a", "b"):
+        book.make(name, 10)
+    book.show(child("a", 10))
+    book.show(child("b", 10))
+    book.unmake("a")
+    book.remove(child("a", 10), 11)
+    book.make("c", 12)
+    book.expectations.confirm_gone(OWNER, delete("c"), "uid-c")
+    book.bookmark(12)
+    for name in ("x", "y"):
+        book.expectations.mark_unknown(OWNER, create(name))
+        book.answer(name, None)
+    counted = book.expectations.statistics()
+    assert counted.resolved_by == {"object": 2, "uid": 2, "revision": 1, "live_read": 2}
+    assert counted.live_reads == 2
+
+
+def crowded(entries: int) -> Book:
+    """A book in which another owner has so many writes that no cache shows yet."""
+    book = Book()
+    other = Owner("uid-other", "default/other", OWNER.controller)
+    book.expectations.add_owner(other)
+    for number in range(entries):
+        write = create(f"other-{number}", owner=other.uid)
+        book.expectations.expect(other, write)
+        if number % 2:
+            obj = child(f"other-{number}", 1000 + number, owner=other.uid)
+            book.expectations.confirm(other, write, obj)
+    return book
+
+
+class Unlisted(dict[str, Any]):
+    """Entries that nobody goes through."""
+
+    def __iter__(self) -> Any:
+        pytest.fail("goes through all entries")
+
+    values = items = keys = __iter__  # type: ignore[assignment]
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
+    """How often entries are judged or fetched while one object is made, seen and read."""
+    book = crowded(entries)
+    counts: Counter[str] = Counter()
+    overlay = book.expectations._overlays.get(CONFIG_MAPS)
+    for holder, name in (
+        (book.expectations._tracker, "_compare_with_store"),
+        (overlay, "put"),
+    ):
+        inner = getattr(holder, name)
+
+        def counted(*arguments, inner=inner, name=name):
+            counts[name] += 1
+            return inner(*arguments)
+
+        monkeypatch.setattr(holder, name, counted)
+    monkeypatch.setattr(overlay, "expectations", Unlisted(overlay.expectations))
+    book.make("mine", 10)
+    book.show(child("mine", 10))
+    reads = book.expectations.reader
+    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    assert book.names() == ["mine"]
+    assert reads.consistency_warnings(OWNER.uid) == ()
+    return counts
+
+
+def test_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside_none(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    alone = looks(monkeypatch, 0)
+    assert alone["_compare_with_store"] > 0
+    assert looks(monkeypatch, 2000) == alone

@@ -1,19 +1,23 @@
-"""The stand-in for a model server: what it answers, and that it says what it is."""
+"""The stand-in for a model server, and the end of the operator's process."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from controller.command.development.demos import stage
 from controller.command.development.demos.model_server import (
     NOTICE,
     SERVER,
@@ -22,7 +26,9 @@ from controller.command.development.demos.model_server import (
     StandInHandler,
     main,
 )
+from controller.command.development.demos.stage import OperatorProcess
 from controller.command.development.demos.workspace import model_server_image
+from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 USER = {"role": "user", "content": "Why is the sky blue?"}
 
@@ -125,3 +131,31 @@ def test_its_environment_needs_nothing_but_an_interpreter(tmp_path: Path):
     )
     assert done.returncode == 2
     assert done.stderr == f"the stand-in only runs {SERVER}, not: another.py\n"
+
+
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('deaf', flush=True); time.sleep(1000)"
+)
+
+
+@pytest.mark.real_time
+async def test_one_that_does_not_end_is_killed_even_in_a_task_that_has_been_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stage, "_PATIENCE", 0.1)
+    cluster: Any = SimpleNamespace(kubeconfig_cluster=dict, kubeconfig_user=dict)
+    node: Any = SimpleNamespace(folder=tmp_path, environment_of=lambda _: {})
+    operator = OperatorProcess(cluster, node)
+    process = operator._process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", DEAF, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"deaf\n"
+    try:
+        assert await ends_in_a_cancelled_task(operator.aclose())
+        assert process.returncode == -9
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

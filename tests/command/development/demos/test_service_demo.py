@@ -1,4 +1,4 @@
-"""What the demo of RayServices counts, and what it calls wrong."""
+"""What the demo of RayServices counts, what it calls wrong, and how it says why."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ import yaml
 from controller.command.cli.printed import example_files
 from controller.command.development.demos import serve_client
 from controller.command.development.demos.serve_client import Connections, ServeClient, read_answer
-from controller.command.development.demos.service import (
-    ServiceDemo,
-    wrong_configs,
-    wrong_requests,
-)
+from controller.command.development.demos.service import ServiceDemo, wrong_configs, wrong_requests
+from controller.command.development.demos.stage import StepFailed, failure_text
 from controller.command.development.demos.traffic import (
     Put,
     PutRecorder,
@@ -275,3 +272,9 @@ async def test_a_client_waits_for_answers_while_many_requests_are_open(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_failed_demo_names_each_reason_and_no_group_of_tasks():
+    inner = ExceptionGroup("unhandled errors in a TaskGroup", [StepFailed("no pod is ready")])
+    outer = ExceptionGroup("unhandled errors in a TaskGroup", [inner, StepFailed("no answer")])
+    assert failure_text(outer) == "no pod is ready; no answer"

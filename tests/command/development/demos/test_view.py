@@ -1,8 +1,10 @@
-"""What a person sees of a demo: a line for each change, and the fullest picture at the end."""
+"""What a person sees of a demo: a line for each change, its charts, the fullest picture."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
@@ -10,7 +12,15 @@ from rich.console import Console
 
 from controller.command.cli.printed import example_files
 from controller.command.development.demos import DEMOS
+from controller.command.development.demos.chart import (
+    Chart,
+    MeasuredShares,
+    Panel,
+    Series,
+    chart_of,
+)
 from controller.command.development.demos.stage import Demo
+from controller.command.development.demos.traffic import Traffic
 from controller.command.development.demos.view import LiveScreen, Screen, View
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
@@ -235,3 +245,122 @@ def test_a_demo_ends_on_its_fullest_picture_and_not_on_the_empty_one(
     assert "pod three" in shown
     assert "gone" not in shown
     assert shown.index("create") < shown.index("delete") < shown.index("pod one")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(chart: Chart) -> ET.Element:
+    return ET.fromstring(chart.svg())
+
+
+def lines(chart: Chart) -> list[list[tuple[float, float]]]:
+    """The points of the thick lines."""
+    return [
+        [tuple(map(float, point.split(","))) for point in each.attrib["points"].split()]  # type: ignore[misc]
+        for each in drawn(chart).iter(f"{SVG}polyline")
+        if each.attrib["stroke-width"] == "2"
+    ]
+
+
+def test_a_value_that_holds_is_drawn_in_steps():
+    held = Series("old", [(0, 100), (50, 60), (100, 0)], holds=True)
+    (points,) = lines(Chart("upgrade", [Panel("capacity, %", [held])], 100))
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    assert xs == [56, 436, 436, 816, 816]
+    assert ys[0] == ys[1] < ys[2] == ys[3] < ys[4]
+    assert ys[4] - ys[0] == 120
+
+
+def test_marks_that_follow_each_other_do_not_overlap():
+    marks = [(1, "edited: v2"), (96, "reverted: v1"), (110, "edited: v2"), (248, "complete")]
+    chart = Chart("upgrade", [Panel("%", [Series("a", [(0, 1)])])], 260, marks)
+    texts = [each.attrib for each in drawn(chart).iter(f"{SVG}text") if "font-size" in each.attrib]
+    places = [(float(each["x"]), float(each["y"])) for each in texts]
+    heights = [y for _, y in places]
+    assert heights == [heights[0], heights[0], heights[0] - 12, heights[0]]  # the last one first
+    assert min(heights) > 24  # below the title
+
+
+def test_titles_names_and_marks_are_written_as_text():
+    chart = Chart(
+        "v1 & v2", [Panel("%", [Series("a", [(0, 1)])]), Panel("1/s", [])], 95, [(30, "edited")]
+    )
+    texts = [each.text for each in drawn(chart).iter(f"{SVG}text")]
+    assert {"v1 & v2", "%", "1/s", "a", "edited", "0 s", "90 s"} <= set(texts)
+
+
+STEPS = (
+    {"old": (100, 100)},
+    {"old": (100, 100), "new": (50, 0)},
+    {"old": (100, 75), "new": (50, 25)},
+    {"old": (100, 75), "new": (50, 25)},
+    {"old": (100, 50), "new": (50, 50)},
+    {"old": (50, 50), "new": (50, 50)},
+)
+
+
+def seen(*steps: dict[str, tuple[int, int]]) -> MeasuredShares:
+    shares = MeasuredShares()
+    for step in steps:
+        shares.saw(step)
+    return shares
+
+
+def test_each_change_is_noted_once():
+    shares = seen(*STEPS)
+    assert [(each.cluster, each.capacity, each.weight) for each in shares.listed] == [
+        ("old", 100, 100),
+        ("new", 50, 0),
+        ("old", 100, 75),
+        ("new", 50, 25),
+        ("old", 100, 50),
+        ("new", 50, 50),
+        ("old", 50, 50),
+    ]
+    assert (shares.weight("new"), shares.weight("third")) == (50, 0)
+    assert shares.wrong(50, 25) == []
+
+
+def test_the_first_cluster_gets_everything_at_once():
+    assert seen({"first": (0, 0)}, {"first": (100, 100)}).wrong(50, 25) == []
+
+
+def test_a_cluster_that_the_status_no_longer_names_has_nothing():
+    shares = seen({"old": (50, 50), "new": (50, 50)}, {"new": (50, 50)}, {})
+    latest = shares.latest("old")
+    assert latest is not None
+    assert (latest.capacity, latest.weight) == (0, 0)
+    assert shares.weight("new") == 50
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong"),
+    [
+        ({"old": (20, 20)}, "capacity 100 -> 20 %: old"),
+        ({"old": (60, 60)}, "weight 100 -> 60 %: old"),
+        ({"old": (50, 75)}, "75 % weight, 50 % capacity: old"),
+    ],
+)
+def test_a_share_that_moves_too_fast_or_is_too_large_is_wrong(
+    step: dict[str, tuple[int, int]], wrong: str
+):
+    assert wrong in seen({"old": (100, 100)}, step).wrong(50, 25)
+
+
+def test_the_chart_has_capacities_weights_and_answers_of_each_version():
+    shares, traffic = seen(*STEPS), Traffic()
+    began = shares.listed[0].at
+    for second, version in enumerate(("v1", "v1", "v2")):
+        answers = [["/a", version, "old", "7", 20]]
+        counted = {"at": began + second, "answers": answers, "failures": [], "slowest": 0.1}
+        traffic.saw_line(json.dumps(counted))
+    chart = chart_of(shares, traffic)
+    assert chart.seconds == 2
+    capacity, weight, answered = chart.panels
+    assert [each.name for each in capacity.series] == ["old", "new"]
+    assert [each.points[-1] for each in weight.series] == [(2, 50), (2, 50)]
+    assert [(each.name, [value for _, value in each.points]) for each in answered.series] == [
+        ("v1", [20, 20, 0]),
+        ("v2", [0, 0, 20]),
+    ]

@@ -1,4 +1,4 @@
-"""Equal repairs back off, and from the third on the other writer is named."""
+"""Equal repairs back off; from the third on the other writer is named, by managedFields."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from controller.runtime.plan import (
     Target,
     Write,
 )
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, LASTS, Repair, Repairs
-from tests.runtime.kit import create, delete, patch, target
+from controller.runtime.reconcile.repairs import (
+    FORGOTTEN_AFTER,
+    LASTS,
+    Repair,
+    Repairs,
+    other_writer,
+    with_contested,
+)
+from tests.runtime.kit import NOW, create, delete, patch, target
 
 POD = Create(Target(PODS, "default", "a"), {})
 STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")
@@ -307,3 +314,115 @@ def test_a_repair_that_is_undone_holds_up_the_next_object_longer_than_one_that_l
     repairs.plan(last, 15.0)
     assert repairs.wait(last, 15.0) == 32.0, "its repair, the sixth of all, is undone"
     assert repairs.wait(first, 15.0) == 32.0 - LASTS
+
+
+READY = {"type": "Ready", "status": "True"}
+
+
+def contested(name: str) -> Repair:
+    return Repair(
+        target(name), ("data", "colour"), "red", count=3, at=0.0, needed_at=0.0, writer="mesh"
+    )
+
+
+def test_the_condition_names_every_field_in_the_same_order_each_time():
+    wanted = {"children": 3, "conditions": [READY]}
+    sentence = (
+        "mesh keeps changing data.colour of ConfigMap {}; it is repaired at most once a minute: "
+        "configure or stop one of the two writers"
+    )
+    assert with_contested(wanted, [contested("b"), contested("a")], 7, NOW) == {
+        "children": 3,
+        "conditions": [
+            READY,
+            {
+                "type": "FieldsContested",
+                "status": "True",
+                "reason": "AnotherWriter",
+                "message": f"{sentence.format('a')}; {sentence.format('b')}",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 7,
+            },
+        ],
+    }
+
+
+def test_of_many_fields_the_condition_names_eight_and_gives_the_number_of_the_others():
+    repairs = [contested(f"{number:03}") for number in range(100)]
+    (_, condition) = with_contested({"conditions": [READY]}, repairs, 7, NOW)["conditions"]
+    assert condition["message"].count("mesh keeps changing") == 8
+    assert condition["message"].endswith(
+        "ConfigMap 007; it is repaired at most once a minute: "
+        "configure or stop one of the two writers; and so with 92 more"
+    )
+
+
+def test_the_condition_goes_with_the_last_such_field():
+    present = {"conditions": [READY, {"type": "FieldsContested", "status": "True"}]}
+    assert with_contested(present, [], 7, NOW) == {"conditions": [READY]}
+
+
+def test_a_status_without_conditions_gets_none():
+    assert with_contested({"children": 3}, [contested("a")], 7, NOW) == {"children": 3}
+
+
+TYPE = {"f:spec": {"f:type": {}}}
+LABEL = {"f:metadata": {"f:labels": {"f:a": {}}}}
+
+
+def entry(manager: str, time: str, fields: dict[str, Any] | None, **more: str) -> dict[str, Any]:
+    return {"manager": manager, "time": time, "fieldsV1": fields, **more}
+
+
+def found(*entries: dict[str, Any], path: tuple[str, ...] = ("spec", "type")) -> str:
+    return other_writer({"metadata": {"managedFields": list(entries)}}, path, own="manta")
+
+
+def test_the_manager_of_the_field_is_the_other_writer():
+    entries = (
+        entry("manta", "2026-01-01T00:00:03Z", TYPE),
+        entry("mesh", "2026-01-01T00:00:01Z", TYPE),
+        entry("kubectl", "2026-01-01T00:00:02Z", LABEL),
+        entry("kubelet", "2026-01-01T00:00:09Z", TYPE, subresource="status"),
+        entry("before-first-apply", "2026-01-01T00:00:09Z", TYPE),
+    )
+    assert found(*entries) == "another writer (mesh)"
+    assert found(*entries, path=("spec", "gone")) == "another writer (perhaps kubectl or mesh)"
+
+
+def test_of_several_managers_of_a_field_the_last_one_is_named():
+    old, new = (entry(name, f"2026-01-01T00:00:0{time}Z", TYPE) for name, time in
+                (("z", 1), ("a", 2)))  # fmt: skip
+    untimed = {"manager": "y", "fieldsV1": TYPE}
+    assert found(old, untimed, new) == "another writer (a)"
+
+
+def test_a_manager_is_named_once():
+    entries = (
+        entry("mesh", "2026-01-01T00:00:01Z", LABEL),
+        entry("mesh", "2026-01-01T00:00:02Z", LABEL, subresource="scale"),
+    )
+    assert found(*entries) == "another writer (perhaps mesh)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "owns"),
+    [
+        ({"f:spec": {}}, True),
+        ({"f:spec": {"f:type": {"f:part": {}}}}, True),
+        ({"f:spec": {"f:other": {}}}, False),
+        ({"f:metadata": {}}, False),
+        ({"type": {}}, False),
+        (None, False),
+    ],
+)
+def test_an_empty_set_stands_for_everything_below(fields: Any, *, owns: bool):
+    said = found(entry("mesh", "2026-01-01T00:00:01Z", fields))
+    assert said == ("another writer (mesh)" if owns else "another writer (perhaps mesh)")
+
+
+@pytest.mark.parametrize(
+    "obj", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"managedFields": None}}]
+)
+def test_nobody_is_named_if_the_server_tracks_no_managers(obj: dict[str, Any]):
+    assert other_writer(obj, ("spec", "type"), own="manta") == "another writer"

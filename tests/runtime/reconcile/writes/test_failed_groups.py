@@ -1,4 +1,4 @@
-"""Writes that keep failing wait, and take turns."""
+"""Writes that keep failing wait, and take turns; those that fail alike begin slowly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
-from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from controller.runtime.plan import Failure, Plan, Target, Write
+from controller.runtime.reconcile.execution import SlowStart
 from controller.runtime.reconcile.failed_groups import (
     WAITS,
     FailedGroups,
@@ -282,3 +283,25 @@ def test_what_was_not_done_by_a_live_read_is_planned_anew_and_waits_as_a_failure
     assert [turns.attempt(lost, plan=plan) for _ in range(4)] == [0.0, 1.0, 2.0, 4.0]
     turns.groups.begin(plan, 1, (), (), turns.now)
     assert turns.groups.holds(write)
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_held"),
+    [
+        (create("b"), True),
+        (delete("b"), False),
+        (replace(create("b"), target=target("b", "another scope")), False),
+        (replace(create("b"), target=replace(target("b"), resource=SECRETS)), False),
+    ],
+    ids=["alike", "another verb", "another scope", "another resource"],
+)
+async def test_a_failure_holds_up_only_what_is_alike(failed: Write, *, is_held: bool):
+    sent: list[Write] = []
+
+    async def send(writes: Sequence[Write]) -> None:
+        sent.extend(writes)
+
+    slow_start = SlowStart({})
+    slow_start.record_failure(failed)
+    await slow_start.run([create("a")], send)
+    assert sent == ([] if is_held else [create("a")])
