@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.inferenceset.kind import InferenceSetKind
-    from controller.kaito.inferenceset.observation import InferenceSetSettings
+    from controller.kaito.inferenceset.observe import InferenceSetSettings
     from controller.kaito.lookups.huggingface import WorkspaceLookups
     from controller.kaito.workspace.kind import WorkspaceKind
     from controller.kaito.workspace.observation import WorkspaceSettings
@@ -222,7 +222,7 @@ def _workspace_kind(
 
 
 def _inference_set_settings(workspaces: WorkspaceSettings) -> InferenceSetSettings:
-    from controller.kaito.inferenceset.observation import InferenceSetSettings  # noqa: PLC0415
+    from controller.kaito.inferenceset.observe import InferenceSetSettings  # noqa: PLC0415
 
     return InferenceSetSettings(workspaces.options)
 

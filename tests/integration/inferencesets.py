@@ -12,7 +12,7 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource

@@ -25,7 +25,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS

@@ -18,7 +18,7 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.presets.gpus import find_instance_type
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings

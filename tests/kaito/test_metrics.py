@@ -8,8 +8,8 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from controller.kaito.api.inferenceset import InferenceSet
+from controller.kaito.api.status import InferenceSetCollector, WorkspaceCollector
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.metrics import InferenceSetCollector, WorkspaceCollector
 
 
 def workspace(status: Any = None, preset: str = "", **metadata: Any) -> Workspace:

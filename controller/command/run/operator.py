@@ -314,12 +314,16 @@ def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str
 
 
 def _collect_workspaces(operator: Operator, registry: CollectorRegistry) -> None:
-    from controller.kaito import metrics  # noqa: PLC0415  only where Workspaces are served
+    # only where Workspaces are served
     from controller.kaito.api.inferenceset import INFERENCE_SETS  # noqa: PLC0415
+    from controller.kaito.api.status import (  # noqa: PLC0415
+        InferenceSetCollector,
+        WorkspaceCollector,
+    )
     from controller.kaito.api.workspace import WORKSPACES  # noqa: PLC0415
 
-    registry.register(metrics.WorkspaceCollector(lambda: _cached(operator, WORKSPACES)))
-    registry.register(metrics.InferenceSetCollector(lambda: _cached(operator, INFERENCE_SETS)))
+    registry.register(WorkspaceCollector(lambda: _cached(operator, WORKSPACES)))
+    registry.register(InferenceSetCollector(lambda: _cached(operator, INFERENCE_SETS)))
 
 
 def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
 from controller.kaito.api import labels
-from controller.kaito.api.messages import what_failed
+from controller.kaito.api.status import what_failed
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.runtime.kind import CacheReader, CreateError, Owned

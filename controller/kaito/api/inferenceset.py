@@ -96,6 +96,11 @@ class AutoUpgrade(View, frozen=True):
     strategy: str = "InPlace"
     maintenance_window: MaintenanceWindow | None = None
 
+    @property
+    def has_surge(self) -> bool:
+        """True if replicas are upgraded by other ones."""
+        return self.strategy == "Surge"
+
 
 class InferenceSetSpec(View, frozen=True):
     """`spec` of an InferenceSet."""
@@ -105,6 +110,13 @@ class InferenceSetSpec(View, frozen=True):
     node_count_limit: _Count = 0
     label_selector: LabelSelector | None = None
     auto_upgrade: AutoUpgrade | None = None
+
+    def upgrade_policy(self, options: KaitoOptions) -> AutoUpgrade | None:
+        """Return how the replicas get new images; None if not, as those of templates never do."""
+        policy = self.auto_upgrade
+        if policy is None or not policy.enabled or "preset" not in self.template.inference:
+            return None
+        return policy if options.auto_upgrade else None
 
 
 def parse_inference_set(inference_set: InferenceSet) -> InferenceSetSpec:

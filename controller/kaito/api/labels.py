@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kube.objects import KubeObject
+
 
 WORKSPACE_FINALIZER: Final = "workspace.finalizer.kaito.sh"
 INFERENCE_SET_FINALIZER: Final = "inferenceset.finalizer.kaito.sh"
@@ -152,3 +154,10 @@ def _problem(name: str, limit: int, form: re.Pattern[str], syntax: str) -> str:
     if not form.fullmatch(name):
         problems.append(syntax)
     return ", ".join(problems)
+
+
+def name_in(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
+    """Return the key of the object that labels name; empty if they name none."""
+    own = obj.metadata.labels or {}
+    name, namespace = own.get(name_label), own.get(namespace_label)
+    return (f"{namespace}/{name}",) if name and namespace else ()

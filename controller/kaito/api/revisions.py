@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
-from controller.apimachinery.custom_object import mapping, parse
+from controller.apimachinery.custom_object import in_canonical_order, mapping, parse
 from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.quantity import ZERO, parse_quantity
 from controller.kaito.api import labels
-from controller.kaito.api.workspace import Workspace, WorkspaceSpec
-from controller.kube.objects import ControllerRevision
+from controller.kaito.api.workspace import Body, Workspace, WorkspaceSpec, child
+from controller.kube.objects import ControllerRevision, ObjectMeta
+from controller.kube.resources import CONTROLLER_REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 
 # Writes plain data as Go does, with its order of fields and its zero values.
@@ -119,13 +121,13 @@ class GoWriter:
 
     def _struct(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
         written: dict[str, Any] = {}
-        for field in self._structs[name]:
-            if not field.name:
-                written |= self._struct(field.type, value)
+        for each in self._structs[name]:
+            if not each.name:
+                written |= self._struct(each.type, value)
                 continue
-            member = self.write(field.type, value.get(field.name))
-            if field.always or not _is_left_out(field.type, member):
-                written[field.name] = member
+            member = self.write(each.type, value.get(each.name))
+            if each.always or not _is_left_out(each.type, member):
+                written[each.name] = member
         return written
 
 
@@ -140,8 +142,8 @@ def old_kaito_writer() -> GoWriter:
     """Return the writer of an older Kaito, with `creationTimestamp: null` in every template."""
     structs = _read()
     metadata = [
-        replace(field, always=True) if field.name == "creationTimestamp" else field
-        for field in structs["ObjectMeta"]
+        replace(each, always=True) if each.name == "creationTimestamp" else each
+        for each in structs["ObjectMeta"]
     ]
     return GoWriter(structs | {"ObjectMeta": metadata})
 
@@ -301,3 +303,135 @@ def stored_specification(revision: WorkspaceRevision) -> WorkspaceSpec | None:
     except (msgspec.ValidationError, RecursionError):
         return None
     return spec if spec.inference is not None or spec.tuning is not None else None
+
+
+# The revision that a workload is made from, and whether it is still current.
+#
+# Kaito compares only numbers, so a history that begins anew replaces every tuning job. The hash
+# beside the number shows that nothing has changed.
+
+
+class RevisionState(Enum):
+    """The relation of a workload to the present revision."""
+
+    PRESENT = "made from it"
+    UNMARKED = "made from the same specification, or of unknown origin: only the mark is missing"
+    OUTDATED = "made from another specification"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision of a Workspace.
+
+    Attributes:
+        number: number of its ControllerRevision.
+        hash: hash of the specification.
+        is_same: returns whether a hash is that of a specification which differs from this one only
+            in the order of lists, where that has no meaning.
+    """
+
+    number: int
+    hash: str
+    is_same: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of a workload that is made from it."""
+        return {labels.REVISION: str(self.number), labels.HASH: self.hash}
+
+    def state_of(self, workload: ObjectMeta) -> RevisionState:
+        """Return whether a workload is made from this revision.
+
+        A workload without a number is taken for up to date, so that taking over restarts nothing.
+        """
+        found = workload.annotations or {}
+        number = found.get(labels.REVISION)
+        if number == str(self.number):
+            return RevisionState.PRESENT
+        made_from = found.get(labels.HASH, "")
+        if number is None or made_from == self.hash or self.is_same(made_from):
+            return RevisionState.UNMARKED
+        return RevisionState.OUTDATED
+
+
+# The history of a Workspace: a ControllerRevision for each specification that it had.
+
+_DIGITS: Final = (5, 10, 20, 40)
+"""Digits of the hash in a name: Kaito's five, more where that name is taken, such as by a hash that
+begins with the same (KAI-27)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStep:
+    """The present revision, and the writes for it.
+
+    Attributes:
+        revision: the present one.
+        name: name of its ControllerRevision.
+        create: its body; None if it exists.
+        surplus: the one to delete then; None if there are not too many.
+    """
+
+    revision: Revision
+    name: str
+    create: Body | None = None
+    surplus: ControllerRevision | None = None
+
+
+def next_revision(
+    workspace: Workspace,
+    hash_: str,
+    existing: Sequence[WorkspaceRevision],
+    taken: Collection[str] = (),
+) -> HistoryStep:
+    """Return the revision of the present specification.
+
+    A specification that was there before has its old number again, as in Kaito.
+
+    Args:
+        workspace: the object, whose specification is valid.
+        hash_: of its specification.
+        existing: the revisions that it controls.
+        taken: names of revisions of others.
+    """
+    by_name = {each.metadata.name: each for each in existing}
+    names = possible_names(workspace.metadata.name, hash_)
+    present = next((by_name[n] for n in names if n in by_name and _has(by_name[n], hash_)), None)
+
+    def is_same(made_from: str) -> bool:
+        """Kaito's hash counts each list as written."""
+        known = (each.data for each in existing if made_from and each.hash == made_from)
+        wanted = in_canonical_order(revision_data(workspace))
+        return any(in_canonical_order(data) == wanted for data in known)
+
+    if present is not None:
+        return HistoryStep(Revision(present.revision, hash_, is_same), present.metadata.name)
+    name = next((n for n in names if n not in by_name and n not in taken), names[-1])
+    ordered = sorted(existing, key=lambda each: (each.revision, each.metadata.name))
+    number = ordered[-1].revision + 1 if ordered else 1
+    return HistoryStep(
+        Revision(number, hash_, is_same),
+        name,
+        create=_body(workspace, name, hash_, number),
+        surplus=ordered[0] if len(ordered) > MAX_REVISIONS else None,
+    )
+
+
+def possible_names(workspace_name: str, hash_: str) -> tuple[str, ...]:
+    """Return the names that the revision of this hash may have, the shortest first."""
+    return tuple(revision_name(workspace_name, hash_, digits) for digits in _DIGITS)
+
+
+def _has(revision: ControllerRevision, hash_: str) -> bool:
+    return (revision.metadata.annotations or {}).get(labels.HASH) == hash_
+
+
+def _body(workspace: Workspace, name: str, hash_: str, number: int) -> Body:
+    meta = workspace.metadata
+    own = {labels.REVISION_OF: meta.name}
+    marks = {labels.HASH: hash_}
+    return {
+        **child(CONTROLLER_REVISIONS, meta, name, own_labels=own, annotations=marks),
+        "revision": number,
+        "data": revision_data(workspace),
+    }

@@ -6,14 +6,23 @@ keeps plain data, and `parse_workspace` raises the errors.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
+from controller.apimachinery.custom_object import (
+    CustomObject,
+    only,
+    parse,
+    read_conditions,
+)
+from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api import labels
-from controller.kube.objects import View
+from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Workspace(CustomObject, frozen=True, gc=True, weakref=True):
@@ -175,3 +184,24 @@ def parse_workspace(workspace: Workspace) -> WorkspaceSpec:
         },
         WorkspaceSpec,
     )
+
+
+Body: TypeAlias = dict[str, Any]
+
+
+def child(
+    resource: Resource[Any],
+    workspace: ObjectMeta,
+    name: str,
+    *,
+    own_labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Body:
+    """Return the head of a body: kind, names, and the Workspace as its controller."""
+    metadata: Body = {"name": name, "namespace": workspace.namespace}
+    if own_labels:
+        metadata["labels"] = dict(own_labels)
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    metadata["ownerReferences"] = [owner_reference(WORKSPACES, workspace)]
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}

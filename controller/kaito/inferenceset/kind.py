@@ -22,15 +22,16 @@ from controller.kaito.api.inferenceset import (
 )
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.observation import (
+from controller.kaito.inferenceset.observe import (
+    WATCHES,
     InferenceSetObservation,
     InferenceSetSettings,
+    InferenceSetSources,
+    observe_inference_set,
     replica,
 )
-from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
-from controller.kaito.inferenceset.upgrade import WATCHES
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.reconcile.definitions import (

@@ -20,13 +20,12 @@ from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.inferenceset.observation import SCOPE, InferenceSetObservation, Replica
+from controller.kaito.inferenceset.observe import SCOPE, InferenceSetObservation, Replica
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.inferenceset.upgrade import (
     UpgradeDecision,
     next_budget,
     next_upgrade,
-    policy_of,
 )
 from controller.kaito.workloads.pods import BASE_TAG
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
@@ -298,7 +297,7 @@ def _inference_pool(seen: InferenceSetObservation) -> Iterator[Create | Delete]:
 
 
 def _upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecision:
-    policy = policy_of(seen.spec, seen.settings.options)
+    policy = seen.spec.upgrade_policy(seen.settings.options)
     if policy is None:
         return UpgradeDecision()
     return next_upgrade(policy, seen.spec.replicas, seen.replicas, BASE_TAG, now)

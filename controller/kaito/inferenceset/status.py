@@ -17,10 +17,10 @@ from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import set_pool_condition
-from controller.kaito.api.messages import ConditionFacts, cut, what_failed
 from controller.kaito.api.options import Runtime
+from controller.kaito.api.status import ConditionFacts, cut, what_failed
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset import upgrade
+from controller.kaito.inferenceset.upgrade import drifted
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, Failure, StatusPatch, Target
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica
+    from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica
 
 
 # The part of an InferenceSet's status that is about its replicas, in Kaito's words.
@@ -158,9 +158,9 @@ def _is_measured(seen: InferenceSetObservation) -> bool:
 def _upgrade(seen: InferenceSetObservation, now: datetime) -> Status:
     """Return how many replicas have an old image, and when there was last none any more."""
     stored = mapping(seen.status.get("autoUpgrade"))
-    if upgrade.policy_of(seen.spec, seen.settings.options) is None:
+    if seen.spec.upgrade_policy(seen.settings.options) is None:
         return {"autoUpgrade": {"numDriftedWorkspaces": None}} if stored else {}
-    count = upgrade.drifted(seen.replicas, BASE_TAG)
+    count = drifted(seen.replicas, BASE_TAG)
     found: Status = {"numDriftedWorkspaces": count}
     if not count and stored.get("numDriftedWorkspaces"):
         found["lastSuccessfulUpgradeTime"] = rfc3339(now)

@@ -16,22 +16,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.schedule import parse_schedule, read_duration
-from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool
-from controller.kaito.inferenceset.observation import Replica, ReplicaPool
-from controller.kaito.provisioning.decision import name_in
-from controller.runtime.kind import CacheReader, Owned
+from controller.kaito.api.karpenter import NODE_POOLS
 from controller.runtime.plan import Event, JsonPatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from controller.kaito.api.inferenceset import AutoUpgrade, InferenceSetSpec, MaintenanceWindow
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kube.objects import KubeObject, ObjectMeta
-
-
-_SURGE: Final = "Surge"
+    from controller.kaito.api.inferenceset import AutoUpgrade, MaintenanceWindow
+    from controller.kaito.inferenceset.observe import Replica, ReplicaPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +42,6 @@ class UpgradeDecision:
 
 
 _NOTHING: Final = UpgradeDecision()
-
-
-def policy_of(spec: InferenceSetSpec, options: KaitoOptions) -> AutoUpgrade | None:
-    """Return how the replicas get new images; None if not, as those of templates never do."""
-    policy = spec.auto_upgrade
-    if policy is None or not policy.enabled or "preset" not in spec.template.inference:
-        return None
-    return policy if options.auto_upgrade else None
-
-
-def has_surge(policy: AutoUpgrade | None) -> bool:
-    """Return whether replicas are upgraded by other ones."""
-    return policy is not None and policy.strategy == _SURGE
 
 
 def drifted(replicas: Sequence[Replica], version: str) -> int:
@@ -91,12 +70,12 @@ def next_upgrade(
     old = [each for each in replicas if each.on_old_image]
     if not old or len(replicas) != desired or any(each.terminating for each in replicas):
         return _NOTHING
-    if not has_surge(policy) and any(map(_is_under_way(version), replicas)):
+    if not policy.has_surge and any(map(_is_under_way(version), replicas)):
         return _NOTHING
     wait = _seconds_until_open(policy.maintenance_window, now)
     if wait is None or wait > 0:
         return UpgradeDecision(wait=wait)
-    if has_surge(policy):
+    if policy.has_surge:
         return UpgradeDecision(surge=True)
     return UpgradeDecision(min(old, key=lambda each: (each.ready, each.name)))
 
@@ -121,52 +100,8 @@ def _seconds_until_open(window: MaintenanceWindow | None, now: datetime) -> floa
     return None if opening is None else (opening - now).total_seconds()
 
 
-_DRIFTED: Final = "Drifted"
 _CLOSED: Final = "0"
 _OPEN: Final = "1"
-_BY_SET: Final = "inference-set"
-
-
-def _set_keys(obj: KubeObject) -> tuple[str, ...]:
-    return name_in(obj, labels.POOL_INFERENCE_SET, labels.POOL_INFERENCE_SET_NAMESPACE)
-
-
-WATCHES: Final = (
-    Owned(NODE_POOLS, indexes={_BY_SET: _set_keys}, also_enqueues=_set_keys, optional=True),
-    Owned(
-        POOL_CLAIMS,
-        label_selector=labels.POOL_WORKSPACE,
-        indexes={_BY_SET: _set_keys},
-        also_enqueues=_set_keys,
-        optional=True,
-    ),
-)
-
-
-def observe_pools(meta: ObjectMeta, reads: CacheReader) -> tuple[ReplicaPool, ...]:
-    """Return the pools of a set's replicas that have a budget for drifted nodes, by name."""
-    if not (reads.serves(NODE_POOLS) and reads.serves(POOL_CLAIMS)):
-        return ()
-    drifted = {
-        (claim.metadata.labels or {}).get(labels.NODE_POOL)
-        for claim in reads.by_index(POOL_CLAIMS, _BY_SET, meta.key)
-        if (found := claim.status.condition(_DRIFTED)) is not None and found.status == "True"
-    }
-    pools = reads.by_index(NODE_POOLS, _BY_SET, meta.key)
-    return tuple(sorted(_with_budgets(pools, drifted), key=lambda pool: pool.name))
-
-
-def _with_budgets(pools: Sequence[NodePool], drifted: set[str | None]) -> Iterator[ReplicaPool]:
-    for pool in pools:
-        meta = pool.metadata
-        workspace = (meta.labels or {}).get(labels.POOL_WORKSPACE, "")
-        for position, budget in enumerate(pool.spec.disruption.budgets):
-            if _DRIFTED in budget.reasons and not meta.terminating:
-                has_drifted = meta.name in drifted
-                yield ReplicaPool(
-                    meta.name, meta.uid, workspace, position, budget.nodes, has_drifted
-                )
-                break
 
 
 def next_budget(

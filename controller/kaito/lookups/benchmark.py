@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.kaito.api.messages import cut
+from controller.kaito.api.status import cut
 from controller.kaito.lookups.background import LookupFailed
 from controller.kube.errors import KubeError
 from controller.runtime.plan import Subscription

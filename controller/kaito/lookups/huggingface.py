@@ -20,7 +20,7 @@ import msgspec
 from yarl import URL
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.kaito.api.messages import cut
+from controller.kaito.api.status import cut
 from controller.kaito.lookups.background import (
     BackgroundLookups,
     LookupFailed,

@@ -1,4 +1,4 @@
-"""The state of one NodeClaim."""
+"""What is known of a Workspace's claims: the state of each, and the committed set."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import CLOCK_SKEW, READY, parse_rfc3339, rfc3339, time_of
+from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api import labels
-from controller.kaito.api.messages import cut
-from controller.kaito.provisioning.commitment import Commitment, Slot
+from controller.kaito.api.status import cut
 from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Container, Mapping
 
     from controller.kaito.api.karpenter import NodeClaim
     from controller.kube.objects import Condition, ObjectMeta
@@ -240,207 +240,146 @@ def _as_shown(slot: Slot, shown: Slot | None) -> Slot:
     return replace(slot, seen=shown.seen, ready_since=shown.ready_since, **words)
 
 
-# Computes the set of claims that a Workspace commits next: a pure function of the observation.
+# The committed set of claims of a Workspace: stored before any of them is created or deleted.
 #
-# The set changes only when the specification changes, a claim fails for good, or a claim is
-# certainly gone; and when its nodes were held for long without ever being complete.
+# It is an annotation, so that it survives the operator and fits Kaito's definitions too.
 
-_DISAPPEARED: Final = "NodeClaimDisappeared"
-_TAKEN: Final = "NodeClaimNameTaken"
-_GIVEN_BACK: Final = "NodesGivenBack"
+MOST_NODES: Final = 256
+"""Maximum nodes of a Workspace: a set of this size always fits into an annotation."""
+
+_MOST_SLOTS: Final = 4 * MOST_NODES
+"""Maximum claims of a set: Kaito may have created more than are needed."""
+
+_ANY_TIME: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 
 
-@dataclass(frozen=True, slots=True)
-class NextSet:
-    """The set that is committed next.
+class _Stored(
+    msgspec.Struct,
+    frozen=True,
+    rename="camel",
+    kw_only=True,
+    omit_defaults=True,
+):
+    """Part of the annotation: defaults are left out."""
+
+
+class Slot(_Stored, frozen=True):
+    """One claim of the set, and those that it replaces.
 
     Attributes:
-        commitment: the set.
-        held_until: the time at which its ready nodes are given back, None for never.
-        shown: slots of the stored set with what their claims have shown, by name.
+        place: among the claims of the Workspace; never changes.
+        name: name of the claim.
+        attempt: number of claims that had this place before, in this generation.
+        begun_by: the process that creates the claim. Another process stores itself here first, so
+            that one that has read an old set gets a conflict before it creates anything.
+        seen: whether the claim has existed.
+        ready_since: when it became ready, RFC 3339; empty if it never was.
+        failures: claims in a row that were not ready for long.
+        retry_at: time before which the claim is not created, RFC 3339; empty if it may be.
+        reason: why the last one failed; empty once the present one is ready.
+        message: the same in words.
     """
 
-    commitment: Commitment
-    held_until: datetime | None
-    shown: Mapping[str, Slot]
+    place: int
+    name: str
+    attempt: int = 0
+    begun_by: str = ""
+    seen: bool = False
+    ready_since: str = ""
+    failures: int = 0
+    retry_at: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def may_be_created(self, now: datetime) -> bool:
+        """Return whether the back-off is over."""
+        return not self.retry_at or parse_rfc3339(self.retry_at) <= now
+
+    def failures_when(self, lost: datetime, long: timedelta) -> int:
+        """Return the consecutive failures if the claim is lost then; 1 if it was ready for long."""
+        lasted = bool(self.ready_since) and parse_rfc3339(self.ready_since) + long <= lost
+        return 1 if lasted else self.failures + 1
+
+    def delayed(self, until: datetime) -> Slot:
+        """Return the slot, with a claim that may not be created before that time."""
+        return msgspec.structs.replace(self, retry_at=rfc3339(until))
 
 
-def next_set(facts: ClaimFacts, now: datetime, settings: ClaimSettings) -> NextSet:
-    """Return the set."""
-    commitment = _with_specification(facts.commitment or _first(facts), facts)
-    commitment = _without_lost_nodes(commitment, facts)
-    generation = commitment.generation
-    shown = [_shown(slot, facts, now) for slot in commitment.slots]
-    slots = tuple(
-        slot
-        if slot.name in facts.claims
-        else _without_claim(slot, generation, facts, now, settings)
-        for slot in shown
-    )
-    commitment = _completed(replace(commitment, slots=slots), facts)
-    held_until = _held_until(commitment, facts, now, settings)
-    if held_until is not None and now >= held_until:
-        commitment = _given_back(commitment, facts, now, settings)
-        held_until = None
-    gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
-    left = tuple(name for name in commitment.discarded if name not in gone)
-    return NextSet(replace(commitment, discarded=left), held_until, remembered(shown, facts))
+class Commitment(_Stored, frozen=True):
+    """The set.
+
+    Attributes:
+        target: number of nodes that the workload needs.
+        template: what the claims are made from; another one leads to another set.
+        slots: the claims, by place.
+        own_nodes: names of nodes that were there before, and need no claim.
+        discarded: names of earlier claims that must go.
+        generation: how often the whole set was replaced.
+        complete: whether all nodes were ready at once.
+        given_back: number of consecutive times that a part of the set was given back.
+    """
+
+    target: int
+    template: str = ""
+    slots: tuple[Slot, ...] = ()
+    own_nodes: tuple[str, ...] = ()
+    discarded: tuple[str, ...] = ()
+    generation: int = 0
+    complete: bool = False
+    given_back: int = 0
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all claims: those of the set, and those that must go."""
+        return frozenset({*self.discarded, *(slot.name for slot in self.slots)})
+
+    def with_slots(self, uid: str, count: int) -> Commitment:
+        """Return the set with `count` more claims, in the lowest free places."""
+        slots = list(self.slots)
+        for _ in range(count):
+            places = {slot.place for slot in slots}
+            names = {*self.discarded, *(slot.name for slot in slots)}
+            place = next(each for each in range(len(slots) + 1) if each not in places)
+            slots.append(_new_slot(uid, place, self.generation, names))
+        slots.sort(key=lambda slot: slot.place)
+        return msgspec.structs.replace(self, slots=tuple(slots))
+
+    def replaced(self, uid: str) -> Commitment:
+        """Return a set of as many claims under new names; the present ones are discarded."""
+        names = tuple(slot.name for slot in self.slots)
+        empty = msgspec.structs.replace(
+            self,
+            slots=(),
+            generation=self.generation + 1,
+            discarded=tuple(sorted({*self.discarded, *names})),
+            complete=False,
+        )
+        return empty.with_slots(uid, len(self.slots))
 
 
-def _first(facts: ClaimFacts) -> Commitment:
-    """Return the first set: existing nodes and claims, and as many more as are needed."""
-    nodes = sorted(facts.ready_nodes)[: facts.target]
-    needed = facts.target - len(nodes)
-    found = sorted(facts.claims.values(), key=_by_age)
-    living = [each for each in found if each.state is not ClaimState.TERMINATING]
-    going = [each for each in found if each.state is ClaimState.TERMINATING]
-    adopted = [*living, *going[: max(needed - len(living), 0)]]
-    slots = [Slot(place=place, name=each.name) for place, each in enumerate(adopted)]
-    commitment = Commitment(
-        target=facts.target,
-        template=facts.template,
-        slots=tuple(slots),
-        own_nodes=tuple(nodes),
-    )
-    return commitment.with_slots(facts.uid, max(needed - len(slots), 0))
+def _new_slot(uid: str, place: int, generation: int, taken: Container[str]) -> Slot:
+    """Return a claim whose name is not taken: claims that were adopted may have any name."""
+    attempt = 0
+    while (name := claim_name(uid, place, generation, attempt)) in taken:
+        attempt += 1
+    return Slot(place=place, name=name, attempt=attempt)
 
 
-def _by_age(claim: ObservedClaim) -> tuple[float, str]:
-    return (claim.created.timestamp() if claim.created else 0.0, claim.name)
-
-
-def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """Return the set that the specification leads to now."""
-    if commitment.template != facts.template:
-        replaced = commitment.replaced(facts.uid)
-        commitment = replace(replaced, template=facts.template, given_back=0)
-    change = facts.target - commitment.target
-    if change == 0:
-        return commitment
-    commitment = replace(commitment, target=facts.target, complete=False)
-    return _shrunk(commitment, facts, -change) if change < 0 else commitment
-
-
-def _shrunk(commitment: Commitment, facts: ClaimFacts, surplus: int) -> Commitment:
-    """Return the set with fewer claims; those never created or not ready are dropped first."""
-    surplus = min(surplus, len(commitment.slots))
-    by_worth = sorted(commitment.slots, key=lambda slot: (_worth(slot, facts), -slot.place))
-    dropped = {slot.name for slot in by_worth[:surplus]}
-    return replace(
-        commitment,
-        slots=tuple(slot for slot in commitment.slots if slot.name not in dropped),
-        discarded=tuple(sorted({*commitment.discarded, *dropped})),
-        generation=commitment.generation + 1,
-    )
-
-
-def _worth(slot: Slot, facts: ClaimFacts) -> int:
-    claim = facts.claims.get(slot.name)
-    if claim is None:
-        return 0
-    return 2 if claim.state is ClaimState.READY else 1
-
-
-def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """Return the set with a claim in the place of each earlier node that no longer exists."""
-    nodes = tuple(name for name in commitment.own_nodes if name in facts.existing_nodes)
-    missing = commitment.target - len(nodes) - len(commitment.slots)
-    return replace(commitment, own_nodes=nodes).with_slots(facts.uid, max(missing, 0))
-
-
-def _shown(slot: Slot, facts: ClaimFacts, now: datetime) -> Slot:
-    """Return the slot with what its claim shows, or has shown before."""
-    slot, claim = recalled(slot, facts), facts.claims.get(slot.name)
-    if claim is None:
-        return slot
-    if claim.state is ClaimState.READY:
-        since = rfc3339(_believed(now, time_of(slot.ready_since), claim.ready_since))
-        quiet = {"retry_at": "", "reason": "", "message": ""}
-        return replace(slot, seen=True, ready_since=since, **quiet)
-    if claim.state is ClaimState.PENDING or slot.ready_since:
-        return replace(slot, seen=True)
-    # the last that is known of the claim, before it is gone
-    reason, message = claim.reason or slot.reason, claim.message or slot.message
-    return replace(slot, seen=True, reason=reason, message=message)
-
-
-def _without_claim(
-    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> Slot:
-    if slot.name in facts.conflicts:
-        message = f"a claim of another owner has the name {slot.name}"
-        return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
-    if not slot.seen or slot.name not in facts.absent:
-        return _not_longer(slot, now + settings.longest_retry)
-    failures = slot.failures_when(now, settings.longest_retry)
-    reason = slot.reason or _DISAPPEARED
-    message = slot.message or f"{slot.name} is gone"
-    failed = replace(slot, failures=failures, reason=reason, message=message)
-    renamed = _next(failed, generation, facts.uid)
-    # the first that is lost after it was ready is replaced at once
-    wait = settings.retry_after(failures - 1 if slot.ready_since else failures)
-    return renamed.delayed(now + wait) if wait else renamed
-
-
-def _not_longer(slot: Slot, longest: datetime) -> Slot:
-    """Return the slot without a wait longer than any back-off: a clock has gone back."""
-    is_longer = bool(slot.retry_at) and parse_rfc3339(slot.retry_at) > longest
-    return slot.delayed(longest) if is_longer else slot
-
-
-def _next(slot: Slot, generation: int, uid: str) -> Slot:
-    """Return the place with another claim."""
-    attempt = slot.attempt + 1
-    name = claim_name(uid, slot.place, generation, attempt)
-    fresh = {"begun_by": "", "seen": False, "ready_since": "", "retry_at": ""}
-    return replace(slot, name=name, attempt=attempt, **fresh)
-
-
-def _completed(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """Return the set, marked once all of its nodes are ready."""
-    if commitment.complete or len(_ready(commitment, facts)) < len(commitment.slots):
-        return commitment
-    if not frozenset(commitment.own_nodes) <= facts.ready_nodes:
-        return commitment
-    return replace(commitment, complete=True, given_back=0)
-
-
-def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
-    found = [facts.claims.get(slot.name) for slot in commitment.slots]
-    return [each for each in found if each and each.state is ClaimState.READY]
-
-
-def _held_until(
-    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> datetime | None:
-    """Return the time at which ready nodes of a set that was never complete are given back."""
-    if commitment.target < 2 or commitment.complete or facts.pending:
+def read_commitment(text: str | None) -> Commitment | None:
+    """Return the set in an annotation; None if there is none or it is implausible."""
+    if not text:
         return None
-    stored = {slot.name: time_of(slot.ready_since) for slot in commitment.slots}
-    ready = [each for each in _ready(commitment, facts) if each.ready_since]
-    since = [_believed(now, each.ready_since, stored[each.name]) for each in ready]
-    return min(since) + settings.hold if since else None
+    try:
+        found = msgspec.json.decode(text, type=Commitment)
+        for slot in found.slots:
+            slot.may_be_created(_ANY_TIME)
+            slot.failures_when(_ANY_TIME, timedelta())
+    except (msgspec.DecodeError, ValueError):
+        return None
+    is_possible = 0 < found.target <= MOST_NODES and len(found.slots) <= _MOST_SLOTS
+    return found if is_possible else None
 
 
-def _believed(now: datetime, *moments: datetime | None) -> datetime:
-    """Return the first of these moments that no clock that was ahead has written, else `now`."""
-    latest = now + CLOCK_SKEW
-    return next((each for each in moments if each is not None and each <= latest), now)
-
-
-def _given_back(
-    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> Commitment:
-    """Return another set, to be created later: others may need the nodes that this one holds."""
-    ready, total = len(_ready(commitment, facts)), len(commitment.slots)
-    causes = [slot for slot in commitment.slots if slot.reason]
-    why = f": {causes[0].message}" if causes else ""
-    minutes = int(settings.hold.total_seconds() // 60)
-    message = f"{ready} of {total} nodes were ready for {minutes} minutes and are given back{why}"
-    times = commitment.given_back + 1
-    until = now + settings.retry_after(times)
-    replaced = commitment.replaced(facts.uid)
-    slots = [
-        replace(slot.delayed(until), reason=_GIVEN_BACK, message=message) for slot in replaced.slots
-    ]
-    return replace(replaced, slots=tuple(slots), given_back=times)
+def write_commitment(commitment: Commitment) -> str:
+    """Return the text of the annotation."""
+    return msgspec.json.encode(commitment).decode()

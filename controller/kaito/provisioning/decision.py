@@ -14,28 +14,23 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import parse_rfc3339
-from controller.apimachinery.custom_object import mapping
-from controller.kaito.api import labels
+from controller.apimachinery.conditions import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
     ClaimSettings,
     ClaimState,
+    Commitment,
     ObservedClaim,
+    Slot,
     decides,
-    next_set,
+    recalled,
+    remembered,
 )
-from controller.kaito.provisioning.nodes import NodeFacts
-from controller.kaito.provisioning.pools import read_pool_commitment
+from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
-
-    from controller.kaito.api.karpenter import GpuNode
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.provisioning.commitment import Commitment, Slot
-    from controller.kube.objects import KubeObject
 
 
 class Awaited(Enum):
@@ -210,115 +205,207 @@ def _retry_at(slot: Slot) -> datetime:
     return parse_rfc3339(slot.retry_at)
 
 
-# Finds the Workspaces that an event of a claim or node concerns, and the nodes of a Workspace.
+# Computes the set of claims that a Workspace commits next: a pure function of the observation.
+#
+# The set changes only when the specification changes, a claim fails for good, or a claim is
+# certainly gone; and when its nodes were held for long without ever being complete.
 
-BY_WORKSPACE: Final = "workspace"
-"""Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
-
-BY_POOL_WORKSPACE: Final = "pool-workspace"
-"""The same for claims and nodes of a NodePool, which have other labels."""
-
-BY_LABEL: Final = "label"
-"""Index of nodes by each of their labels, and of all nodes by the empty text."""
-
-BY_SELECTOR: Final = "node-selector"
-"""Index of Workspaces by the label of nodes under which these are looked up."""
-
-_PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
+_DISAPPEARED: Final = "NodeClaimDisappeared"
+_TAKEN: Final = "NodeClaimNameTaken"
+_GIVEN_BACK: Final = "NodesGivenBack"
 
 
-def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """Return `namespace/name` of the Workspace that an object's labels name; none without."""
-    return name_in(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
+@dataclass(frozen=True, slots=True)
+class NextSet:
+    """The set that is committed next.
 
-
-def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """Return the same of an object that came with a NodePool."""
-    return name_in(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
-
-
-def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """Return the same, with or without a NodePool."""
-    return (*workspace_keys(obj), *pool_workspace_keys(obj))
-
-
-def selectable_by(node: GpuNode) -> tuple[str, ...]:
-    """Return all texts under which a node is looked up."""
-    return ("", *(_pair(key, value) for key, value in (node.metadata.labels or {}).items()))
-
-
-def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
-    """Return the text by which a Workspace's nodes are looked up; it may be invalid."""
-    selector = mapping(mapping(workspace.resource).get("labelSelector"))
-    return (lookup_text(mapping(selector.get("matchLabels"))),)
-
-
-def used_by(workspace: Workspace) -> tuple[str, ...]:
-    """Return the texts of the nodes that a Workspace uses or may use beside its NodePool.
-
-    A selector without labels selects no node there.
+    Attributes:
+        commitment: the set.
+        held_until: the time at which its ready nodes are given back, None for never.
+        shown: slots of the stored set with what their claims have shown, by name.
     """
-    text = (workspace.metadata.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
-    commitment = read_pool_commitment(text)
-    committed = commitment.nodes if commitment is not None else ()
-    return (*filter(None, looked_up_by(workspace)), *map(node_text, committed))
+
+    commitment: Commitment
+    held_until: datetime | None
+    shown: Mapping[str, Slot]
 
 
-def usable_by(node: GpuNode) -> tuple[str, ...]:
-    """Return all texts under which a node is looked up there: of its labels, and of itself."""
-    return (*selectable_by(node), node_text(node.metadata.name))
-
-
-def node_text(name: str) -> str:
-    """Return the text by which Workspaces that count a node are found; no label equals it."""
-    return f"node/{name}"
-
-
-def lookup_text(selector: Mapping[str, object]) -> str:
-    """Return the first label of a selector, by which nodes are looked up; empty if it has none."""
-    pairs = sorted(
-        _pair(key, value)
-        for key, value in selector.items()
-        if isinstance(value, str) and labels.without_reserved({key: value})
+def next_set(facts: ClaimFacts, now: datetime, settings: ClaimSettings) -> NextSet:
+    """Return the set."""
+    commitment = _with_specification(facts.commitment or _first(facts), facts)
+    commitment = _without_lost_nodes(commitment, facts)
+    generation = commitment.generation
+    shown = [_shown(slot, facts, now) for slot in commitment.slots]
+    slots = tuple(
+        slot
+        if slot.name in facts.claims
+        else _without_claim(slot, generation, facts, now, settings)
+        for slot in shown
     )
-    return pairs[0] if pairs else ""
+    commitment = _completed(replace(commitment, slots=slots), facts)
+    held_until = _held_until(commitment, facts, now, settings)
+    if held_until is not None and now >= held_until:
+        commitment = _given_back(commitment, facts, now, settings)
+        held_until = None
+    gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
+    left = tuple(name for name in commitment.discarded if name not in gone)
+    return NextSet(replace(commitment, discarded=left), held_until, remembered(shown, facts))
 
 
-def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
-    """Return the facts about the nodes that have all labels of a selector, by name."""
-    found = [
-        node_facts(node)
-        for node in nodes
-        if selector.items() <= (node.metadata.labels or {}).items()
+def _first(facts: ClaimFacts) -> Commitment:
+    """Return the first set: existing nodes and claims, and as many more as are needed."""
+    nodes = sorted(facts.ready_nodes)[: facts.target]
+    needed = facts.target - len(nodes)
+    found = sorted(facts.claims.values(), key=_by_age)
+    living = [each for each in found if each.state is not ClaimState.TERMINATING]
+    going = [each for each in found if each.state is ClaimState.TERMINATING]
+    adopted = [*living, *going[: max(needed - len(living), 0)]]
+    slots = [Slot(place=place, name=each.name) for place, each in enumerate(adopted)]
+    commitment = Commitment(
+        target=facts.target,
+        template=facts.template,
+        slots=tuple(slots),
+        own_nodes=tuple(nodes),
+    )
+    return commitment.with_slots(facts.uid, max(needed - len(slots), 0))
+
+
+def _by_age(claim: ObservedClaim) -> tuple[float, str]:
+    return (claim.created.timestamp() if claim.created else 0.0, claim.name)
+
+
+def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """Return the set that the specification leads to now."""
+    if commitment.template != facts.template:
+        replaced = commitment.replaced(facts.uid)
+        commitment = replace(replaced, template=facts.template, given_back=0)
+    change = facts.target - commitment.target
+    if change == 0:
+        return commitment
+    commitment = replace(commitment, target=facts.target, complete=False)
+    return _shrunk(commitment, facts, -change) if change < 0 else commitment
+
+
+def _shrunk(commitment: Commitment, facts: ClaimFacts, surplus: int) -> Commitment:
+    """Return the set with fewer claims; those never created or not ready are dropped first."""
+    surplus = min(surplus, len(commitment.slots))
+    by_worth = sorted(commitment.slots, key=lambda slot: (_worth(slot, facts), -slot.place))
+    dropped = {slot.name for slot in by_worth[:surplus]}
+    return replace(
+        commitment,
+        slots=tuple(slot for slot in commitment.slots if slot.name not in dropped),
+        discarded=tuple(sorted({*commitment.discarded, *dropped})),
+        generation=commitment.generation + 1,
+    )
+
+
+def _worth(slot: Slot, facts: ClaimFacts) -> int:
+    claim = facts.claims.get(slot.name)
+    if claim is None:
+        return 0
+    return 2 if claim.state is ClaimState.READY else 1
+
+
+def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """Return the set with a claim in the place of each earlier node that no longer exists."""
+    nodes = tuple(name for name in commitment.own_nodes if name in facts.existing_nodes)
+    missing = commitment.target - len(nodes) - len(commitment.slots)
+    return replace(commitment, own_nodes=nodes).with_slots(facts.uid, max(missing, 0))
+
+
+def _shown(slot: Slot, facts: ClaimFacts, now: datetime) -> Slot:
+    """Return the slot with what its claim shows, or has shown before."""
+    slot, claim = recalled(slot, facts), facts.claims.get(slot.name)
+    if claim is None:
+        return slot
+    if claim.state is ClaimState.READY:
+        since = rfc3339(_believed(now, time_of(slot.ready_since), claim.ready_since))
+        quiet = {"retry_at": "", "reason": "", "message": ""}
+        return replace(slot, seen=True, ready_since=since, **quiet)
+    if claim.state is ClaimState.PENDING or slot.ready_since:
+        return replace(slot, seen=True)
+    # the last that is known of the claim, before it is gone
+    reason, message = claim.reason or slot.reason, claim.message or slot.message
+    return replace(slot, seen=True, reason=reason, message=message)
+
+
+def _without_claim(
+    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> Slot:
+    if slot.name in facts.conflicts:
+        message = f"a claim of another owner has the name {slot.name}"
+        return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
+    if not slot.seen or slot.name not in facts.absent:
+        return _not_longer(slot, now + settings.longest_retry)
+    failures = slot.failures_when(now, settings.longest_retry)
+    reason = slot.reason or _DISAPPEARED
+    message = slot.message or f"{slot.name} is gone"
+    failed = replace(slot, failures=failures, reason=reason, message=message)
+    renamed = _next(failed, generation, facts.uid)
+    # the first that is lost after it was ready is replaced at once
+    wait = settings.retry_after(failures - 1 if slot.ready_since else failures)
+    return renamed.delayed(now + wait) if wait else renamed
+
+
+def _not_longer(slot: Slot, longest: datetime) -> Slot:
+    """Return the slot without a wait longer than any back-off: a clock has gone back."""
+    is_longer = bool(slot.retry_at) and parse_rfc3339(slot.retry_at) > longest
+    return slot.delayed(longest) if is_longer else slot
+
+
+def _next(slot: Slot, generation: int, uid: str) -> Slot:
+    """Return the place with another claim."""
+    attempt = slot.attempt + 1
+    name = claim_name(uid, slot.place, generation, attempt)
+    fresh = {"begun_by": "", "seen": False, "ready_since": "", "retry_at": ""}
+    return replace(slot, name=name, attempt=attempt, **fresh)
+
+
+def _completed(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """Return the set, marked once all of its nodes are ready."""
+    if commitment.complete or len(_ready(commitment, facts)) < len(commitment.slots):
+        return commitment
+    if not frozenset(commitment.own_nodes) <= facts.ready_nodes:
+        return commitment
+    return replace(commitment, complete=True, given_back=0)
+
+
+def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
+    found = [facts.claims.get(slot.name) for slot in commitment.slots]
+    return [each for each in found if each and each.state is ClaimState.READY]
+
+
+def _held_until(
+    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> datetime | None:
+    """Return the time at which ready nodes of a set that was never complete are given back."""
+    if commitment.target < 2 or commitment.complete or facts.pending:
+        return None
+    stored = {slot.name: time_of(slot.ready_since) for slot in commitment.slots}
+    ready = [each for each in _ready(commitment, facts) if each.ready_since]
+    since = [_believed(now, each.ready_since, stored[each.name]) for each in ready]
+    return min(since) + settings.hold if since else None
+
+
+def _believed(now: datetime, *moments: datetime | None) -> datetime:
+    """Return the first of these moments that no clock that was ahead has written, else `now`."""
+    latest = now + CLOCK_SKEW
+    return next((each for each in moments if each is not None and each <= latest), now)
+
+
+def _given_back(
+    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> Commitment:
+    """Return another set, to be created later: others may need the nodes that this one holds."""
+    ready, total = len(_ready(commitment, facts)), len(commitment.slots)
+    causes = [slot for slot in commitment.slots if slot.reason]
+    why = f": {causes[0].message}" if causes else ""
+    minutes = int(settings.hold.total_seconds() // 60)
+    message = f"{ready} of {total} nodes were ready for {minutes} minutes and are given back{why}"
+    times = commitment.given_back + 1
+    until = now + settings.retry_after(times)
+    replaced = commitment.replaced(facts.uid)
+    slots = [
+        replace(slot.delayed(until), reason=_GIVEN_BACK, message=message) for slot in replaced.slots
     ]
-    return tuple(sorted(found, key=lambda node: node.name))
-
-
-def node_facts(node: GpuNode) -> NodeFacts:
-    """Return the facts about a node."""
-    status = node.status
-    return NodeFacts(
-        name=node.metadata.name,
-        uid=node.metadata.uid,
-        labels=node.metadata.labels or {},
-        is_ready=status.is_true("Ready") and not node.metadata.terminating,
-        gpus=_number(status.capacity.gpus),
-        pressures=tuple(each for each in _PRESSURES if status.is_true(each)),
-    )
-
-
-def name_in(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
-    """Return the key of the object that labels name; empty if they name none."""
-    own = obj.metadata.labels or {}
-    name, namespace = own.get(name_label), own.get(namespace_label)
-    return (f"{namespace}/{name}",) if name and namespace else ()
-
-
-def _pair(key: str, value: str) -> str:
-    return f"{key}={value}"
-
-
-def _number(quantity: str | int) -> int:
-    """Return the whole number of GPUs."""
-    text = str(quantity)
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return replace(replaced, slots=tuple(slots), given_back=times)

@@ -1,4 +1,4 @@
-"""Decides whether the nodes of a Workspace are ready for its workload, and what they lack."""
+"""The nodes of a Workspace: which are ready, which were lost, and the claims that ask for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS, GpuNode
 from controller.kaito.api.options import KaitoOptions, image_family
 from controller.kaito.presets.gpus import Cloud, find_instance_type
 from workqueue import Backoff
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 ACCELERATOR: Final = "nvidia"
 """Value of the label that nodes with GPUs get."""
+
+
+_PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,35 @@ def _pressure(nodes: Iterable[NodeFacts]) -> str:
     if not named:
         return ""
     return f"; warning: worker node(s) under resource pressure: {', '.join(named)}"
+
+
+def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
+    """Return the facts about the nodes that have all labels of a selector, by name."""
+    found = [
+        node_facts(node)
+        for node in nodes
+        if selector.items() <= (node.metadata.labels or {}).items()
+    ]
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def node_facts(node: GpuNode) -> NodeFacts:
+    """Return the facts about a node."""
+    status = node.status
+    return NodeFacts(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        labels=node.metadata.labels or {},
+        is_ready=status.is_true("Ready") and not node.metadata.terminating,
+        gpus=_number(status.capacity.gpus),
+        pressures=tuple(each for each in _PRESSURES if status.is_true(each)),
+    )
+
+
+def _number(quantity: str | int) -> int:
+    """Return the whole number of GPUs."""
+    text = str(quantity)
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 # Remembers the nodes of a Workspace, so that those that are lost soon cost little.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.kaito.api.messages import Cause, ConditionFacts
+from controller.kaito.api.status import Cause, ConditionFacts
 from controller.kaito.provisioning.claims import BENIGN_REASONS, ClaimState, ObservedClaim
 from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
 

@@ -13,7 +13,7 @@ from controller.apimachinery.conditions import READY, time_of
 from controller.apimachinery.ownership import OWNER_UID, owner_uid
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
-from controller.kaito.provisioning.commitment import MOST_NODES
+from controller.kaito.provisioning.claims import MOST_NODES
 from controller.kaito.provisioning.nodes import NODE_TAINT, NodeRequest, node_pool_name
 
 if TYPE_CHECKING:

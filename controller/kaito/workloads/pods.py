@@ -7,13 +7,13 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
 from controller.kaito.api.fields import image_problem, split_domain
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
-from controller.kaito.api.workspace import Adapter, DataSource, ResourceSpec
+from controller.kaito.api.workspace import Adapter, Body, DataSource, ResourceSpec
 from controller.kaito.presets.gpus import Cloud, disk_request, find_instance_type
 from controller.kaito.presets.runtimes import WEIGHTS_PATH
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 
 # The parts that one concern adds to a pod, so that a pod is the sum of its concerns.
-
-Body: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Runtime
+from controller.kaito.api.revisions import Revision, RevisionState
+from controller.kaito.api.workspace import Body, child
 from controller.kaito.presets.runtimes import (
     RAY_PORT,
     needs_cuda_toolkit,
@@ -16,7 +18,6 @@ from controller.kaito.workloads import pods
 from controller.kaito.workloads.pods import (
     ROUTING_SIDECAR,
     WEIGHTS,
-    Body,
     PodParts,
     adapter_parts,
     as_list,
@@ -31,19 +32,14 @@ from controller.kaito.workloads.pods import (
     serving_tolerations,
     variable,
 )
-from controller.kaito.workloads.revisions import (
-    Revision,
-    RevisionState,
-    child,
-    headless_service_name,
-    pod_labels,
-)
 from controller.kaito.workloads.server import (
     BEHIND_SIDECAR_PORT,
     BENCHMARK_SCRIPT,
     SERVER_PORT,
     Server,
     Serving,
+    headless_service_name,
+    pod_labels,
 )
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.workspace import (
+    Body,
+    InferenceSpec,
+    ResourceSpec,
+    WorkspaceSpec,
+    child,
+)
 from controller.kaito.presets.gpus import (
     NodeGPUs,
     UnknownGPUs,
@@ -27,19 +34,17 @@ from controller.kaito.presets.runtimes import (
     with_flags,
 )
 from controller.kaito.workloads.pods import (
-    Body,
     asks_for_gpus,
     default_tolerations,
     node_affinity,
     node_terms,
 )
-from controller.kaito.workloads.revisions import Revision, child, leader_host, pod_labels
 from controller.kube.resources import STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.api.workspace import InferenceSpec, ResourceSpec, WorkspaceSpec
+    from controller.kaito.api.revisions import Revision
     from controller.kaito.presets.models import Model
     from controller.kube.objects import ObjectMeta
 
@@ -364,3 +369,30 @@ def _pod_spec(given: Body, terms: list[list[Body]], options: KaitoOptions) -> Bo
         **node_affinity(terms),
         **({"tolerations": [*own, *added]} if own or added else {}),
     }
+
+
+# Names and labels of the pods of a model server.
+
+_INHERITED = (
+    labels.CREATED_BY_INFERENCE_SET,
+    labels.CREATED_BY_MULTI_ROLE,
+    labels.INFERENCE_ROLE,
+)
+
+
+def pod_labels(workspace: ObjectMeta) -> dict[str, str]:
+    """Return the labels of the pods, which also select them."""
+    inherited = workspace.labels or {}
+    found = {key: inherited[key] for key in _INHERITED if key in inherited}
+    return {labels.WORKSPACE: workspace.name, **found}
+
+
+def headless_service_name(workspace_name: str) -> str:
+    """Return the service that gives pods their names in the cluster's DNS."""
+    return f"{workspace_name}-headless"
+
+
+def leader_host(workspace: ObjectMeta) -> str:
+    """Return the name of the first pod in the cluster's DNS."""
+    name, namespace = workspace.name, workspace.namespace
+    return f"{name}-0.{headless_service_name(name)}.{namespace}.svc.cluster.local"

@@ -14,11 +14,13 @@ from controller.apimachinery.user_yaml import InvalidYaml
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import TRAINING_KEY, read_training_options
 from controller.kaito.api.workspace import (
+    Body,
     DataDestination,
     DataSource,
     Preset,
     TuningSpec,
     WorkspaceSpec,
+    child,
 )
 from controller.kaito.presets.runtimes import WEIGHTS_PATH, TunableModel, tuning_command
 from controller.kaito.workloads import pods
@@ -27,7 +29,6 @@ from controller.kaito.workloads.pods import (
     GPU,
     PUSHER,
     WEIGHTS_DOWNLOADER,
-    Body,
     PodParts,
     as_list,
     base_image,
@@ -42,7 +43,6 @@ from controller.kaito.workloads.pods import (
     variable,
     weights_image,
 )
-from controller.kaito.workloads.revisions import Revision, child
 from controller.kaito.workloads.server import SERVER_PORT
 from controller.kube.resources import CONFIG_MAPS, JOBS
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.revisions import Revision
     from controller.kaito.presets.gpus import NodeGPUs
     from controller.kube.objects import ObjectMeta
 

@@ -19,9 +19,14 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
-from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, stored_specification
+from controller.kaito.api.revisions import (
+    HistoryStep,
+    WorkspaceRevision,
+    is_revision_hash,
+    next_revision,
+    stored_specification,
+)
 from controller.kaito.api.validation import update_errors
-from controller.kaito.workloads.revisions import HistoryStep, next_revision
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Create, Delete, Target, Write
 

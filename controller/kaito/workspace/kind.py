@@ -15,7 +15,6 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.provisioning.decision import claim_workspace_keys
 from controller.kaito.workspace.edits import refused_edit
 from controller.kaito.workspace.observation import (
     Goal,
@@ -27,7 +26,7 @@ from controller.kaito.workspace.observation import (
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.status import current_status
-from controller.kaito.workspace.watches import watches
+from controller.kaito.workspace.watches import claim_workspace_keys, watches
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.runtime.kind import CacheReader, Kind, Owned

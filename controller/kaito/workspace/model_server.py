@@ -10,16 +10,16 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.messages import Cause, ConditionFacts, cut
 from controller.kaito.api.options import Runtime
+from controller.kaito.api.revisions import possible_names
+from controller.kaito.api.status import Cause, ConditionFacts, cut
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, engine_metadata
 from controller.kaito.workloads.preset import is_benchmarked, server_image
-from controller.kaito.workloads.revisions import headless_service_name, possible_names
-from controller.kaito.workspace.config import wanted_config
+from controller.kaito.workloads.server import headless_service_name
 from controller.kaito.workspace.edits import SCOPE as HISTORY
-from controller.kaito.workspace.observation import Goal, SeenWorkload
+from controller.kaito.workspace.observation import Goal, SeenWorkload, wanted_config
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kaito.workspace.workload import SCOPE, serves
 from controller.kube.objects import (

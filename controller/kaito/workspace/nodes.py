@@ -1,4 +1,4 @@
-"""The nodes that a Workspace has and wants, and how far they have come."""
+"""The nodes that a Workspace has and wants, how far they have come, and what asks for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import FieldError, invalid_value, message_of
-from controller.kaito.api.messages import Cause
+from controller.kaito.api.karpenter import (
+    NODE_CLAIMS,
+    NODE_POOLS,
+    NODES,
+    NodeClassSettings,
+)
 from controller.kaito.api.options import Provisioner, Runtime
+from controller.kaito.api.status import Cause
 from controller.kaito.presets.gpus import (
     DEFAULT_CONTEXT,
+    Cloud,
     DoesNotFit,
     NodeGPUs,
     UnknownGPUs,
@@ -19,26 +26,39 @@ from controller.kaito.presets.gpus import (
     estimate_nodes,
     find_instance_type,
 )
-from controller.kaito.provisioning.commitment import MOST_NODES, Commitment
+from controller.kaito.provisioning.claims import (
+    MOST_NODES,
+    Commitment,
+    ObservedClaim,
+)
 from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
 from controller.kaito.provisioning.nodes import (
+    ACCELERATOR,
     NodeFacts,
     NodeHistory,
     NodeReadiness,
+    NodeRequest,
+    node_claim_body,
     node_readiness,
     own_nodes,
 )
-from controller.kaito.provisioning.pool_decision import PoolDecision, decide_pool
+from controller.kaito.provisioning.pool_decision import PoolDecision, PoolFacts, decide_pool
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, node_pool_body
 from controller.kaito.workloads.server import workload_gpus
-from controller.kaito.workspace.config import config_problem, context_of, missing_model
+from controller.kaito.workspace.observation import (
+    WorkspaceObservation,
+    config_problem,
+    context_of,
+    missing_model,
+)
+from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from controller.kaito.presets.models import Model
-    from controller.kaito.provisioning.pools import PoolCommitment
-    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kube.objects import ObjectMeta
 
 
 # Checks the memory of nodes that serve with Transformers, which runs a model on one node only.
@@ -264,3 +284,142 @@ def _readiness(
     known = find_instance_type(seen.settings.options.cloud, instance_type)
     has_gpus = known is not None and known.gpus.product.startswith("NVIDIA")
     return node_readiness(nodes, target, instance_type, has_gpus=has_gpus)
+
+
+POOL_SCOPE: Final = "node-pool"
+"""Scope of writes to the NodePool: while the outcome of one is unknown, none is sent."""
+
+
+def node_class_scope(name: str) -> str:
+    """Return the scope of the creation of a NodeClass."""
+    return f"node-class/{name}"
+
+
+# Writes to the NodeClaims and nodes of a Workspace.
+#
+# Where claims are lost again and again, events do not name them, so that equal ones are one series.
+
+CLAIM_CREATED: Final = "NodeClaimCreated"
+
+CLAIM_SCOPE: Final = "claim/"
+"""Before the name of a claim: the scope of its writes. A lost response blocks one claim only."""
+
+
+def claim_target(name: str) -> Target:
+    """Return a claim as the target of a write."""
+    return Target(NODE_CLAIMS, "", name, scope=f"{CLAIM_SCOPE}{name}")
+
+
+def create_claims(
+    decision: ClaimDecision, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
+) -> Iterator[Create]:
+    """Yield creates of the claims that are due."""
+    for name in decision.create:
+        what = "another NodeClaim" if decision.again else f"NodeClaim {name}"
+        note = f"created {what} for {request.instance_type}"
+        yield Create(
+            claim_target(name),
+            node_claim_body(name, request, workspace, cloud),
+            on_success=Event("Normal", CLAIM_CREATED, "Create", note),
+        )
+
+
+def delete_claims(
+    claims: Iterable[ObservedClaim], why: str, *, again: bool = False
+) -> Iterator[Delete]:
+    """Yield deletes of these claims; `again` if claims are lost again and again."""
+    for claim in claims:
+        what = "another NodeClaim" if again else f"NodeClaim {claim.name}"
+        note = f"deleted {what}: {claim.message or why}"
+        event = Event("Normal", "NodeClaimDeleted", "Delete", note)
+        yield Delete(claim_target(claim.name), claim.uid, on_success=event)
+
+
+def look_up_claims(names: Iterable[str]) -> tuple[Lookup, ...]:
+    """Return live reads of the claims of these names."""
+    return tuple(Lookup(claim_target(name)) for name in names)
+
+
+def label_waits(
+    seen: WorkspaceObservation, progress: NodeProgress, now: datetime
+) -> dict[str, float]:
+    """Return the seconds until the nodes without the label of their accelerator get it, by name."""
+    uids = {node.name: node.uid for node in seen.nodes}
+    return {name: progress.history.wait(uids[name], now) for name in progress.nodes.to_label}
+
+
+def label_nodes(seen: WorkspaceObservation, names: Iterable[str]) -> Iterator[MergePatch]:
+    """Yield patches that label the accelerator of these nodes."""
+    by_name = {node.name: node for node in seen.nodes}
+    patch = {"metadata": {"labels": {labels.ACCELERATOR: ACCELERATOR}}}
+    for name in names:
+        target = Target(NODES, "", name, scope=f"node/{name}")
+        yield MergePatch(target, by_name[name].uid, patch)
+
+
+# Writes to the NodePool of a Workspace, and to its NodeClass.
+
+
+def pool_target(name: str) -> Target:
+    """Return a NodePool as the target of a write."""
+    return Target(NODE_POOLS, "", name, scope=POOL_SCOPE)
+
+
+def look_up_lost(decision: PoolDecision) -> tuple[Lookup, ...]:
+    """Return live reads of the nodes and claims that must certainly be gone."""
+    nodes = (Lookup(Target(NODES, "", name)) for name in decision.confirm_nodes)
+    return (*nodes, *look_up_claims(decision.confirm_claims))
+
+
+def create_pool(seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision) -> Create:
+    """Return the create of the pool."""
+    request, classes = seen.valid_goal.request, seen.settings.options.node_classes
+    assert request is not None
+    replicas = decision.commitment.replicas
+    note = f"created NodePool {pool.name} for {replicas} of {request.instance_type}"
+    return Create(
+        pool_target(pool.name),
+        node_pool_body(seen.workspace.metadata, request, replicas, classes),
+        on_success=Event("Normal", "NodePoolCreated", "Create", note),
+    )
+
+
+def change_pool(
+    seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision
+) -> Iterator[Write]:
+    """Yield the other writes: the NodeClass that is missing, more nodes, the end of the pool."""
+    if decision.create_class:
+        yield from _create_class(pool.node_class.name, seen.settings.options.node_classes)
+    if pool.found is None:
+        return
+    if decision.grow:
+        yield _grow(pool.found, decision.commitment.replicas)
+    if decision.delete:
+        yield delete_pool(pool.found, "other nodes are asked for")
+
+
+def delete_pool(pool: ObservedPool, why: str) -> Delete:
+    """Return the delete of a pool, by its uid."""
+    event = Event("Normal", "NodePoolDeleted", "Delete", f"deleted NodePool {pool.name}: {why}")
+    return Delete(pool_target(pool.name), pool.uid, on_success=event)
+
+
+def _grow(pool: ObservedPool, replicas: int) -> MergePatch:
+    """Return the patch that gives a pool more nodes; it never removes any."""
+    note = f"NodePool {pool.name} gets {replicas} nodes instead of {pool.replicas}"
+    return MergePatch(
+        pool_target(pool.name),
+        pool.uid,
+        {"spec": {"replicas": replicas}},
+        resource_version=pool.resource_version,
+        on_success=Event("Normal", "NodePoolScaled", "Update", note),
+    )
+
+
+def _create_class(name: str, classes: NodeClassSettings) -> Iterator[Create]:
+    body = classes.body(name)
+    if body is not None:
+        target = Target(classes.resource, "", name, scope=node_class_scope(name))
+        note = f"created {classes.kind} {name}"
+        event = Event("Normal", "NodeClassCreated", "Create", note)
+        yield Create(target, body, on_success=event)

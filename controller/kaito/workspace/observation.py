@@ -1,19 +1,28 @@
-"""What a Workspace is seen to be: its settings, its goal, and what the process remembers of it."""
+"""What a Workspace is seen to be, what it asks for, and what the process remembers of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.config_maps import (
+    inference_config_errors,
+    longest_context,
+    missing_config_error,
+    training_config_errors,
+)
 from controller.kaito.api.fields import INVALID, FieldError, message_of, via
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, revision_hash
+from controller.kaito.api.status import Cause
 from controller.kaito.api.validation import runtime_errors, validate_workspace
+from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
-from controller.kaito.presets.models import Model, find_model, read_model
+from controller.kaito.presets.models import Model, find_model, model_id, read_model, write_model
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
@@ -22,6 +31,7 @@ from controller.kaito.provisioning.nodes import (
     can_claim,
     node_request,
 )
+from controller.kaito.workloads.tuning import config_name
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
 if TYPE_CHECKING:
@@ -30,12 +40,10 @@ if TYPE_CHECKING:
 
     from controller.kaito.api.inference_pool import SeenInferencePool
     from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
-    from controller.kaito.lookups.background import LookupState
     from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
-    from controller.kaito.lookups.huggingface import ModelMetadata
-    from controller.kaito.provisioning.commitment import Commitment, Slot
+    from controller.kaito.provisioning.claims import Commitment, Slot
     from controller.kaito.provisioning.pool_decision import PoolFacts
-    from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
+    from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod, StatefulSet
     from controller.runtime.kind import FailedCreate
     from controller.runtime.plan import Plan
 
@@ -284,3 +292,93 @@ class WorkspaceObservation:
     def conditions(self) -> list[dict[str, Any]]:
         """The present conditions."""
         return self.status.get("conditions") or []
+
+
+# The ConfigMap with the options of a workload, which may come later than the Workspace.
+
+MISSING = "ConfigMapNotFound"
+
+
+def wanted_config(goal: Goal) -> str:
+    """Return the name of the ConfigMap that the workload needs; empty if it needs none."""
+    if goal.spec.tuning is not None:
+        return config_name(goal.spec.tuning)
+    return goal.spec.inference.config if goal.spec.inference is not None else ""
+
+
+def context_of(config: Mapping[str, str] | None) -> int | None:
+    """Return the longest context that the options set, in tokens; None if they set none."""
+    return longest_context(config) if config is not None else None
+
+
+def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Cause | None:
+    """Return the problem of the options, None if they have none.
+
+    Args:
+        goal: goal of the Workspace.
+        config: the options of its ConfigMap, None if that does not exist.
+        namespace: namespace of both.
+    """
+    name, tuning = wanted_config(goal), goal.spec.tuning
+    if not name or (config is None and tuning is not None and not tuning.config):
+        return None  # it needs none, or the default one is created for it
+    if config is None:
+        return Cause(MISSING, str(missing_config_error(name, namespace)))
+    errors = (
+        tuple(inference_config_errors(config, goal.model))
+        if tuning is None
+        else tuple(training_config_errors(name, namespace, config, tuning.method))
+    )
+    return _invalid(errors) if errors else None
+
+
+def _invalid(errors: tuple[FieldError, ...]) -> Cause:
+    return Cause(INVALID, message_of(errors))
+
+
+# The facts about a model that is not in the catalogue: looked up once, then kept in an annotation.
+#
+# A running server and a restarted operator then no longer depend on Hugging Face. A user without
+# access to Hugging Face may write the annotation instead.
+
+_PENDING: Final = "ModelMetadataPending"
+_OFFLINE: Final = "ModelMetadataOffline"
+_REMEDY: Final = (
+    f"a Workspace may also give the facts itself, in the annotation {labels.MODEL}, or serve the "
+    "model with a template"
+)
+
+
+def wanted_metadata(
+    workspace: ObjectMeta, goal: Goal, options: KaitoOptions
+) -> ModelMetadata | None:
+    """Return the model to be looked up for a valid Workspace; None if there is none."""
+    preset = goal.preset
+    if preset is None or not goal.lacks_model or not options.hugging_face:
+        return None
+    secret = preset.preset_options.model_access_secret
+    return ModelMetadata(model_id(preset.name), workspace.namespace if secret else "", secret)
+
+
+def model_annotation(found: LookupState[Model] | None) -> dict[str, str]:
+    """Return the annotation with the facts, once they are known."""
+    return {labels.MODEL: write_model(found.answer)} if isinstance(found, Answered) else {}
+
+
+def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Cause:
+    """Return why a model is not known yet.
+
+    Args:
+        goal: that lacks it.
+        found: by its look-up.
+        options: options of the operator.
+    """
+    name = goal.preset.name if goal.preset else ""
+    unknown = f"model {name} is not in the catalogue"
+    if not options.hugging_face:
+        said = f"{unknown}, and the operator may not ask Hugging Face"
+        return Cause(_OFFLINE, f"{said}; {_REMEDY}")
+    if isinstance(found, Unanswered):
+        said = f"{unknown}, and {found.message}; the operator tries again"
+        return Cause(found.reason, f"{said}; {_REMEDY}")
+    return Cause(_PENDING, f"{unknown}: asking Hugging Face about it")

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
-from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
-from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.provisioning.claims import ClaimFacts, belongs_to, observed_claim
-from controller.kaito.provisioning.commitment import Commitment, read_commitment
-from controller.kaito.provisioning.decision import (
-    BY_LABEL,
-    BY_POOL_WORKSPACE,
-    BY_SELECTOR,
-    BY_WORKSPACE,
-    lookup_text,
-    matching,
-    node_text,
-    workspace_keys,
+from controller.kaito.api.karpenter import (
+    NODE_CLAIMS,
+    NODE_POOLS,
+    NODES,
+    POOL_CLAIMS,
+    NodeClaim,
+    NodeClass,
+    NodeClassSettings,
 )
-from controller.kaito.provisioning.pools import read_pool_commitment
-from controller.kaito.workspace.config import wanted_metadata
+from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.status import Cause
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.provisioning.claims import (
+    ClaimFacts,
+    Commitment,
+    ObservedClaim,
+    belongs_to,
+    observed_claim,
+    read_commitment,
+)
+from controller.kaito.provisioning.nodes import NodeFacts, matching, node_pool_name
+from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolFacts
+from controller.kaito.provisioning.pools import PoolCommitment, observed_pool, read_pool_commitment
 from controller.kaito.workspace.edits import edit_problem, workspace_in_force
 from controller.kaito.workspace.model_server import observe_workload
+from controller.kaito.workspace.nodes import CLAIM_SCOPE, POOL_SCOPE, node_class_scope
 from controller.kaito.workspace.observation import (
     Goal,
     SeenWorkload,
@@ -35,9 +42,18 @@ from controller.kaito.workspace.observation import (
     WorkspaceSettings,
     memory_of,
     read_goal,
+    wanted_metadata,
 )
-from controller.kaito.workspace.pools import CLAIM_SCOPE, observe_pool, serves_pools
-from controller.kaito.workspace.watches import REVISIONS
+from controller.kaito.workspace.watches import (
+    BY_LABEL,
+    BY_POOL_WORKSPACE,
+    BY_SELECTOR,
+    BY_WORKSPACE,
+    REVISIONS,
+    lookup_text,
+    node_text,
+    workspace_keys,
+)
 from controller.runtime.kind import CacheReader, owned_by
 
 if TYPE_CHECKING:
@@ -45,8 +61,6 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.custom_object import SpecificationMemo
     from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
-    from controller.kaito.provisioning.nodes import NodeFacts
-    from controller.kaito.provisioning.pool_decision import PoolFacts
     from controller.kube.objects import ObjectMeta
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -100,7 +114,7 @@ def _observe(
     """Read what belongs to a Workspace with this goal."""
     meta, definition = workspace.metadata, sources.read_definition(reads, workspace)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
-    pool = _pool(meta, sources, reads)
+    pool = _pool(meta, sources.settings.options, reads)
     committed = commitment.names if commitment else frozenset[str]()
     if pool is not None and pool.commitment is not None:
         committed = committed.union(pool.commitment.claims)
@@ -148,15 +162,6 @@ def _wanted_model(
     if isinstance(goal, Problem):
         return None
     return wanted_metadata(workspace, goal, settings.options)
-
-
-def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) -> PoolFacts | None:
-    """Return the NodePool; None if there are none in this mode, or the API server has none."""
-    options = sources.settings.options
-    if options.provisioner is not Provisioner.NODE_POOLS or not serves_pools(reads):
-        return None
-    text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
-    return observe_pool(workspace, read_pool_commitment(text), options.node_classes, reads)
 
 
 def _claims(
@@ -242,3 +247,86 @@ def _seniority(meta: ObjectMeta) -> tuple[str, str]:
 def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:
     """Return all nodes with these labels."""
     return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
+
+
+# The NodePool of a Workspace, its claims, and the NodeClass that it refers to.
+
+_NOT_READY: Final = "NodeClassNotReady"
+
+
+def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> PoolFacts | None:
+    """Return the NodePool of the Workspace's name; None in other modes, or if there are none."""
+    if options.provisioner is not Provisioner.NODE_POOLS:
+        return None
+    if not (reads.serves(NODE_POOLS) and reads.serves(POOL_CLAIMS)):
+        return None
+    name = node_pool_name(workspace.namespace, workspace.name)
+    text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
+    commitment, found = read_pool_commitment(text), reads.get(NODE_POOLS, name)
+    scopes = reads.pending_scopes(workspace.uid)
+    return PoolFacts(
+        name=name,
+        commitment=commitment,
+        found=observed_pool(found, workspace) if found is not None else None,
+        is_pending=POOL_SCOPE in scopes,
+        is_taken=found is None and reads.has_name_conflict(NODE_POOLS, name),
+        is_absent=found is None and reads.looked_up_absent(NODE_POOLS, name),
+        claims=_pool_claims(workspace, reads),
+        node_class=_node_class(workspace, options.node_classes, scopes, reads),
+        absent=_absent(commitment, reads) if commitment is not None else frozenset(),
+    )
+
+
+def _pool_claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, ObservedClaim]:
+    """Return the claims of the pool, except an earlier Workspace's of this name (KAI-20)."""
+    found = reads.by_index(POOL_CLAIMS, BY_POOL_WORKSPACE, workspace.key)
+    own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
+    return {claim.metadata.name: observed_claim(claim) for claim in own}
+
+
+def _absent(commitment: PoolCommitment, reads: CacheReader) -> frozenset[str]:
+    """Return committed nodes and claims that are certainly gone, and nodes that no longer fit."""
+    nodes = (
+        name
+        for name in commitment.nodes
+        if reads.looked_up_absent(NODES, name) or reads.get(NODES, name) is not None
+    )
+    claims = (
+        name
+        for name in commitment.claims
+        if reads.get(NODE_CLAIMS, name) is None and reads.looked_up_absent(NODE_CLAIMS, name)
+    )
+    return frozenset((*nodes, *claims))
+
+
+def _node_class(
+    workspace: ObjectMeta, classes: NodeClassSettings, scopes: frozenset[str], reads: CacheReader
+) -> ObservedNodeClass:
+    name = classes.chosen_name(workspace.annotations or {})
+    if not reads.serves(classes.resource):
+        message = (
+            f"the API server has no {classes.resource}: install Karpenter's provider, or set "
+            "KARPENTER_NODE_CLASS_GROUP and its like to those of another one"
+        )
+        return ObservedNodeClass(name, Cause("NodeClassesNotServed", message))
+    found = reads.get(classes.resource, name)
+    if found is not None:
+        return ObservedNodeClass(name, _problem(found, classes))
+    is_created = classes.body(name) is not None
+    remedy = "waiting until it is created" if is_created else "create it"
+    wait = Cause("NodeClassMissing", f"there is no {classes.kind} {name}: {remedy}")
+    is_missing = is_created and node_class_scope(name) not in scopes
+    return ObservedNodeClass(name, wait, is_missing=is_missing)
+
+
+def _problem(found: NodeClass, classes: NodeClassSettings) -> Cause | None:
+    """Return why no pool can use a NodeClass; None if one can."""
+    name, ready = f"{classes.kind} {found.metadata.name}", found.ready
+    if found.metadata.terminating:
+        return Cause(_NOT_READY, f"{name} is being deleted")
+    if ready is None:
+        message = f"{name}: waiting until Karpenter's provider reports that it is ready"
+        return Cause(_NOT_READY, message)
+    if ready.status == "True":
+        return None
+    return Cause(_NOT_READY, f"{name} is not ready: {ready.message or ready.reason}")

@@ -16,13 +16,11 @@ from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
-from controller.kaito.provisioning.commitment import write_commitment
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, write_commitment
 from controller.kaito.provisioning.pools import write_pool_commitment
-from controller.kaito.workspace.config import model_annotation
 from controller.kaito.workspace.edits import history_of, write_history
-from controller.kaito.workspace.nodes import NodeProgress, progress_of
-from controller.kaito.workspace.pools import (
+from controller.kaito.workspace.nodes import (
+    NodeProgress,
     change_pool,
     create_claims,
     create_pool,
@@ -33,7 +31,9 @@ from controller.kaito.workspace.pools import (
     look_up_claims,
     look_up_lost,
     pool_target,
+    progress_of,
 )
+from controller.kaito.workspace.observation import model_annotation
 from controller.kaito.workspace.status import current_status, deleting_status
 from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
 from controller.runtime.plan import (
@@ -55,8 +55,8 @@ from controller.runtime.reconcile.status import remove_finalizer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from controller.kaito.api.revisions import HistoryStep
     from controller.kaito.provisioning.decision import ClaimDecision
-    from controller.kaito.workloads.revisions import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceMemory, WorkspaceObservation
     from controller.kube.objects import ObjectMeta
 

@@ -17,7 +17,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations
-from controller.kaito.api.messages import (
+from controller.kaito.api.status import (
     Cause,
     ConditionFacts,
     failure_event,

@@ -12,32 +12,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import dig
+from controller.apimachinery.custom_object import dig, mapping
 from controller.kaito.api import inference_pool, labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS, GpuNode
+from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
-from controller.kaito.provisioning.decision import (
-    BY_LABEL,
-    BY_POOL_WORKSPACE,
-    BY_SELECTOR,
-    BY_WORKSPACE,
-    claim_workspace_keys,
-    looked_up_by,
-    pool_workspace_keys,
-    selectable_by,
-    usable_by,
-    used_by,
-    workspace_keys,
-)
 from controller.kaito.provisioning.nodes import node_pool_name
+from controller.kaito.provisioning.pools import read_pool_commitment
 from controller.kube import resources
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controller.kaito.api.workspace import Workspace
 
 
@@ -57,6 +48,85 @@ _BY_CONFIG: Final = "config"
 _BY_POOL_NAME: Final = "node-pool"
 _BY_NODE_CLASS: Final = "node-class"
 _DEFAULT_CONFIGS: Final = ("lora-params-template", "qlora-params-template")
+
+
+# Finds the Workspaces that an event of a claim or node concerns, and the nodes of a Workspace.
+
+BY_WORKSPACE: Final = "workspace"
+"""Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
+
+BY_POOL_WORKSPACE: Final = "pool-workspace"
+"""The same for claims and nodes of a NodePool, which have other labels."""
+
+BY_LABEL: Final = "label"
+"""Index of nodes by each of their labels, and of all nodes by the empty text."""
+
+BY_SELECTOR: Final = "node-selector"
+"""Index of Workspaces by the label of nodes under which these are looked up."""
+
+
+def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return `namespace/name` of the Workspace that an object's labels name; none without."""
+    return name_in(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
+
+
+def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return the same of an object that came with a NodePool."""
+    return name_in(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
+
+
+def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return the same, with or without a NodePool."""
+    return (*workspace_keys(obj), *pool_workspace_keys(obj))
+
+
+def selectable_by(node: GpuNode) -> tuple[str, ...]:
+    """Return all texts under which a node is looked up."""
+    return ("", *(_pair(key, value) for key, value in (node.metadata.labels or {}).items()))
+
+
+def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
+    """Return the text by which a Workspace's nodes are looked up; it may be invalid."""
+    selector = mapping(mapping(workspace.resource).get("labelSelector"))
+    return (lookup_text(mapping(selector.get("matchLabels"))),)
+
+
+def used_by(workspace: Workspace) -> tuple[str, ...]:
+    """Return the texts of the nodes that a Workspace uses or may use beside its NodePool.
+
+    A selector without labels selects no node there.
+    """
+    text = (workspace.metadata.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
+    commitment = read_pool_commitment(text)
+    committed = commitment.nodes if commitment is not None else ()
+    return (*filter(None, looked_up_by(workspace)), *map(node_text, committed))
+
+
+def usable_by(node: GpuNode) -> tuple[str, ...]:
+    """Return all texts under which a node is looked up there: of its labels, and of itself."""
+    return (*selectable_by(node), node_text(node.metadata.name))
+
+
+def node_text(name: str) -> str:
+    """Return the text by which Workspaces that count a node are found; no label equals it."""
+    return f"node/{name}"
+
+
+def lookup_text(selector: Mapping[str, object]) -> str:
+    """Return the first label of a selector, by which nodes are looked up; empty if it has none."""
+    pairs = sorted(
+        _pair(key, value)
+        for key, value in selector.items()
+        if isinstance(value, str) and labels.without_reserved({key: value})
+    )
+    return pairs[0] if pairs else ""
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key}={value}"
+
+
+# The watched resources.
 
 _CLAIMS: Final = Owned(
     NODE_CLAIMS,

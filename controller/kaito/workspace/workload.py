@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.messages import Cause
+from controller.kaito.api.revisions import HistoryStep, RevisionState
+from controller.kaito.api.status import Cause
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
 from controller.kaito.presets.runtimes import find_tunable_model
@@ -20,10 +21,9 @@ from controller.kaito.workloads.preset import (
     services,
     template_changes,
 )
-from controller.kaito.workloads.revisions import HistoryStep, RevisionState
 from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
 from controller.kaito.workloads.tuning import Tuning, default_config_map, results_folder, tuning_job
-from controller.kaito.workspace.config import config_problem, missing_model
+from controller.kaito.workspace.observation import config_problem, missing_model
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube import resources
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource

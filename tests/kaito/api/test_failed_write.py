@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kaito.api.messages import failure_event, failure_reason, what_failed
+from controller.kaito.api.status import failure_event, failure_reason, what_failed
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Create, Failure, Target
 

@@ -12,7 +12,7 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observation import (
+from controller.kaito.inferenceset.observe import (
     InferenceSetObservation,
     InferenceSetSettings,
     replica_names,

@@ -12,7 +12,7 @@ from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec, va
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica, replica
+from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica, replica
 from controller.kaito.inferenceset.plan import label_changes, workspace_body
 from controller.kaito.inferenceset.status import current_status
 from tests.kaito.inferenceset.given import NOW

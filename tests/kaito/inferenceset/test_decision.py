@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from controller.kaito.inferenceset.observation import Replica, replica_names
+from controller.kaito.inferenceset.observe import Replica, replica_names
 from controller.kaito.inferenceset.plan import SetDecision, next_changes
 from controller.kube.objects import ObjectMeta
 

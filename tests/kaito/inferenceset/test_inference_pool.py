@@ -10,7 +10,7 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.objects import KubeObject
 from controller.runtime.kind import CreateError

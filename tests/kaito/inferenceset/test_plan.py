@@ -11,7 +11,7 @@ import yaml
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS, InferenceSet
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.observation import SCOPE, InferenceSetSettings
+from controller.kaito.inferenceset.observe import SCOPE, InferenceSetSettings
 from controller.kaito.workloads.pods import base_image
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import CreateError, Unreadable

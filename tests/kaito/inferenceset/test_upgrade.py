@@ -12,7 +12,7 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workloads.pods import BASE_TAG, base_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, MergePatch, Plan

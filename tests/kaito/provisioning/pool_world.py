@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from controller.kaito.api.messages import Cause
+from controller.kaito.api.status import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.pool_decision import (
     ObservedNodeClass,

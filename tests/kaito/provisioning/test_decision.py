@@ -9,11 +9,13 @@ from random import Random
 import msgspec
 import pytest
 
-from controller.kaito.api.messages import cut
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, ObservedClaim
-from controller.kaito.provisioning.commitment import (
+from controller.kaito.api.status import cut
+from controller.kaito.provisioning.claims import (
     MOST_NODES,
+    ClaimFacts,
+    ClaimState,
     Commitment,
+    ObservedClaim,
     Slot,
     read_commitment,
     write_commitment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kaito.api.messages import ConditionFacts
+from controller.kaito.api.status import ConditionFacts
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
 from controller.kaito.provisioning.decision import decide_claims
 from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes

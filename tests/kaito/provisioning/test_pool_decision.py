@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.kaito.api.messages import Cause
+from controller.kaito.api.status import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.pool_decision import (
     NAME_TAKEN,

@@ -11,10 +11,8 @@ from controller.kaito.provisioning.claims import (
     ClaimFacts,
     ClaimSettings,
     ClaimState,
-    ObservedClaim,
-)
-from controller.kaito.provisioning.commitment import (
     Commitment,
+    ObservedClaim,
     Slot,
     read_commitment,
     write_commitment,

@@ -10,7 +10,7 @@ import yaml
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.revisions import revision_hash
+from controller.kaito.api.revisions import Revision, revision_hash
 from controller.kaito.api.validation import validate_workspace
 from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 from controller.kaito.presets.gpus import Cloud
@@ -18,7 +18,6 @@ from controller.kaito.presets.models import find_model
 from controller.kaito.presets.runtimes import find_tunable_model
 from controller.kaito.workloads.pods import script
 from controller.kaito.workloads.preset import preset_stateful_set, services
-from controller.kaito.workloads.revisions import Revision
 from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
 from controller.kaito.workloads.tuning import Tuning, results_folder, tuning_job
 from tests.docs.tree import ROOT

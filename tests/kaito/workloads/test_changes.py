@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from controller.apimachinery.patches import json_patch
+from controller.kaito.api.revisions import Revision, RevisionState
 from controller.kaito.workloads.preset import (
     image_upgrade,
     is_on_local_disk,
     preset_changes,
     template_changes,
 )
-from controller.kaito.workloads.revisions import Revision, RevisionState
 from controller.kube.objects import ObjectMeta, StatefulSet, StatefulSetSpec
 from tests.kaito.workloads.given import Given, read_golden
 

@@ -7,8 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.kaito.api.revisions import WorkspaceRevision, revision_data, revision_hash
-from controller.kaito.workloads.revisions import RevisionState, next_revision
+from controller.kaito.api.revisions import (
+    RevisionState,
+    WorkspaceRevision,
+    next_revision,
+    revision_data,
+    revision_hash,
+)
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 

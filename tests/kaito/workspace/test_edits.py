@@ -14,8 +14,8 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.workspace import Workspace
+from controller.kaito.workspace.nodes import POOL_SCOPE
 from controller.kaito.workspace.observation import WorkspaceSettings
-from controller.kaito.workspace.pools import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Delete, MergePatch
 from tests.kaito.support import inference, raw_workspace, tuning

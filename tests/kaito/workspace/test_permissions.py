@@ -14,7 +14,7 @@ from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observation import InferenceSetSettings
+from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import Resource

@@ -16,9 +16,9 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision, revision_name
 from controller.kaito.presets.gpus import Cloud
-from controller.kaito.provisioning.claims import ClaimSettings
-from controller.kaito.provisioning.commitment import (
+from controller.kaito.provisioning.claims import (
     MOST_NODES,
+    ClaimSettings,
     Commitment,
     Slot,
     read_commitment,
