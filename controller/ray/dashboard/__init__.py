@@ -6,13 +6,6 @@ for each command. No worker waits for Ray.
 
 from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
 from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
-from controller.ray.dashboard.closing import (
-    PURPOSE,
-    REASON_MESSAGE,
-    ConnectionsClosed,
-    JobSubmission,
-    NodesDraining,
-)
 from controller.ray.dashboard.commands import (
     NO_DASHBOARDS,
     Command,
@@ -32,7 +25,7 @@ from controller.ray.dashboard.metrics import (
     DashboardMetrics,
     DashboardStatistics,
 )
-from controller.ray.dashboard.own_job import CloseConnections, DrainNodes
+from controller.ray.dashboard.own_job import REASON_MESSAGE, CloseConnections, DrainNodes
 from controller.ray.dashboard.probes import (
     ActivityProbe,
     HealthProbe,
@@ -45,23 +38,25 @@ from controller.ray.dashboard.probes import (
     ServeProbe,
 )
 from controller.ray.dashboard.responses import (
-    JobDeleted,
     JobInfo,
     JobStatus,
-    JobStopped,
     NoSuchJob,
     RayVersion,
-    Submitted,
 )
 from controller.ray.dashboard.serve import (
     ProxyHealth,
     RayActivity,
     ServeApplication,
-    ServeConfigAccepted,
     ServeDeployment,
     ServeState,
 )
-from controller.ray.dashboard.values import DashboardSettings, Head, ServeProxy
+from controller.ray.dashboard.values import (
+    PURPOSE,
+    DashboardSettings,
+    Head,
+    JobSubmission,
+    ServeProxy,
+)
 
 __all__ = [
     "CONCURRENCY",
@@ -75,7 +70,6 @@ __all__ = [
     "CommandExpired",
     "CommandOutcome",
     "CommandRefused",
-    "ConnectionsClosed",
     "Connector",
     "ControllerDashboards",
     "DashboardActors",
@@ -89,14 +83,11 @@ __all__ = [
     "Head",
     "HeadCommand",
     "HealthProbe",
-    "JobDeleted",
     "JobInfo",
     "JobProbe",
     "JobStatus",
-    "JobStopped",
     "JobSubmission",
     "NoSuchJob",
-    "NodesDraining",
     "NodesProbe",
     "Probe",
     "ProbeObservation",
@@ -109,13 +100,11 @@ __all__ = [
     "RayNodes",
     "RayVersion",
     "ServeApplication",
-    "ServeConfigAccepted",
     "ServeDeployment",
     "ServeProbe",
     "ServeProxy",
     "ServeState",
     "StopJob",
     "SubmitJob",
-    "Submitted",
     "unconfirmed",
 ]

@@ -1,15 +1,15 @@
-"""Sends an actor's due request, and records the response."""
+"""The dashboards of one process: who asks which head for what, and what comes of it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
 
 from controller.ray.dashboard.commands import CommandDone, CommandRefused, PendingCommand
 from controller.ray.dashboard.head_actor import HeadActor
-from controller.ray.dashboard.metrics import NO_METRICS, DashboardStatistics
+from controller.ray.dashboard.metrics import DashboardMetrics, DashboardStatistics
 from controller.ray.dashboard.scheduler import ActorScheduler, RequestSender, probe_listing
 from controller.ray.dashboard.values import (
     DashboardError,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard.client import DashboardClient
     from controller.ray.dashboard.commands import CommandId, CommandOutcome, HeadCommand
-    from controller.ray.dashboard.metrics import RequestMetrics
     from controller.ray.dashboard.probe_state import ProbeState
     from controller.ray.dashboard.probes import (
         CommandValue,
@@ -50,141 +49,7 @@ _POLLS: Final = 3
 """The back-off of a command that Ray still works on grows no further than after these failures."""
 
 
-class RequestHandler:
-    """Carries out probes and commands, one attempt at a time.
-
-    Args:
-        sender: sends the requests.
-        clock: the running loop.
-        wall: the time of day in UTC.
-        rng: source of jitter.
-        fence: commands are sent only while it is open.
-        settings: jitter.
-        enqueue: called with the objects that have something new to observe.
-    """
-
-    def __init__(
-        self,
-        sender: RequestSender,
-        *,
-        clock: Clock,
-        wall: Callable[[], datetime],
-        rng: random.Random,
-        fence: Fence,
-        settings: DashboardSettings,
-        enqueue: Callable[[Iterable[Subscriber]], None],
-    ) -> None:
-        self._sender = sender
-        self._clock = clock
-        self._wall = wall
-        self._rng = rng
-        self._fence = fence
-        self._jitter = settings.backoff.jitter
-        self._enqueue = enqueue
-
-    async def handle(self, actor: HeadActor, request: PendingCommand | Probe) -> None:
-        """Make one attempt and record its result in the actor."""
-        if isinstance(request, PendingCommand):
-            await self._handle_command(actor, request)
-        else:
-            await self._handle_probe(actor, request)
-
-    async def _handle_probe(self, actor: HeadActor, probe: Probe) -> None:
-        state = actor.probes.get(probe)
-        if state is None:
-            return
-        began, generation = self._wall(), state.generation
-        state.requested_at = self._clock.time()
-        response = await self._sender.send(actor, probe)
-        if actor.closed:
-            return
-        now = self._clock.time()
-        if isinstance(response, DashboardError):
-            self._record_failure(actor, [state], began, response)
-        else:
-            self._record_response(actor, usable=True)
-            counts = state.generation == generation
-            if counts and state.record_value(response, began, now):
-                self._enqueue(state.subscribers)
-        actor.probes.reschedule(probe, state, now)
-
-    async def _handle_command(self, actor: HeadActor, pending: PendingCommand) -> None:
-        command, began = pending.command, self._wall()
-        states = [state for probe in command.invalidates if (state := actor.probes.get(probe))]
-        response = await self._sender.send(actor, command, self._fence)
-        if actor.closed:
-            return
-        if isinstance(response, DashboardError) and not isinstance(response, RefusedByRay):
-            pending.failures += 1
-            if isinstance(response, NotFinished) and command.asks_often:
-                pending.failures = min(pending.failures, _POLLS)
-            pending.error = str(response)
-            if isinstance(response, NotFinished):
-                self._record_response(actor, usable=True)
-            elif not isinstance(response, FenceClosed):
-                self._record_failure(actor, states, began, response)
-            self._enqueue(actor.retry(pending, self._clock.time()))
-            return
-        self._record_response(actor, usable=True)
-        for state in states:
-            if state.failures.end():
-                self._enqueue(state.subscribers)
-        self._enqueue(actor.finish(pending, _outcome(response), self._clock.time()))
-
-    def _record_failure(
-        self, actor: HeadActor, states: list[ProbeState], began: datetime, error: DashboardError
-    ) -> None:
-        sentence = str(error)
-        if isinstance(error, NotAuthorized):
-            actor.client = None  # the token may have changed
-        if isinstance(error, NoResponse):
-            stretch = 1 + self._jitter * self._rng.random()
-            if actor.record_silence(began, sentence, self._clock.time(), stretch):
-                _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
-                self._enqueue(actor.probes.subscribers())
-        else:
-            self._record_response(actor, usable=False)
-        for state in states:
-            if state.failures.add(began, sentence):
-                self._enqueue(state.subscribers)
-
-    def _record_response(self, actor: HeadActor, *, usable: bool) -> None:
-        if actor.record_response(usable=usable):
-            _log.info("dashboard.answers_again", head=str(actor.head))
-            self._enqueue(actor.probes.subscribers())
-
-
-def _outcome(response: CommandValue | RefusedByRay) -> CommandOutcome:
-    if isinstance(response, RefusedByRay):
-        return CommandRefused(str(response))
-    return CommandDone(response)
-
-
 # The dashboards as one controller sees them.
-
-
-class SharedDashboards(Protocol):
-    """The part of the dashboards that all controllers share: see `DashboardActors`."""
-
-    def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
-        """Replace the probes to which this subscriber subscribes."""
-        ...
-
-    def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
-        """Carry out the commands, each once."""
-        ...
-
-    async def leave(self, controller: str) -> None:
-        """End what only this controller uses."""
-        ...
-
-    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """Return the last result of a probe."""
-        ...
-
-    def outcome(self, head: Head, command_id: tuple[str, str]) -> CommandOutcome | None:
-        """Return the outcome of a command."""
-        ...
 
 
 class ControllerDashboards:
@@ -198,7 +63,7 @@ class ControllerDashboards:
         name: name of the controller.
     """
 
-    def __init__(self, actors: SharedDashboards, name: str) -> None:
+    def __init__(self, actors: DashboardActors, name: str) -> None:
         self._actors = actors
         self._name = name
         self._closed = False
@@ -277,30 +142,25 @@ class DashboardActors:
         fence: Fence | None = None,
         concurrency: int = CONCURRENCY,
         settings: DashboardSettings | None = None,
-        metrics: RequestMetrics = NO_METRICS,
+        metrics: DashboardMetrics | None = None,
     ) -> None:
         self._clock = clock
         self._wall = wall
         self._settings = settings or DashboardSettings()
-        self._metrics = metrics
+        self._metrics = metrics or DashboardMetrics()
         self._handles: dict[str, ControllerDashboards] = {}
         self._actors: dict[Head, HeadActor] = {}
         self._subscriptions: dict[Subscriber, tuple[_Target, ...]] = {}
-        self._sender = RequestSender(connect, clock=clock, settings=self._settings, metrics=metrics)
-        handler = RequestHandler(
-            self._sender,
-            clock=clock,
-            wall=wall,
-            rng=rng,
-            fence=AlwaysLeader() if fence is None else fence,
-            settings=self._settings,
-            enqueue=self._enqueue,
+        self._rng = rng
+        self._fence = AlwaysLeader() if fence is None else fence
+        self._sender = RequestSender(
+            connect, clock=clock, settings=self._settings, metrics=self._metrics
         )
         self._scheduler = ActorScheduler(
             clock,
             concurrency=concurrency,
             settings=self._settings,
-            handle=handler.handle,
+            handle=self._handle,
             enqueue=self._enqueue,
             on_end=self._forget,
         )
@@ -414,6 +274,85 @@ class DashboardActors:
             handle = self._handles.get(controller)
             if handle is not None:
                 handle.enqueue(key)
+
+    # One attempt of a probe or a command, and what it changes.
+
+    async def _handle(self, actor: HeadActor, request: PendingCommand | Probe) -> None:
+        """Make one attempt and record its result in the actor."""
+        if isinstance(request, PendingCommand):
+            await self._handle_command(actor, request)
+        else:
+            await self._handle_probe(actor, request)
+
+    async def _handle_probe(self, actor: HeadActor, probe: Probe) -> None:
+        state = actor.probes.get(probe)
+        if state is None:
+            return
+        began, generation = self._wall(), state.generation
+        state.requested_at = self._clock.time()
+        response = await self._sender.send(actor, probe)
+        if actor.closed:
+            return
+        now = self._clock.time()
+        if isinstance(response, DashboardError):
+            self._record_failure(actor, [state], began, response)
+        else:
+            self._record_response(actor, usable=True)
+            counts = state.generation == generation
+            if counts and state.record_value(response, began, now):
+                self._enqueue(state.subscribers)
+        actor.probes.reschedule(probe, state, now)
+
+    async def _handle_command(self, actor: HeadActor, pending: PendingCommand) -> None:
+        command, began = pending.command, self._wall()
+        states = [state for probe in command.invalidates if (state := actor.probes.get(probe))]
+        response = await self._sender.send(actor, command, self._fence)
+        if actor.closed:
+            return
+        if isinstance(response, DashboardError) and not isinstance(response, RefusedByRay):
+            pending.failures += 1
+            if isinstance(response, NotFinished) and command.asks_often:
+                pending.failures = min(pending.failures, _POLLS)
+            pending.error = str(response)
+            if isinstance(response, NotFinished):
+                self._record_response(actor, usable=True)
+            elif not isinstance(response, FenceClosed):
+                self._record_failure(actor, states, began, response)
+            self._enqueue(actor.retry(pending, self._clock.time()))
+            return
+        self._record_response(actor, usable=True)
+        for state in states:
+            if state.failures.end():
+                self._enqueue(state.subscribers)
+        self._enqueue(actor.finish(pending, _outcome(response), self._clock.time()))
+
+    def _record_failure(
+        self, actor: HeadActor, states: list[ProbeState], began: datetime, error: DashboardError
+    ) -> None:
+        sentence = str(error)
+        if isinstance(error, NotAuthorized):
+            actor.client = None  # the token may have changed
+        if isinstance(error, NoResponse):
+            stretch = 1 + self._settings.backoff.jitter * self._rng.random()
+            if actor.record_silence(began, sentence, self._clock.time(), stretch):
+                _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
+                self._enqueue(actor.probes.subscribers())
+        else:
+            self._record_response(actor, usable=False)
+        for state in states:
+            if state.failures.add(began, sentence):
+                self._enqueue(state.subscribers)
+
+    def _record_response(self, actor: HeadActor, *, usable: bool) -> None:
+        if actor.record_response(usable=usable):
+            _log.info("dashboard.answers_again", head=str(actor.head))
+            self._enqueue(actor.probes.subscribers())
+
+
+def _outcome(response: CommandValue | RefusedByRay) -> CommandOutcome:
+    if isinstance(response, RefusedByRay):
+        return CommandRefused(str(response))
+    return CommandDone(response)
 
 
 def _shortest_intervals(

@@ -27,23 +27,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.client import Client
-    from controller.ray.dashboard.closing import JobSubmission
     from controller.ray.dashboard.responses import (
-        JobDeleted,
         JobInfo,
-        JobStopped,
         NoSuchJob,
         RayVersion,
-        Submitted,
     )
     from controller.ray.dashboard.serve import (
         ProxyHealth,
         RayActivity,
-        ServeConfigAccepted,
         ServeState,
     )
     from controller.ray.dashboard.transport import DashboardResponse, DashboardTransport
-    from controller.ray.dashboard.values import Head
+    from controller.ray.dashboard.values import Head, JobSubmission
 
 
 MAX_NODES: Final = 10_000
@@ -210,23 +205,23 @@ class DashboardClient:
             self._headers[_AUTHORIZATION] = f"Bearer {token}"
         self._timeout = timeout
 
-    async def submit(self, submission: JobSubmission) -> Submitted:
+    async def submit(self, submission: JobSubmission) -> None:
         """Submit a job. A submission id that Ray already has counts as submitted."""
         body = msgspec.json.encode(submission.body())
         answer = await self._ask("POST", _JOBS, body=body)
-        return responses.submission(answer, submission.submission_id)
+        responses.submission(answer, submission.submission_id)
 
     async def job(self, job_id: str) -> JobInfo | NoSuchJob:
         """Return the state of a job."""
         return responses.job(await self._ask("GET", _JOBS + job_id), job_id)
 
-    async def stop(self, job_id: str) -> JobStopped | NoSuchJob:
+    async def stop(self, job_id: str) -> NoSuchJob | None:
         """Stop a job. Its status changes later or, if it waits for resources, perhaps never."""
         return responses.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
-    async def delete(self, job_id: str) -> JobDeleted | NoSuchJob:
+    async def delete(self, job_id: str) -> None:
         """Delete Ray's record of an ended job. Raises `UnusableResponse` while it runs."""
-        return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
+        responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
     async def serve_state(self) -> ServeState:
         """Return the state of Serve's applications and proxies."""
@@ -234,9 +229,9 @@ class DashboardClient:
         answer = await self._ask("GET", _APPLICATIONS, query=query, limit=MAX_SERVE_STATE)
         return serve.serve_state(answer)
 
-    async def put_serve_config(self, body: bytes) -> ServeConfigAccepted:
+    async def put_serve_config(self, body: bytes) -> None:
         """Make Serve deploy a config; applications that it does not name are deleted."""
-        return serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
+        serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
 
     async def proxy_health(self) -> ProxyHealth:
         """Ask a Serve proxy whether it takes requests; for a client of a `ServeProxy`."""

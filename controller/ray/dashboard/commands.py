@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.closing import JobSubmission
     from controller.ray.dashboard.probes import CommandValue, Probe, ProbeObservation
-    from controller.ray.dashboard.values import Head, Subscriber
+    from controller.ray.dashboard.values import Head, JobSubmission, Subscriber
 
 
 # Commands: requests that a dashboard executes once, and their outcomes.
@@ -79,7 +78,7 @@ class CommandDone:
 
     name: ClassVar[str] = "done"
 
-    value: CommandValue
+    value: CommandValue = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class SubmitJob(Command):
 
     async def send(self, client: DashboardClient) -> CommandValue:
         """Implement `Command.send`."""
-        return await client.submit(self.submission)
+        await client.submit(self.submission)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ class PutServeConfig(Command):
 
     async def send(self, client: DashboardClient) -> CommandValue:
         """Implement `Command.send`."""
-        return await client.put_serve_config(self.body)
+        await client.put_serve_config(self.body)
 
 
 # An open command.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard.client import DashboardClient
     from controller.ray.dashboard.commands import CommandOutcome, PendingCommand
-    from controller.ray.dashboard.metrics import RequestMetrics
+    from controller.ray.dashboard.metrics import DashboardMetrics
     from controller.ray.dashboard.probes import Probe, ProbeObservation
     from controller.ray.dashboard.values import DashboardSettings, Head, Subscriber
     from informers import Clock
@@ -204,7 +204,7 @@ class HeadActor:
         closed: whether its last subscription and its last command have ended.
     """
 
-    def __init__(self, head: Head, settings: DashboardSettings, metrics: RequestMetrics) -> None:
+    def __init__(self, head: Head, settings: DashboardSettings, metrics: DashboardMetrics) -> None:
         self._backoff = settings.backoff
         self._metrics = metrics
         self.head = head

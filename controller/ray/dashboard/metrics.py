@@ -1,11 +1,11 @@
-"""The interface for metrics of the actors."""
+"""The metrics of the dashboards, for Prometheus."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.runtime.collectors import StateCollector
@@ -13,7 +13,6 @@ from controller.runtime.collectors import StateCollector
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 
@@ -38,43 +37,18 @@ class DashboardStatistics:
     in_flight: Mapping[str, int]
 
 
-class RequestMetrics(Protocol):
-    """Records every request and every command."""
-
-    def record_request(self, request: str, result: str, seconds: float) -> None:
-        """Record the result of a request (`job`, `serve`, `nodes`, `submit` ...).
-
-        Results: `answered`, `unfinished`, `refused`, `unusable`, `no_answer`, `not_sent`.
-        """
-        ...
-
-    def record_command(self, command: str, outcome: str) -> None:
-        """Record the end of a command: `done`, `refused` or `expired`."""
-        ...
-
-
-class _NoMetrics:
-    def record_request(self, request: str, result: str, seconds: float) -> None: ...
-
-    def record_command(self, command: str, outcome: str) -> None: ...
-
-
-NO_METRICS: RequestMetrics = _NoMetrics()
-
-
-# The metrics of the dashboards, for Prometheus.
-
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class DashboardMetrics:
-    """Counts requests and commands: implements `RequestMetrics`.
+    """Counts requests and commands.
 
     Args:
-        registry: registry of the metrics.
+        registry: registry of the metrics; one of their own if nobody reads them.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        registry = registry or CollectorRegistry()
         self._seconds = Histogram(
             "manta_dashboard_request_seconds",
             "Time in seconds of requests to Ray dashboards, by request and result",
@@ -90,11 +64,14 @@ class DashboardMetrics:
         )
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
-        """Implement `RequestMetrics.record_request`."""
+        """Record the result of a request (`job`, `serve`, `nodes`, `submit` ...).
+
+        Results: `answered`, `unfinished`, `refused`, `unusable`, `no_answer`, `not_sent`.
+        """
         self._seconds.labels(request, result).observe(seconds)
 
     def record_command(self, command: str, outcome: str) -> None:
-        """Implement `RequestMetrics.record_command`."""
+        """Record the end of a command: `done`, `refused` or `expired`."""
         self._commands.labels(command, outcome).inc()
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from controller.ray.dashboard.client import RayNodes
-from controller.ray.dashboard.closing import ConnectionsClosed, NodesDraining
-from controller.ray.dashboard.responses import JobDeleted, JobInfo, NoSuchJob, RayVersion, Submitted
-from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeConfigAccepted, ServeState
+from controller.ray.dashboard.responses import JobInfo, NoSuchJob, RayVersion
+from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeState
 from controller.runtime.plan import Subscription
 
 if TYPE_CHECKING:
@@ -25,15 +24,8 @@ if TYPE_CHECKING:
 ProbeValue: TypeAlias = (
     JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes | RayActivity
 )
-CommandValue: TypeAlias = (
-    Submitted
-    | JobInfo
-    | JobDeleted
-    | NoSuchJob
-    | ServeConfigAccepted
-    | NodesDraining
-    | ConnectionsClosed
-)
+CommandValue: TypeAlias = JobInfo | NoSuchJob | None
+"""What Ray says about a stopped job; None of other commands, which it has carried out."""
 
 
 # Probes: requests that a dashboard answers periodically.

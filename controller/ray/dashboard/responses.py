@@ -51,7 +51,6 @@ class JobInfo:
         message: Ray's message, with the last lines of the log of a failed job; bounded.
         start_time: time of its acceptance.
         end_time: time of its end.
-        driver_exit_code: exit code of the driver after it has ended by itself.
     """
 
     submission_id: str
@@ -59,7 +58,6 @@ class JobInfo:
     message: str = ""
     start_time: datetime | None = None
     end_time: datetime | None = None
-    driver_exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +71,9 @@ class RayVersion:
 
     Attributes:
         ray_version: version, such as `2.60.0`.
-        session_name: name of this run of the head, which changes with each restart.
     """
 
     ray_version: str
-    session_name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """Ray has accepted the job.
-
-    Attributes:
-        submission_id: id of the job.
-    """
-
-    submission_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobStopped:
-    """Ray accepted the request to stop a job.
-
-    Attributes:
-        stopping: False if the job had ended before. A job that is being stopped is `STOPPED`
-            seconds later; one that waits for resources may never be.
-    """
-
-    stopping: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JobDeleted:
-    """Ray has forgotten the job."""
 
 
 # The meaning of responses: the only module where bytes of a dashboard become values.
@@ -135,12 +103,10 @@ class _Job(msgspec.Struct):
     message: str | None = None
     start_time: int | None = None
     end_time: int | None = None
-    driver_exit_code: int | None = None
 
 
 class _Version(msgspec.Struct):
     ray_version: str
-    session_name: str | None = None
 
 
 class _Submission(msgspec.Struct):
@@ -177,12 +143,11 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
         message=bounded(found.message or ""),
         start_time=moment(found.start_time),
         end_time=moment(found.end_time),
-        driver_exit_code=found.driver_exit_code,
     )
 
 
-def submission(answer: DashboardResponse, job_id: str) -> Submitted:
-    """Parse the response to `POST /api/jobs/`.
+def submission(answer: DashboardResponse, job_id: str) -> None:
+    """Check the response to `POST /api/jobs/`: Ray has the job.
 
     Ray answers a duplicate with 500 and the text of an inner 400.
 
@@ -192,38 +157,41 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
     """
     words = _text(answer)
     if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
-        return Submitted(job_id)
+        return
     check_refusal(answer)
     if answer.status == 500 and _REFUSED_BY_AGENT in words:
         raise RefusedByRay(last_line(words))
     made = decoded(answer, _submission)
     if job_id not in (made.submission_id, made.job_id):
         raise UnusableResponse(f"job {job_id} was submitted, the answer names another")
-    return Submitted(job_id)
 
 
-def stop(answer: DashboardResponse, job_id: str) -> JobStopped | NoSuchJob:
-    """Parse the response to `POST .../stop`. Raises `RefusedByRay` or `UnusableResponse`."""
+def stop(answer: DashboardResponse, job_id: str) -> NoSuchJob | None:
+    """Parse the response to `POST .../stop`. Raises `RefusedByRay` or `UnusableResponse`.
+
+    A job that is being stopped is `STOPPED` seconds later; one that waits for resources may never
+    be.
+    """
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     check_refusal(answer)
-    return JobStopped(decoded(answer, _stop).stopped)
+    decoded(answer, _stop)
+    return None
 
 
-def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
-    """Parse the response to `DELETE .../<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
+def deletion(answer: DashboardResponse, job_id: str) -> None:
+    """Check the response to `DELETE .../<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
-        return NoSuchJob()
+        return
     check_refusal(answer)
     if not decoded(answer, _delete).deleted:
         raise UnusableResponse(f"Ray did not delete job {job_id}")
-    return JobDeleted()
 
 
 def version(answer: DashboardResponse) -> RayVersion:
     """Parse the response to `GET /api/version`. Raises `UnusableResponse`."""
     found = decoded(answer, _version)
-    return RayVersion(bounded(found.ray_version), bounded(found.session_name or ""))
+    return RayVersion(bounded(found.ray_version))
 
 
 def gcs_health(answer: DashboardResponse) -> None:

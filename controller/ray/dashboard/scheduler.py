@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.client import DashboardClient
     from controller.ray.dashboard.commands import PendingCommand
     from controller.ray.dashboard.head_actor import HeadActor
-    from controller.ray.dashboard.metrics import RequestMetrics
+    from controller.ray.dashboard.metrics import DashboardMetrics
     from controller.ray.dashboard.probe_state import ProbeState
     from controller.ray.dashboard.probes import Probe, ProbeValue
     from controller.ray.dashboard.values import DashboardSettings, Head, Subscriber
@@ -186,7 +186,7 @@ class RequestSender:
         *,
         clock: Clock,
         settings: DashboardSettings,
-        metrics: RequestMetrics,
+        metrics: DashboardMetrics,
     ) -> None:
         self._connect = connect
         self._clock = clock

@@ -78,7 +78,6 @@ class ServeState:
     Attributes:
         applications: applications by name.
         target_capacity: percent of the full size; None stands for 100.
-        proxies: status of the proxy by IP address of its node.
         has_controller: whether the dashboard found Serve's controller. If not, Serve does not run
             or its controller did not answer in time, and the other attributes have no meaning.
     """
@@ -87,13 +86,7 @@ class ServeState:
         default_factory=dict[str, ServeApplication]
     )
     target_capacity: float | None = None
-    proxies: Mapping[str, str] = field(default_factory=dict[str, str])
     has_controller: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ServeConfigAccepted:
-    """Ray has accepted a config and deploys it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +124,9 @@ class _Application(msgspec.Struct):
     deployed_app_config: dict[str, Any] | None = None
 
 
-class _Proxy(msgspec.Struct):
-    status: str
-    node_ip: str | None = None
-
-
 class _State(msgspec.Struct):
     applications: dict[str, _Application]
     target_capacity: float | None = None
-    proxies: dict[str, _Proxy] = {}
     controller_info: dict[str, Any] | None = None
 
 
@@ -152,10 +139,6 @@ def serve_state(answer: DashboardResponse) -> ServeState:
     return ServeState(
         {bounded(name): _application(each) for name, each in found.applications.items()},
         found.target_capacity,
-        {
-            bounded(each.node_ip or node): bounded(each.status)
-            for node, each in found.proxies.items()
-        },
         has_controller=found.controller_info is None or bool(found.controller_info),
     )
 
@@ -171,7 +154,7 @@ def proxy_health(answer: DashboardResponse) -> ProxyHealth:
     raise unexpected(answer)
 
 
-def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
+def serve_config_accepted(answer: DashboardResponse) -> None:
     """Check the response to `PUT /api/serve/applications/`, which has no body.
 
     Raises:
@@ -181,7 +164,6 @@ def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
     check_refusal(answer, _validation_errors)
     if answer.status != 200 or answer.body.strip():
         raise unexpected(answer)
-    return ServeConfigAccepted()
 
 
 def _validation_errors(text: str) -> str:

@@ -20,7 +20,6 @@ from controller.ray.dashboard import (
     ProbeObservation,
     ProxyHealth,
     ServeApplication,
-    ServeConfigAccepted,
     ServeDeployment,
     ServeProxy,
     ServeState,
@@ -252,7 +251,7 @@ def with_assumed_serve(found: ServingCluster, recorded: Mapping[str, Any]) -> Se
         for pod in found.pods
         if is_ready(pod)
     }
-    done = CommandDone(ServeConfigAccepted())
+    done = CommandDone()
     return replace(found, answer=_observation(state), put_outcome=done, proxies=proxies)
 
 

@@ -15,11 +15,10 @@ import pytest
 from controller.ray.dashboard import (
     CloseConnections,
     CommandDone,
-    ConnectionsClosed,
     HeadCommand,
     ServeProbe,
 )
-from controller.ray.dashboard.closing import closing_submission
+from controller.ray.dashboard.own_job import closing_submission
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 
@@ -37,7 +36,7 @@ async def test_a_job_of_a_minute_is_asked_for_every_four_seconds():
         await asyncio.sleep(60)
         assert it.outcome("close-1") is None
         await asyncio.sleep(6)
-        assert it.outcome("close-1") == CommandDone(ConnectionsClosed())
+        assert it.outcome("close-1") == CommandDone()
         assert it.ray.job(HEAD, "manta-close-1") is None
         asked = [each.at for each in it.ray.asked if each.path.endswith("manta-close-1")]
         assert max(after - before for before, after in itertools.pairwise(asked)) < 5

@@ -21,7 +21,6 @@ from controller.ray.dashboard import (
     JobStatus,
     StopJob,
     SubmitJob,
-    Submitted,
 )
 from controller.ray.job.attempt import digest_of
 from controller.runtime.kind import CreateError, LogText
@@ -272,7 +271,7 @@ def test_nothing_is_submitted_twice(why: str):
         ),
     ).knows_nothing(since=NOW)
     if why == "done":
-        scene.dashboards.outcomes[SUBMITTED] = CommandDone(Submitted(JOB_ID))
+        scene.dashboards.outcomes[SUBMITTED] = CommandDone()
     assert scene.plan().commands == ()
 
 

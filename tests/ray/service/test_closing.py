@@ -17,13 +17,12 @@ from controller.ray.dashboard import (
     CommandExpired,
     CommandOutcome,
     CommandRefused,
-    ConnectionsClosed,
 )
 from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition
 
-CLOSED = CommandDone(ConnectionsClosed())
+CLOSED = CommandDone()
 FORMER = "svc-bbbbb"
 
 
