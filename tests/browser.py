@@ -39,7 +39,6 @@ class Browser:
         self.complaints: list[str] = []
 
     async def listen(self) -> None:
-        """Take in what the browser says, until it ends."""
         async for message in self._socket:
             told = message.json()
             if "id" in told:
@@ -54,7 +53,6 @@ class Browser:
                 self.complaints.append(str(told["params"]))
 
     async def send(self, method: str, **params: Any) -> Any:
-        """Send a command of the DevTools protocol; return its result."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": number, "method": method, "params": params})
@@ -64,7 +62,6 @@ class Browser:
         return told["result"]
 
     async def open(self, url: str, *, dark: bool = False, size: tuple[int, int] = (1280, 900)):
-        """Show a page, and wait until it is complete."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
         await self.send(
@@ -83,7 +80,6 @@ class Browser:
             await self._loaded.wait()
 
     async def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression of JavaScript, or of its promise."""
         told = await self.send(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -91,7 +87,6 @@ class Browser:
         return told["result"].get("value")
 
     async def press(self, key: Literal["Tab", "Enter"]) -> None:
-        """Press a key."""
         code = {"Tab": 9, "Enter": 13}[key]
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
@@ -101,7 +96,6 @@ class Browser:
             )  # fmt: skip
 
     async def picture(self) -> bytes:
-        """Return what is seen as PNG."""
         told = await self.send("Page.captureScreenshot", format="png")
         return base64.b64decode(told["data"])
 

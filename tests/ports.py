@@ -29,7 +29,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """One such port."""
     return free_ports(1)[0]
 
 

@@ -18,7 +18,6 @@ def issued(authority: Authority = AUTHORITY) -> Certificate:
 
 
 def shake_hands(client: Certificate | None, name: str = "10.0.0.7") -> None:
-    """A handshake with a server that asks for certificates, as Ray's does."""
     own = issued().context()
     own.load_verify_locations(cadata=AUTHORITY.certificate.decode())
     own.verify_mode = ssl.CERT_REQUIRED

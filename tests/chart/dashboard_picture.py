@@ -47,8 +47,6 @@ LEGEND: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn as one line: seconds since the beginning, with values."""
-
     legend: str
     points: list[tuple[float, float]]
 
@@ -71,7 +69,6 @@ def series(legend: str, answer: list[dict[str, Any]], begin: float) -> Iterator[
 
 
 def drawing(shown: dict[int, list[Series]]) -> str:
-    """The picture of all panels, by their ids."""
     across, down = CELL
     height = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in PANELS) * down
     size = f'viewBox="0 0 {24 * across} {height}" font-family="sans-serif" font-size="11"'
@@ -129,7 +126,6 @@ def plotted(lines: list[Series], unit: str, width: int, height: int) -> Iterator
 
 
 def peak(line: Series) -> float:
-    """The highest value of a line."""
     return max(value for _, value in line.points)
 
 
@@ -218,7 +214,6 @@ def answers(found: Prometheus, began: float) -> dict[int, list[Series]]:
 
 
 async def main(folder: Path) -> None:
-    """Run everything and write the picture."""
     port, kubeconfig = free_port(), folder / "kubeconfig"
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=1, ready_delay=1)
     [manifest] = load(ROOT / "examples" / "raycluster.yaml")

@@ -29,7 +29,6 @@ needs_kuberay_charts = pytest.mark.skipif(
 
 
 def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run helm to its end."""
     assert HELM
     done = subprocess.run([HELM, *arguments], capture_output=True, text=True, check=False)
     assert not (check and done.returncode), done.stderr
@@ -56,6 +55,5 @@ def rendered(
 
 
 def only(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
-    """The object of that kind."""
     (found,) = [each for each in objects if each["kind"] == kind]
     return found

@@ -40,7 +40,6 @@ def alert_groups(job: str = JOB, namespace: str = NAMESPACE) -> list[dict[str, A
 
 
 def alerts() -> dict[str, dict[str, Any]]:
-    """The alerts by name."""
     return {rule["alert"]: rule for group in alert_groups() for rule in group["rules"]}
 
 

@@ -24,8 +24,6 @@ Answer = dict[str, Any]
 
 
 class Prometheus:
-    """A running Prometheus."""
-
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/api/v1/"
 

@@ -45,7 +45,6 @@ class Case(NamedTuple):
 
 
 def series(metric: str, labels: dict[str, str], /, **more: str) -> str:
-    """A series as promtool writes it."""
     return f"{metric}{{{','.join(f'{key}={value!r}' for key, value in (labels | more).items())}}}"
 
 
@@ -337,7 +336,6 @@ def rules_of(*values: str) -> list[dict[str, Any]]:
 
 
 def promtool(*arguments: str) -> None:
-    """Run promtool, which must be satisfied."""
     assert PROMTOOL
     done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -133,8 +133,6 @@ def test_every_alert_is_fired_by_a_running_operator_or_elsewhere():
 
 
 class Site:
-    """A cluster, its operators and what watches them."""
-
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._stack = stack
@@ -151,7 +149,6 @@ class Site:
         self.kubectl("-n", namespace, "apply", "-f", "-", stdin=text)
 
     def start(self, namespace: str, *arguments: str, kubeconfig: Path | None = None) -> None:
-        """Start an operator in that namespace."""
         port = free_port()
         options = (
             f"--kubeconfig={kubeconfig or self.kubectl.kubeconfig}",
@@ -165,7 +162,6 @@ class Site:
         self.ports[namespace] = port
 
     def watch(self) -> Prometheus:
-        """Start Prometheus."""
         groups = [
             group | {"name": f"{group['name']}-{namespace}"}
             for namespace in self.ports
@@ -208,7 +204,6 @@ def runbook(alert: str) -> list[str]:
 
 
 def fire(found: Prometheus, finds: Iterable[Find]) -> None:
-    """Wait until each of them has fired with its labels."""
     left = {
         frozenset({
             "alertname": find.alert, "namespace": find.namespace, "job": JOB, **find.labels

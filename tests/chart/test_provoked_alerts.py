@@ -52,8 +52,6 @@ FAULTS: dict[str, tuple[Rule | None, set[str]]] = {
 
 
 class Watched:
-    """A world whose operator is scraped."""
-
     def __init__(self, world: WidgetWorld) -> None:
         self.world = world
         self.scrapes = Scrapes()

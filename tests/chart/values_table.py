@@ -35,7 +35,6 @@ class Value(NamedTuple):
 
 
 def values() -> Iterator[Value]:
-    """All values in the order of the file."""
     text = VALUES.read_text()
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)
@@ -65,7 +64,6 @@ def _comment(lines: list[str], number: int) -> str:
 
 
 def table() -> str:
-    """Every value with its default and its meaning."""
     rows = ["| Value | Default | Meaning |", "|---|---|---|"]
     rows += [f"| `{path}` | `{json.dumps(default)}` | {text} |" for path, default, text in values()]
     return "\n".join(rows)

@@ -384,8 +384,6 @@ def test_a_terminal_error_keeps_its_cause():
 
 @dataclass
 class Keys:
-    """A queue that notes what is added."""
-
     added: list[tuple[str, int]]
 
     def add(self, key: str, *, priority: int) -> None:

@@ -38,8 +38,6 @@ LEASE = "leases.coordination.k8s.io"
 
 
 class Candidate:
-    """A candidate with a connection of its own."""
-
     def __init__(self, world: Cluster, identity: str, seed: int) -> None:
         self.registry = CollectorRegistry()
         self.transport = FaultyTransport(world.transport, [], clock=world.loop)

@@ -68,8 +68,6 @@ class Part:
 
 
 class Lead:
-    """A scripted election."""
-
     def __init__(self, log: list[str], *, wins: bool = True) -> None:
         self.log = log
         self.won = asyncio.Event()
@@ -98,8 +96,6 @@ class Lead:
 
 
 class Run:
-    """A manager and its run."""
-
     def __init__(
         self, parts: list[tuple[Group, Part]], *, grace: float = 30.0, lead: Lead | None = None
     ) -> None:
@@ -111,7 +107,6 @@ class Run:
         self.task = asyncio.create_task(self.manager.run(self.stop))
 
     async def end(self) -> list[Exception]:
-        """Stop it; its errors."""
         self.stop.set()
         return await self.errors()
 

@@ -53,8 +53,6 @@ def names(informer):
 
 @dataclass
 class Caller(EventHandler):
-    """A handler made of one function."""
-
     act: object
 
     def on_add(self, obj, *, initial):

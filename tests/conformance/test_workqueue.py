@@ -31,7 +31,6 @@ def now() -> float:
 
 
 async def take_all(queue: WorkQueue) -> list:
-    """Take every key that is ready, and give them all back."""
     keys = [await queue.get() for _ in range(len(queue))]
     for key in keys:
         queue.done(key)
@@ -78,8 +77,6 @@ async def test_a_key_that_is_done_is_not_retained():
 
 
 class Scrape:
-    """The metrics of one queue, read as Prometheus would."""
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.clock = FakeClock()

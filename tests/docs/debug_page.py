@@ -35,7 +35,6 @@ _PARTS: Final[tuple[tuple[str, type[Struct]], ...]] = (
 
 
 def table() -> str:
-    """The table, as it stands in the page."""
     rows = [f"| `{path}` | {meaning} |" for path, meaning in _fields()]
     return "\n".join(["| Field | Meaning |", "|---|---|", *rows])
 

@@ -117,7 +117,6 @@ def section_of(metric: Metric) -> str:
 
 
 def table(section: str) -> str:
-    """The metrics of a block."""
     rows = ["| Metric | Type | Labels | Meaning |", "|---|---|---|---|"]
     rows += [
         f"| `{each.name}` | {each.kind} | {_listed(each.labels)} | {each.text} |"
@@ -134,7 +133,6 @@ def _listed(labels: tuple[str, ...]) -> str:
 
 
 def main() -> None:
-    """Write all tables into the page."""
     PAGE.write_text(with_blocks(PAGE.read_text(), {name: table(name) for name in SECTIONS}))
 
 

@@ -131,7 +131,6 @@ CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
 
 def listed(entries: list[dict[str, object]]) -> list[str]:
-    """The pages of the navigation, in order."""
     found = list[str]()
     for entry in entries:
         for place in entry.values():

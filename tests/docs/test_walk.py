@@ -15,7 +15,6 @@ PAGE = (ROOT / "docs" / "debugging.md").read_text()
 
 
 def steps() -> list[list[str]]:
-    """The files of each step."""
     rows = re.findall(r"^\| \d+ \|.*\| (.+) \|$", PAGE, re.MULTILINE)
     return [re.findall(r"`([\w/]+\.py)", row) for row in rows]
 

@@ -50,7 +50,6 @@ class Film:
     _until: float = 0.0
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         if event.table != self.table:
             return
         body = event.current.object
@@ -86,7 +85,6 @@ class Film:
         return f"{_states(heads, 'Hhhx'):<3}{_states(workers)}"
 
     def text(self) -> str:
-        """One line for each state."""
         lines = [f"{old:<9}| {new}".rstrip(" ") for old, new in self.states]
         return "\n".join(["```text", "before   | after", *lines, "```"])
 
@@ -97,7 +95,6 @@ class FilmOfClusters(Film):
     table = str(RAYCLUSTERS)
 
     def picture(self, bodies: list[Json]) -> str:
-        """The clusters."""
         return _states(bodies)
 
 
@@ -199,7 +196,6 @@ def with_blocks(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    """Draw all pictures into the page."""
     drawn: dict[str, str] = {}
     for name, draw in PICTURES.items():
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:

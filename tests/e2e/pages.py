@@ -37,7 +37,6 @@ def run_page(page: str, kubectl: Kubectl, folder: Path) -> str:
 
 
 def run(kubectl: Kubectl, command: str, folder: Path) -> str:
-    """Run one command as it stands; one that watches is stopped at its first line."""
     environment = os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)}
     program, *arguments = shlex.split(command)
     if "|" in arguments:

@@ -92,8 +92,6 @@ def until(
 
 @dataclass
 class Kubectl:
-    """Stock kubectl with a kubeconfig."""
-
     kubeconfig: Path
     environment: dict[str, str] = field(default_factory=dict)
     patience: float = 90.0

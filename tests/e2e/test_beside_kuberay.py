@@ -128,7 +128,6 @@ class Pair:
         return await self._objects(PODS, namespace)
 
     async def lose(self, namespace: str, role: str) -> None:
-        """Delete a pod of this role."""
         pods = await self.pods(namespace)
         names = [
             pod["metadata"]["name"]

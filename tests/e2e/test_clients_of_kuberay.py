@@ -252,7 +252,6 @@ def api_server(kubectl: Kubectl, folder: Path) -> Iterator[str]:
 def request(
     url: str, method: str = "GET", body: Any = None, kind: str = "application/json"
 ) -> tuple[int, bytes]:
-    """Status and body of an answer; 0 if there is none."""
     data = None if body is None else msgspec.json.encode(body)
     sent = urllib.request.Request(url, data, {"Content-Type": kind}, method=method)
     try:

@@ -78,7 +78,6 @@ def example(name: str, new: str, edit: str = "") -> str:
 
 
 def cluster(sh: Shell, name: str, edit: str = "") -> None:
-    """A RayCluster of the example that is ready."""
     sh(f"{example('raycluster', name, edit)} | kubectl apply -f -", f"{name} created")
     sh(f"kubectl wait --for=condition=Ready raycluster/{name} --timeout=90s", "condition met")
 

@@ -23,7 +23,6 @@ data: {a: "1", b: "2"}
 
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    """A cluster with a RayCluster that is ready."""
     with manta_dev(tmp_path_factory.mktemp("dev")) as (process, kubectl):
         kubectl("apply", "-f", EXAMPLE)
         state = ("get", "raycluster", "example", "-o", "jsonpath={.status.state}")
@@ -33,7 +32,6 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def config(dev: Kubectl, tmp_path: Path) -> Iterator[Path]:
-    """A config map that was applied from a file."""
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG)
     dev("apply", "-f", str(file))

@@ -21,7 +21,6 @@ _LINE_LIMIT = 1 << 30
 
 
 def unaltered(_about: Attributes, line: bytes) -> Iterable[bytes]:
-    """Deliver each line once."""
     return (line,)
 
 
@@ -39,7 +38,6 @@ class Tampering:
         self.answers: Answers = lambda _about, _request: None
 
     async def request(self, request: Request) -> RawResponse:
-        """Send a request; see `Transport.request`."""
         about = attributes_of(request)
         answer = self.answers(about, request)
         if answer is not None:

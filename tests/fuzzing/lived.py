@@ -57,7 +57,6 @@ class Life:
         return INFERENCE_SETS if self.body["kind"] == INFERENCE_SETS.kind else WORKSPACES
 
     def kinds(self) -> list[Kind[Any]]:
-        """The kind of the object, then those of what it creates."""
         workspaces = WorkspaceKind(self.settings)
         return [InferenceSetKind(), workspaces] if self.primary == INFERENCE_SETS else [workspaces]
 

@@ -45,7 +45,6 @@ def writes(plan: Plan) -> Iterator[Write]:
 
 
 def sent(write: Write) -> Any:
-    """The body of the request."""
     match write:
         case Create():
             return write.body
@@ -70,7 +69,6 @@ def said(plan: Plan) -> str:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All texts in plain data."""
     for path in paths(value):
         found = dig(value, *path)
         if isinstance(found, str):

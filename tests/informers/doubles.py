@@ -41,7 +41,6 @@ class Thing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def thing(name: str, revision: int | str, *, uid: str = "", **fields: Any) -> dict[str, Any]:
-    """Return a thing as encoded by a server."""
     metadata = {
         "name": name,
         "namespace": "ns",
@@ -203,8 +202,6 @@ class EventHandler:
 
 @dataclass
 class Recorder(EventHandler):
-    """A handler that records its notifications."""
-
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     fail_on: set[str] = field(default_factory=set)
 
@@ -241,7 +238,6 @@ def informer_of(source: Any, **keywords: Any) -> SharedInformer[Thing]:
 
 @asynccontextmanager
 async def running(informer: SharedInformer[Thing]) -> AsyncIterator[asyncio.Task[None]]:
-    """Run an informer for the duration of a block."""
     task = asyncio.create_task(informer.run())
     try:
         yield task
@@ -251,7 +247,6 @@ async def running(informer: SharedInformer[Thing]) -> AsyncIterator[asyncio.Task
 
 
 async def settle(rounds: int = 200) -> None:
-    """Run all tasks that can run without time passing."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
@@ -299,12 +294,10 @@ class FakeServer:
         self._changed.set()
 
     def cut(self) -> None:
-        """End all streams."""
         self._cut.set()
         self._cut = asyncio.Event()
 
     def compact(self) -> None:
-        """Forget all history."""
         self.compacted = self.revision
         self.log.clear()
 

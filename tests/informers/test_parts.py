@@ -263,8 +263,6 @@ async def test_an_informer_reports_to_its_metrics():
 
 
 class Recorded(InformerMetrics):
-    """The metrics of one informer."""
-
     def __init__(self) -> None:
         self.events: list[str] = []
 

@@ -102,8 +102,6 @@ async def test_an_informer_that_has_ended_is_not_exposed():
 
 
 class Clock:
-    """A clock that stands at 100 s."""
-
     def time(self) -> float:
         return 100.0
 

@@ -45,8 +45,6 @@ def cluster_of_image(image: str) -> dict[str, Any]:
 
 
 class Fleets:
-    """The fleets of a world, as their user sees them."""
-
     def __init__(self, world: World) -> None:
         self.world = world
 
@@ -64,7 +62,6 @@ class Fleets:
         )
 
     async def scale(self, replicas: int, name: str = "fleet") -> None:
-        """Do what `kubectl scale` does."""
         await self.world.user.merge_patch(
             SCALES,
             self.world.namespace,
@@ -83,14 +80,12 @@ class Fleets:
         return await self.world.user.get(RAYCLUSTERFLEETS, self.world.namespace, name)
 
     async def condition(self, kind: str, name: str = "fleet") -> tuple[str, str, str]:
-        """Status, reason and message; empty if there is no such condition."""
         for each in (await self.fleet(name)).status.get("conditions", ()):
             if each["type"] == kind:
                 return each["status"], each["reason"], each["message"]
         return "", "", ""
 
     async def clusters(self) -> dict[str, dict[str, Any]]:
-        """The RayClusters that are not being deleted, by name."""
         found = await self.world.user.list(RAYCLUSTERS, self.world.namespace)
         return {
             each.metadata.name: {"uid": each.metadata.uid, "spec": each.spec, **each.status}
@@ -99,7 +94,6 @@ class Fleets:
         }
 
     async def images(self) -> dict[int, list[str]]:
-        """The images of the copies, by index."""
         found: dict[int, list[str]] = {}
         for name, cluster in sorted((await self.clusters()).items()):
             found.setdefault(index_of(name), []).append(image_of(cluster["spec"]))
@@ -156,11 +150,9 @@ class FleetReferee:
 
     @property
     def created(self) -> int:
-        """How many copies there were in all."""
         return len(self._created)
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         body = event.current.object
         if event.table == str(RAYCLUSTERFLEETS):
             self._spec = body["spec"]

@@ -96,5 +96,4 @@ class InEachFork(Rule):
     strikes: Callable[[], bool] = bool
 
     def applies(self, *about: Any) -> bool:
-        """Return whether the fault applies to this occurrence."""
         return super().applies(*about) and self.strikes()

@@ -21,7 +21,6 @@ INTERVAL = 10
 
 
 def incremental_manifest(*, replicas: int = 2, **options: Any) -> dict[str, Any]:
-    """A RayService that is upgraded in steps of 20 %."""
     chosen = {
         "gatewayClassName": CLASS,
         "maxSurgePercent": SURGE,
@@ -59,8 +58,6 @@ def third(manifest: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Capacities and weights as the status has them."""
-
     active: int
     pending: int
     weight: int
@@ -99,7 +96,6 @@ class Upgrades:
             self._judge(await self.services.status())
 
     def _ask(self) -> None:
-        """Ask through the gateway as it routes now."""
         weights = self.listeners.weights.get(ROUTE) or {}
         if not any(weights.values()):
             return
@@ -151,15 +147,12 @@ def without_capacity(put: dict[str, Any]) -> dict[str, Any]:
 
 
 def capacities(puts: list[dict[str, Any]]) -> list[int | None]:
-    """The target capacities of PUTs."""
     return [put.get("target_capacity") for put in puts]
 
 
 def heads_of(services: Services, cluster: str) -> list[str]:
-    """Names of the head pods of a cluster."""
     return [pod.metadata.name for pod in services.heads() if cluster_of(pod) == cluster]
 
 
 def between(moments: list[float]) -> list[float]:
-    """The seconds between each moment and the next."""
     return [later - former for former, later in itertools.pairwise(moments)]

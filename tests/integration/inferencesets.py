@@ -85,8 +85,6 @@ class ReplicaReferee:
 
 
 class InferenceSets:
-    """The InferenceSets of a world, as their user sees them."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.referee = ReplicaReferee()
@@ -103,7 +101,6 @@ class InferenceSets:
         await self.world.user.create(INFERENCE_SETS, self.world.namespace, body)
 
     async def scale(self, replicas: int, name: str = "models") -> None:
-        """Do what `kubectl scale` does."""
         await self.world.user.merge_patch(
             SCALES,
             self.world.namespace,
@@ -122,7 +119,6 @@ class InferenceSets:
         return (await self.world.user.list(WORKSPACES, self.world.namespace)).items
 
     async def condition(self, name: str = "models") -> tuple[str, str, str]:
-        """Status, reason and message of `InferenceSetReady`; empty if it is not there."""
         for each in (await self.get(name)).status.get("conditions", ()):
             if each["type"] == "InferenceSetReady":
                 return each["status"], each["reason"], each["message"]
@@ -140,8 +136,6 @@ class InferenceSets:
         await self.world.eventually(is_done, seconds=seconds, pause=1)
 
     async def are_gone(self, *, seconds: float = 900) -> None:
-        """Wait until nothing is left."""
-
         async def is_done() -> bool:
             return not await self.workspaces()
 

@@ -77,7 +77,6 @@ class Legacy:
             await self.world.user.create(resource, namespace, body | {"metadata": metadata})
 
     async def add_head(self) -> str:
-        """A head pod, stamped by KubeRay."""
         spec = self.manifest["spec"]["headGroupSpec"]["template"]["spec"]
         labels = {"ray.io/node-type": "head", "ray.io/group": "headgroup"}
         annotations = {

@@ -78,7 +78,6 @@ class Queue:
         return found.get("status", {}).get("conditions", [])
 
     async def patch(self, **spec: Any) -> None:
-        """Change the cluster queue."""
         path = f"/apis/kueue.x-k8s.io/v1beta2/clusterqueues/{self.world.namespace}"
         await self._merge(path, spec)
 
@@ -93,7 +92,6 @@ class Queue:
         ]
 
     async def workload(self, owner: str) -> dict[str, Any]:
-        """The one Workload of an object."""
         [found] = await self.world.eventually(lambda: self.workloads(owner))
         return found
 
@@ -106,7 +104,6 @@ class Queue:
         await self._merge(f"{self._workloads()}/{name}", {"active": active})
 
     async def preempt(self, cpu: int) -> None:
-        """Create a Job of higher priority."""
         requests = {"cpu": str(cpu), "memory": "1Gi"}
         container = {"name": "main", "image": "busybox:1", "resources": {"requests": requests}}
         body = {
@@ -121,7 +118,6 @@ class Queue:
         await self.world.user.request_json("POST", self._jobs(), body=body)
 
     async def relent(self) -> None:
-        """Delete that Job."""
         await self.world.user.request_json(
             "DELETE", f"{self._jobs()}/{URGENT}", body={"propagationPolicy": "Background"}
         )

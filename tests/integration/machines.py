@@ -37,8 +37,6 @@ class BoundPodsKubelet(SimulatedKubelet):
 
 
 class Machines:
-    """The nodes of one test."""
-
     def __init__(self, world: World) -> None:
         self.world = world
         self._kubelets: dict[str, asyncio.Task[None]] = {}
@@ -63,7 +61,6 @@ class Machines:
             await self.world.eventually(lambda name=name: self._is_open(name), seconds=30)
 
     def node(self, name: str) -> str:
-        """The full name of a node."""
         return f"{self.world.namespace}-{name}-0"
 
     async def kill(self, name: str) -> None:
@@ -77,7 +74,6 @@ class Machines:
         await self.world.user.delete(NODES, "", self.node(name))
 
     def pods_on(self, name: str) -> list[Pod]:
-        """The pods of this test that are bound to a node."""
         pods = self.world.journal.present.values()
         return [pod for pod in pods if pod.spec.node_name == self.node(name)]
 

@@ -36,7 +36,6 @@ RAW_PODS = Resource("", "v1", "pods", "Pod", RawPod)
 
 
 def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
-    """A RayJob in HTTPMode on a cluster of a head and one worker; None removes a field."""
     cluster = example_cluster()["spec"]
     cluster["workerGroupSpecs"] = cluster["workerGroupSpecs"][:1]
     cluster["workerGroupSpecs"][0] |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 1}
@@ -88,7 +87,6 @@ class Rays:
         self._environments: dict[str, dict[str, str]] = {}  # by uid of the pod
 
     async def open(self) -> None:
-        """Have RayJobs served, and submitters played."""
         with contextlib.suppress(AlreadyExists):
             await self.world.user.create(CRDS, "", rayjob_definition())
         await self.world.eventually(self._served)
@@ -97,7 +95,6 @@ class Rays:
     def start_operator(
         self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
-        """An operator for RayClusters and RayJobs, with dashboard actors of its own."""
         actors = DashboardActors(
             self.ray.connect,
             clock=self.world.loop,
@@ -132,8 +129,6 @@ class Rays:
     async def reaches(
         self, state: str, name: str = "job", *, seconds: float = 120.0
     ) -> dict[str, Any]:
-        """Wait for a state; the status then."""
-
         async def reached() -> bool:
             return await self.state(name) == state
 
@@ -167,7 +162,6 @@ class Rays:
         return [pod for pod in self.world.journal.present.values() if _role(pod) == "head"]
 
     def head(self) -> Head:
-        """The head of the one cluster there is."""
         (pod,) = (pod for pod in self.heads() if not pod.metadata.terminating)
         return self.head_of(pod)
 
@@ -272,7 +266,6 @@ class Rays:
             await self._end(pod, "succeed")
 
     async def _behind(self, service: str) -> str:
-        """The cluster that a head service leads to."""
         try:
             found = await self.world.user.get(SERVICES, self.world.namespace, service)
         except NotFound:
@@ -309,7 +302,6 @@ class Rays:
 
 
 def forever() -> Course:
-    """A job that runs until it is told otherwise."""
     return Course(running=float("inf"))
 
 

@@ -88,7 +88,6 @@ class Services:
     def start_operator(
         self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
-        """An operator of all kinds, with dashboard actors of its own."""
         self.actors = DashboardActors(
             self.ray.connect,
             clock=self.world.loop,
@@ -103,7 +102,6 @@ class Services:
         return await self.world.user.create(RAYSERVICES, self.world.namespace, body)
 
     async def edit(self, manifest: dict[str, Any]) -> None:
-        """Replace the specification."""
         name = manifest["metadata"]["name"]
         operation = {"op": "replace", "path": "/spec", "value": manifest["spec"]}
         await self.world.user.json_patch(RAYSERVICES, self.world.namespace, name, [operation])
@@ -155,13 +153,10 @@ class Services:
         return await self.serving(created.metadata.name, seconds=seconds)
 
     async def serving(self, name: str = "svc", *, seconds: float = 180) -> str:
-        """Wait until it serves; the name of its cluster."""
         await self.reaches(_runs, name, seconds=seconds)
         return await self.active(name)
 
     async def taken_over(self, old: str, *, seconds: float = 180) -> str:
-        """Wait until another cluster than `old` is the active one; its name."""
-
         def has_taken_over(status: dict[str, Any]) -> bool:
             active = status.get("activeServiceStatus") or {}
             return active.get("rayClusterName", "") not in {"", old}
@@ -174,7 +169,6 @@ class Services:
         return sorted(each.metadata.name for each in found.items)
 
     async def selected(self, name: str = "svc-serve-svc") -> str:
-        """The cluster that a service leads to."""
         try:
             found = await self.world.user.get(SERVICES, self.world.namespace, name)
         except NotFound:
@@ -251,7 +245,6 @@ class Services:
 
 
 def condition(status: dict[str, Any], kind: str) -> str:
-    """The status of a condition; empty if there is none."""
     for each in status.get("conditions", ()):
         if each["type"] == kind:
             return each["status"]
@@ -259,7 +252,6 @@ def condition(status: dict[str, Any], kind: str) -> str:
 
 
 def reason(status: dict[str, Any], kind: str) -> str:
-    """The reason of a condition; empty if there is none."""
     for each in status.get("conditions", ()):
         if each["type"] == kind:
             return each["reason"]
@@ -267,7 +259,6 @@ def reason(status: dict[str, Any], kind: str) -> str:
 
 
 def message(status: dict[str, Any], kind: str) -> str:
-    """The message of a condition; empty if there is none."""
     for each in status.get("conditions", ()):
         if each["type"] == kind:
             return each["message"]

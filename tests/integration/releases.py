@@ -40,13 +40,11 @@ class Release:
         self.kubeconfig.write_text(at.kubeconfig)
 
     async def run(self, verb: str, *arguments: str) -> str:
-        """`helm VERB` of this release."""
         where = f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"
         command = [*verb.split(), self.namespace, *arguments, *where]
         return (await asyncio.to_thread(helm, *command)).stdout
 
     async def objects(self) -> list[dict[str, Any]]:
-        """What helm has applied."""
         applied = await self.run("get manifest")
         return [each for each in yaml.load_all(applied, Loader=yaml.CSafeLoader) if each]
 

@@ -74,7 +74,6 @@ class Referee:
     _members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         body = event.current.object
         if event.table == str(RAYCLUSTERS):
             suspended = body["spec"].get("suspend")
@@ -175,7 +174,6 @@ class RollingWorld:
     def start_operator(
         self, *, clusters: RaySettings | None = None, **more: Any
     ) -> RunningOperator:
-        """An operator for RayClusters, with dashboard actors of its own."""
         world = self.world
         actors = DashboardActors(
             self.rays.ray.connect,
@@ -187,7 +185,6 @@ class RollingWorld:
         return world.start_operator(kinds=[RayClusterKind(clusters, own, own)], **more)
 
     async def create(self) -> None:
-        """Create the cluster, and wait until all its pods are ready."""
         await self.world.user.create(RAYCLUSTERS, self.world.namespace, self.manifest)
         await self.world.eventually(self.world.is_ready, seconds=300, pause=0.5)
 
@@ -202,7 +199,6 @@ class RollingWorld:
         await self.patch(spec)
 
     async def patch(self, spec: Json) -> None:
-        """Merge this into the specification."""
         world = self.world
         await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
 
@@ -216,11 +212,9 @@ class RollingWorld:
         await world.settle(30)
 
     async def settings(self, **settings: Any) -> None:
-        """Change settings of the rolling update."""
         await self.patch({"upgradeStrategy": {"rollingUpdate": settings}})
 
     async def condition(self, kind: str = "Upgrading") -> Json:
-        """A condition of the cluster; empty if it has none such."""
         return _condition(await self.world.cluster(), kind)
 
     async def is_complete(self) -> bool:
@@ -230,18 +224,15 @@ class RollingWorld:
         return seen and _condition(cluster, "Upgrading").get("reason") == "Complete"
 
     async def completes(self, seconds: float = 1200.0) -> None:
-        """Wait for the end."""
         try:
             await self.world.eventually(self.is_complete, seconds=seconds, pause=0.5)
         except AssertionError:
             raise AssertionError(f"{await self.condition()}") from None
 
     def nodes(self) -> SimulatedNodes:
-        """Ray's nodes."""
         return self.rays.ray.nodes_of(incarnation(self.rays.head()))
 
     def workers(self) -> list[Pod]:
-        """The workers that are not being deleted."""
         return self.world.journal.workers()
 
     async def events(self, *awaited: str) -> list[str]:

@@ -27,7 +27,6 @@ class SteadyReferee(ServiceReferee):
         self._moves = Counter[tuple[int, bool]]()  # by generation and direction
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         super().__call__(event)
         if event.table == str(RAYSERVICES) and event.previous is not None:
             self._compare(

@@ -73,7 +73,6 @@ at_each_fault = pytest.mark.parametrize("fault", [*at_each_kill.args[1], *at_eac
 
 
 def writes(entry: JournalEntry) -> bool:
-    """Whether a request changes something."""
     return entry.attributes.writes
 
 

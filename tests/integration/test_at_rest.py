@@ -41,7 +41,6 @@ async def test_a_hundred_clusters_at_rest_cause_no_write_and_no_list(world: Worl
 
 
 def requests(world: World) -> dict[tuple[str, str], int]:
-    """Requests of the operator so far, by verb and resource."""
     assert world.server is not None
     return {
         (verb, resource): count

@@ -73,7 +73,6 @@ class Scaled:
 
     @property
     def dead(self) -> list[str]:
-        """Names of the workers that have gone."""
         journal = self.world.journal
         return sorted(
             pod.metadata.name for uid, pod in journal.created.items() if uid in journal.marked

@@ -183,7 +183,6 @@ async def edit_everything(world: World) -> None:
 
 
 async def uid(world: World, resource: Resource[Any], name: str) -> str:
-    """Its uid; empty if there is none, which may change between two requests."""
     try:
         return (await raw(world, resource, name))["metadata"]["uid"]
     except NotFound:

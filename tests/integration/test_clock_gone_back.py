@@ -38,8 +38,6 @@ class Case:
 
 
 class JobCase(Case):
-    """A job that runs for longer than it may."""
-
     def __init__(self, world: World) -> None:
         self.rays = Rays(world)
         self.rays.ray.course = lambda _: forever()
@@ -55,8 +53,6 @@ class JobCase(Case):
 
 
 class ServiceCase(Case):
-    """A service that never serves."""
-
     def __init__(self, world: World) -> None:
         self.services = Services(world)
         self.start = self.services.start_operator
@@ -74,8 +70,6 @@ class ServiceCase(Case):
 
 
 class FleetCase(Case):
-    """A fleet whose new copies never become ready."""
-
     def __init__(self, world: World) -> None:
         self.fleets = Fleets(world)
         self.start = self.fleets.start_operator
@@ -94,8 +88,6 @@ class FleetCase(Case):
 
 
 class RollingCase(Case):
-    """A cluster whose new workers cannot be created."""
-
     def __init__(self, world: World) -> None:
         manifest = rolling_manifest(2, progressDeadlineSeconds=LIMIT)
         self.rolling = RollingWorld(world, manifest, refereed=False)

@@ -38,7 +38,6 @@ class Budgets(Idle):
     """A world with one cluster, who uses it, and who evicts its pods."""
 
     async def budgets(self) -> dict[str, dict[str, Any]]:
-        """The specifications of the budgets there are, by name."""
         path = DISRUPTION_BUDGETS.path(self.world.namespace)
         listed = await self.world.user.request_json("GET", path)
         return {each["metadata"]["name"]: each["spec"] for each in listed["items"]}

@@ -145,7 +145,6 @@ async def has_upgraded(world: World) -> bool:
 
 
 async def a_set(world: World) -> RunningOperator:
-    """Of two Workspaces that serve."""
     await install_crds(world, *kaito_definitions())
     sets = InferenceSets(world)
     world.background(sets.serve())
@@ -160,7 +159,6 @@ async def a_set(world: World) -> RunningOperator:
 
 
 async def a_workspace(world: World) -> RunningOperator:
-    """One that serves."""
     spaces = Workspaces(world)
     await spaces.install()
     world.background(provisioned(spaces))

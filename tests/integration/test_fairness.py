@@ -57,7 +57,6 @@ async def seconds_to_all_pods(*, growing: bool) -> float:
 
 
 def pods(world: World, clusters: list[str]) -> list[int]:
-    """How many each of them has."""
     counts = Counter(map(cluster_of, world.journal.created.values()))
     return [counts[name] for name in clusters]
 

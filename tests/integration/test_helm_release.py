@@ -42,7 +42,6 @@ def git(*arguments: str) -> bytes:
 
 @pytest.fixture
 def chart_now(tmp_path: Path) -> Path:
-    """The chart as it is."""
     return for_any_server(Path(shutil.copytree(CHART, tmp_path / "now")))
 
 

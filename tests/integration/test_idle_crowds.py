@@ -92,7 +92,6 @@ async def end_of_a_crowd(size: int) -> Seen:
 
 
 def heads(world: World) -> list[Any]:
-    """The heads of the crowd."""
     pods = world.journal.present.values()
     return [pod for pod in pods if role(pod) == "head" and cluster_of(pod) != OTHER]
 

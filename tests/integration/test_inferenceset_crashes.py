@@ -35,7 +35,6 @@ EXPECTED: Outcome = (3 + 3, 2 + 4, ())
 
 
 def late() -> list[Rule]:
-    """Everything is seen ten seconds late."""
     return [Rule(Lag(10.0), resource=each) for each in WATCHED]
 
 

@@ -93,7 +93,6 @@ class Street:
         return runner
 
     def gateway_pod(self) -> Pod | None:
-        """The ready pod of the Gateway, which Istio has a Deployment for."""
         for pod in self.services.world.journal.present.values():
             if (pod.metadata.labels or {}).get(GATEWAY_NAME) and is_ready(pod):
                 return pod

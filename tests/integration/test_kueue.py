@@ -42,7 +42,6 @@ async def queue(kueue: None) -> AsyncIterator[Queue]:
 
 
 def queued(body: dict[str, Any]) -> dict[str, Any]:
-    """The object in the queue."""
     body["metadata"].setdefault("labels", {})[QUEUE] = "team"
     return body
 

@@ -30,20 +30,17 @@ class PartlySilentRay(SimulatedRay):
 
 
 def small(name: str) -> dict[str, Any]:
-    """A RayService on a head alone."""
     manifest = service_manifest(name)
     manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"] = []
     return manifest
 
 
 async def ready(services: Services) -> set[str]:
-    """Names of the RayServices that are ready."""
     found = await services.all()
     return {each.metadata.name for each in found if condition(each.status, "Ready") == "True"}
 
 
 async def seconds_until(services: Services, names: set[str]) -> float:
-    """Seconds until all of these are ready."""
     loop = services.world.loop
     start = loop.time()
 

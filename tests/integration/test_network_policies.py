@@ -32,7 +32,6 @@ def manifest(policy: Json | None = None) -> Json:
 
 
 async def policies(world: World) -> dict[str, Json]:
-    """The specifications of the policies there are, by name."""
     listed = await world.user.request_json("GET", NETWORK_POLICIES.path(world.namespace))
     return {each["metadata"]["name"]: each["spec"] for each in listed["items"]}
 

@@ -44,7 +44,6 @@ async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:
 async def apply(
     world: World, manifest: dict[str, Any], resource: Resource[Any] = RAYCLUSTERS
 ) -> None:
-    """As `kubectl apply` stores a new object."""
     body = copy.deepcopy(manifest)
     body["metadata"] = {"annotations": {}, "namespace": world.namespace} | body["metadata"]
     last = msgspec.json.encode(body).decode()

@@ -33,7 +33,6 @@ def the_head(world: World) -> Pod:
 
 
 def deletes(operator: RunningOperator) -> int:
-    """How many requests to delete a pod it has sent."""
     sent = (entry.attributes for entry in operator.transport.journal.writes)
     return sum(about.verb == "delete" and about.resource == "pods" for about in sent)
 

@@ -22,8 +22,6 @@ embedded_only = pytest.mark.embedded_only
 
 
 async def running(rays: Rays, status: str = "RUNNING", name: str = "job") -> dict[str, Any]:
-    """Wait until Ray says so."""
-
     async def reached() -> bool:
         return (await rays.status(name)).get("jobStatus") == status
 

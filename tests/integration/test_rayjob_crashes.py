@@ -54,7 +54,6 @@ async def a_world() -> AsyncIterator[Rays]:
 
 
 async def play(rays: Rays, mode: str) -> Outcome:
-    """The scenario, its operator running already."""
     results = iter([JobStatus.FAILED, *[JobStatus.SUCCEEDED] * 9])
     rays.ray.course = lambda _body: Course(running=5, result=next(results))
     await rays.create(submissionMode=mode, backoffLimit=2, shutdownAfterJobFinishes=True)

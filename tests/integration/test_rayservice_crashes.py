@@ -64,8 +64,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a scenario is played."""
-
     services: Services
     listeners: SimulatedListeners
     referee: SteadyReferee

@@ -22,8 +22,6 @@ CREATE = frozenset({"create"})
 
 
 class Kubectl:
-    """`kubectl` in the world's namespace."""
-
     def __init__(self, command: str, world: World) -> None:
         self._command = (command, f"--kubeconfig={REAL_KUBECONFIG}", "-n", world.namespace)
 
@@ -72,7 +70,6 @@ async def test_kubectl_applies_waits_for_shows_and_deletes_a_cluster(world: Worl
 async def apply(
     world: World, manager: str, body: dict[str, Any], *, force: bool = False
 ) -> dict[str, Any]:
-    """Server-side apply of a RayCluster."""
     return await world.user.request_json(
         "PATCH",
         RAYCLUSTERS.path(world.namespace, body["metadata"]["name"]),

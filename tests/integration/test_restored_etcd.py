@@ -21,8 +21,6 @@ pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(
 
 
 class ControlPlane:
-    """A real control plane that can be stopped and started again."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._ports = free_ports(3)
@@ -37,13 +35,11 @@ class ControlPlane:
         await asyncio.to_thread(self._running.close)
 
     async def copy(self) -> None:
-        """Keep a copy of the database."""
         await self.stop()
         shutil.copytree(self.folder / "etcd", self.folder / "copy")
         await self.start()
 
     async def restore(self) -> None:
-        """Put the copy back."""
         await self.stop()
         shutil.rmtree(self.folder / "etcd")
         (self.folder / "copy").rename(self.folder / "etcd")

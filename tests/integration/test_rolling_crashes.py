@@ -44,8 +44,6 @@ FEW, MANY = (2, 1), (12, 8)
 
 
 class Outcome(NamedTuple):
-    """What an update came to."""
-
     created: int
     kept: int
     present: int
@@ -73,7 +71,6 @@ async def a_cluster(
 
 
 async def play(rolling: RollingWorld, *, head: bool = False) -> Outcome:
-    """Edit all groups, and wait for the end."""
     world = rolling.world
     before = {pod.metadata.uid for pod in rolling.workers()}
     await rolling.edit("new", head=head)

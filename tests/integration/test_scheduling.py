@@ -193,7 +193,6 @@ def urgent_runs(world: World) -> bool:
 
 
 async def drain(machines: Machines, name: str) -> None:
-    """`kubectl drain` of a node."""
     program = kubectl()
     assert program is not None
     process = await asyncio.create_subprocess_exec(

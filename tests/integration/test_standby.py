@@ -61,8 +61,6 @@ WITHIN = 20 if ALONE else 36
 
 
 class Term:
-    """Who holds the lease."""
-
     def __init__(self, world: World) -> None:
         self.world = world
 
@@ -147,7 +145,6 @@ async def test_a_standby_finishes_a_hundred_clusters_that_a_killed_leader_had_be
 
 
 async def create_all(world: World, names: list[str]) -> None:
-    """Create these clusters, of a head and two workers each, ten at a time."""
     for first in range(0, len(names), 10):
         await asyncio.gather(*map(world.create_cluster, names[first : first + 10]))
 

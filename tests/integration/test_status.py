@@ -34,7 +34,6 @@ class Terminal(io.StringIO):
 async def shown(
     world: World, *target: str, stream: io.StringIO | None = None, status: int = 0, **more: Any
 ) -> str:
-    """What the command prints."""
     stream = stream or io.StringIO()
     options = StatusOptions(target, **more)
     client = world.client(AGENT)
@@ -178,7 +177,6 @@ async def test_a_watch_shows_each_change_without_asking_again_and_ends_with_the_
 
 
 def requests(world: World, verb: str) -> int:
-    """Requests of the command so far."""
     assert world.server is not None
     counted = world.server.audit.requests
     return sum(count for key, count in counted.items() if key[:2] == (AGENT, verb))

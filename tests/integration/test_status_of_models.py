@@ -36,7 +36,6 @@ async def spaces(world: World) -> AsyncIterator[Workspaces]:
 
 
 async def shown(world: World, *target: str, status: int = 0, **more: Any) -> str:
-    """What `manta status` prints."""
     stream = io.StringIO()
     options = StatusOptions(target, **more)
     client = world.client("a-reader")
@@ -45,7 +44,6 @@ async def shown(world: World, *target: str, status: int = 0, **more: Any) -> str
 
 
 async def explained(world: World, *target: str) -> dict[str, Any]:
-    """What `manta why` knows."""
     stream = io.StringIO()
     options = WhyOptions(target, output="json")
     assert await why_with(world.client("a-reader"), options, world.namespace, stream) == 0

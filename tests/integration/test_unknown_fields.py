@@ -22,8 +22,6 @@ from tests.integration.rayservices import service_manifest
 
 
 class Event(KubeObject, frozen=True):
-    """An event as the user lists it."""
-
     reason: str = ""
     note: str = ""
 

@@ -20,7 +20,6 @@ from tests.ray.dashboard.simulated import Course
 
 
 async def told(world: World, target: str, *, status: int = 0) -> dict[str, Any]:
-    """What the command prints, as data."""
     return json.loads(await printed(world, target, status=status, output="json"))
 
 

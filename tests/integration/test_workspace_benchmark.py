@@ -79,7 +79,6 @@ def run_operator(spaces: Workspaces, **more: Any) -> RunningOperator:
 
 
 async def serving(spaces: Workspaces, name: str = "phi") -> None:
-    """A Workspace whose server and first pod are ready."""
     world = spaces.world
     await spaces.create(name)
     await spaces.has_nodes(name)

@@ -35,7 +35,6 @@ Outcome = tuple[int, int, int]
 
 
 def late() -> list[Rule]:
-    """Everything is seen ten seconds late."""
     return [Rule(Lag(10.0), resource=each) for each in WATCHED]
 
 

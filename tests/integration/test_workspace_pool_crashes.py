@@ -42,7 +42,6 @@ Outcome = tuple[int, int, list[list[int]], int]
 
 
 def late() -> list[Rule]:
-    """Everything is seen ten seconds late."""
     return [Rule(Lag(10.0), resource=each) for each in WATCHED]
 
 

@@ -32,7 +32,6 @@ async def spaces(world: World) -> AsyncIterator[PoolWorkspaces]:
 
 
 def pool_body(name: str, owner: dict[str, str], replicas: int = 0) -> dict[str, Any]:
-    """A NodePool of somebody."""
     spec = {"nodeClassRef": {"name": "x"}, "requirements": []}
     return {
         "apiVersion": "karpenter.sh/v1",

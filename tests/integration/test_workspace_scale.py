@@ -74,13 +74,11 @@ class Crowd:
         return referee.times
 
     def metric(self, name: str) -> float:
-        """The sum of all samples of that name."""
         found = (sample for family in self.registry.collect() for sample in family.samples)
         return sum(sample.value for sample in found if sample.name == name)
 
     @property
     def requests(self) -> dict[tuple[str, str], int]:
-        """Requests of the operator so far, by verb and resource; without watches."""
         server = self.spaces.world.server
         assert server is not None
         return {

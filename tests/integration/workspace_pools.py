@@ -29,7 +29,6 @@ from tests.kaito.workspace.given_pool import CLASSES, NODE_CLASSES, POOLS
 
 
 def definitions(*, is_static: bool = True) -> tuple[dict[str, Any], ...]:
-    """All that are needed."""
     pools = node_pool_definition(is_static=is_static)
     return (
         workspace_definition(), node_claim_definition(), pools, node_class_definition(CLASSES),
@@ -76,8 +75,6 @@ class PoolReferee:
 
 
 class PoolWorkspaces(Workspaces):
-    """The Workspaces of a world in which Karpenter serves static NodePools."""
-
     served = (WORKSPACES, INFERENCE_SETS, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)
     settings = POOLS
     claim_label = labels.POOL_WORKSPACE
@@ -108,7 +105,6 @@ class PoolWorkspaces(Workspaces):
 
 @asynccontextmanager
 async def opened(world: World, cloud: Cloud | None = None) -> AsyncIterator[PoolWorkspaces]:
-    """A world with all definitions, and Karpenter."""
     workspaces = PoolWorkspaces(world, cloud)
     await workspaces.install(*definitions())
     async with workspaces.provisioner():

@@ -127,8 +127,6 @@ class Cloud:
 
 
 class Workspaces:
-    """The Workspaces of a world, as their user sees them."""
-
     served: tuple[Resource[Any], ...] = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
     settings: WorkspaceSettings | None = None
     claim_label = labels.WORKSPACE
@@ -142,7 +140,6 @@ class Workspaces:
             world.server.on_write.append(self.referee)
 
     async def install(self, *definitions: dict[str, Any]) -> None:
-        """Have Workspaces and NodeClaims served."""
         wanted = definitions or (workspace_definition(), node_claim_definition())
         await install_crds(self.world, *wanted)
         await self.world.eventually(lambda: self._are_served(*wanted))
@@ -161,7 +158,6 @@ class Workspaces:
 
     @asynccontextmanager
     async def provisioner(self) -> AsyncIterator[None]:
-        """A simulated provisioner, as long as the block runs."""
         async with kept_running(
             lambda: run_nodes(
                 self.world.client("provisioner"),
@@ -175,7 +171,6 @@ class Workspaces:
             yield
 
     def components(self) -> list[Callable[[ComponentContext], Component]]:
-        """The simulated programs of the cloud."""
         return [lambda context: SimulatedProvisioner(context, self.cloud)]
 
     def start_operator(
@@ -201,7 +196,6 @@ class Workspaces:
         return await self.world.user.get(STATEFUL_SETS, self.world.namespace, name)
 
     async def condition(self, type_: str, name: str = "phi") -> tuple[str, str, str]:
-        """Status, reason and message; empty if there is no such condition."""
         for each in (await self.workspace(name)).status.get("conditions", ()):
             if each["type"] == type_:
                 return each["status"], each["reason"], each["message"]
@@ -213,7 +207,6 @@ class Workspaces:
     async def reaches(
         self, type_: str, status: str, reason: str, name: str = "phi", *, seconds: float = 120
     ) -> None:
-        """Wait for a condition."""
         try:
             await self.world.eventually(
                 lambda: self.has(type_, status, reason, name), seconds=seconds, pause=0.2
@@ -275,7 +268,6 @@ def _name(definition: dict[str, Any]) -> str:
 
 @asynccontextmanager
 async def opened(world: World, cloud: Cloud | None = None) -> AsyncIterator[Workspaces]:
-    """A world with all definitions, and a cloud."""
     workspaces = Workspaces(world, cloud)
     await workspaces.install()
     async with workspaces.provisioner():

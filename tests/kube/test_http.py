@@ -52,7 +52,6 @@ QUICK = Timeouts(connect=2, idle=0.3, total=5, watch_grace=0.2, watch_total=0.3)
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Callable[..., HttpTransport]]:
-    """Creates transports and closes them."""
     transports: list[HttpTransport] = []
 
     def make(url_or_credentials, timeouts: Timeouts | None = None) -> HttpTransport:
@@ -437,8 +436,6 @@ def test_sockets_notice_a_dead_peer():
 
 
 class ChangingCredentials(StaticCredentials):
-    """`refresh` takes the next token."""
-
     def __init__(self, url: str, *tokens: str) -> None:
         super().__init__(url)
         self.tokens = list(tokens)

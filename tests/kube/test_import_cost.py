@@ -42,7 +42,6 @@ asyncio.run(start())
 
 
 def words_of(program: str, *arguments: str) -> set[str]:
-    """Return the words that a program of Python prints."""
     result = subprocess.run(
         [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )
@@ -50,7 +49,6 @@ def words_of(program: str, *arguments: str) -> set[str]:
 
 
 def loaded_by(*modules: str) -> set[str]:
-    """Return the expensive libraries that importing `modules` loads."""
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     return words_of(program) & set(EXPENSIVE)
 

@@ -101,7 +101,6 @@ class ControlPlane:
 
     @contextmanager
     def scheduler(self, *flags: str) -> Iterator[None]:
-        """Run the scheduler."""
         [port] = free_ports(1)
         flags = (*self._secure(port), *flags)
         with self.program("kube-scheduler", *flags, ready=f"https://127.0.0.1:{port}/healthz"):

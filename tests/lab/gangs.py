@@ -25,7 +25,6 @@ OPERATOR = (
 
 
 async def serve(folder: Path, kubeconfig: Path) -> None:
-    """Run everything until this task is cancelled."""
     with plane_with_gangs(folder) as plane:
         async with real_world(str(plane.kubeconfig), components=frozenset()) as world:
             machines = Machines(world)
@@ -45,7 +44,6 @@ async def serve(folder: Path, kubeconfig: Path) -> None:
 
 
 async def main(kubeconfig: Path) -> None:
-    """Serve in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="gangs-") as folder:
         task = asyncio.ensure_future(serve(Path(folder), kubeconfig))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -21,7 +21,6 @@ BEGAN = pytest.StashKey[dict[Path, int]]()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start the control plane, unless other processes run the tests for this one."""
     if session.config.getoption("dist", "no") != "no":
         return
     session.stash[RUNNING] = ExitStack()
@@ -33,7 +32,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop it."""
     if RUNNING in session.stash:
         session.stash[RUNNING].close()
 
@@ -57,7 +55,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember where the logs end."""
     item.stash[BEGAN] = {log: log.stat().st_size for log in _logs()}
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The mutants of one package."""
-
     def __init__(self, package: Package) -> None:
         self._folder = package.folder
         self._modules = list(self._load())
@@ -33,7 +31,6 @@ class Results:
         }
 
     def mutants(self) -> list[Mutant]:
-        """Return all mutants, by module, function and number."""
         return [
             Mutant(name, Path(module.path), status_by_exit_code[exit_code])
             for module in self._modules
@@ -41,7 +38,6 @@ class Results:
         ]
 
     def change(self, mutant: Mutant) -> Change:
-        """Return what `mutant` changes."""
         with chdir(self._folder):
             diff = get_diff_for_mutant(mutant.name, path=mutant.path)
         return Change.of_diff(diff)

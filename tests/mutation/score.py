@@ -20,13 +20,9 @@ WANTED = 0.95
 class Results(Protocol):
     """What became of the mutants of a package."""
 
-    def mutants(self) -> list[Mutant]:
-        """Return all mutants."""
-        ...
+    def mutants(self) -> list[Mutant]: ...
 
-    def change(self, mutant: Mutant) -> Change:
-        """Return what `mutant` changes."""
-        ...
+    def change(self, mutant: Mutant) -> Change: ...
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,6 @@ class Alone:
 
 @measured_once
 async def alone(column: Column) -> Alone:
-    """Play an object alone."""
     async with neighbourhood(column) as street:
         seconds = await _seconds_until_well(street.well, column, "alone")
         if column.edit is not None:
@@ -71,7 +70,6 @@ async def alone(column: Column) -> Alone:
 
 
 async def play(sickness: Sickness, column: Column) -> list[str]:
-    """Return what broke."""
     limit = 2 * (await alone(column)).seconds + SLACK
     async with neighbourhood(column, sickness.mtls_issuer) as street:
         cell = _Cell(street, sickness, column)
@@ -239,7 +237,6 @@ async def _reached(condition: Callable[[], bool], *, seconds: float, pause: floa
 
 @asynccontextmanager
 async def entered(course: Any) -> AsyncIterator[None]:
-    """Enter a context manager of either kind."""
     async with AsyncExitStack() as stack:
         if hasattr(course, "__aenter__"):
             await stack.enter_async_context(course)

@@ -48,7 +48,6 @@ class Held:
                 waiting.append(referent)
 
     def by_type(self) -> Counter[str]:
-        """Count the objects of each type."""
         found = self._found.values()
         return Counter(type(each).__qualname__ for each in found if not self._is_passing(each))
 

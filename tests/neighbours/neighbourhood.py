@@ -85,14 +85,12 @@ class Tenant:
 
     @property
     def server(self) -> ApiServer:
-        """The embedded API server."""
         assert self.world.server is not None
         return self.world.server
 
     # -- what its user does -------------------------------------------------------------------
 
     async def create(self, column: Column, name: str) -> None:
-        """Create an object, altered as this tenant wants it."""
         with suppress(WriteUnconfirmed):  # it is there, and this client cannot decode it either
             await self.user.create(column.resource, self.namespace, self._manifest(column, name))
 
@@ -112,7 +110,6 @@ class Tenant:
         return manifest
 
     async def delete(self, column: Column, name: str) -> None:
-        """Delete an object; it may be gone already."""
         try:
             await self.user.delete(column.resource, self.namespace, name)
         except NotFound:
@@ -138,7 +135,6 @@ class Tenant:
         return found is not None and column.is_well(found, self.objects)
 
     def object(self, column: Column, name: str) -> Manifest | None:
-        """The object as the API server has stored it."""
         of_name = [o for o in self.objects(column.resource) if o["metadata"]["name"] == name]
         return of_name[0] if of_name else None
 
@@ -293,7 +289,6 @@ class Tenant:
     # -- what is seen of it -------------------------------------------------------------------
 
     def keys(self) -> int:
-        """How many objects are reconciled here."""
         return sum(len(self.objects(resource)) for resource in KINDS)
 
     def created_keys(self, since: int = 0) -> int:
@@ -382,12 +377,10 @@ class Neighbourhood:
         self.operator: RunningOperator
 
     async def open(self) -> None:
-        """Start the operator and wait until it is ready."""
         self.start_operator()
         await self.world.eventually(lambda: not self.unready())
 
     def start_operator(self, rules: Sequence[Rule] = ()) -> None:
-        """Start an operator of all kinds for all namespaces."""
         actors = DashboardActors(
             lambda head: self._rays_of(head).connect(head),
             clock=self.world.loop,
@@ -411,11 +404,9 @@ class Neighbourhood:
 
     @property
     def has_kaito(self) -> bool:
-        """Whether Kaito's kinds are served here."""
         return self.column.resource in KAITO
 
     async def install_kaito(self) -> None:
-        """Have Kaito's kinds and claims served."""
         await self.workspaces.install(*kaito_definitions(), *self._definitions_of_the_cloud())
 
     def _definitions_of_the_cloud(self) -> tuple[Manifest, ...]:
@@ -436,12 +427,10 @@ class Neighbourhood:
             self.strikes["requests and events"] += rule.seen
 
     def cut_watches(self) -> None:
-        """Break all open watches of the operator."""
         for watch in list(self.operator.transport._watches):
             watch.sever()
 
     async def restart_operator(self) -> None:
-        """Kill the operator and start another one, which suffers the same faults."""
         rules = self.operator.transport.rules
         await self.operator.kill()
         self.start_operator(rules)
@@ -458,7 +447,6 @@ class Neighbourhood:
 async def neighbourhood(
     column: Column, mtls_issuer: str = CERT_MANAGER
 ) -> AsyncIterator[Neighbourhood]:
-    """Two tenants beside each other, in virtual time."""
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(embedded_world())
         beside = await stack.enter_async_context(neighbour(world, SICK))

@@ -113,7 +113,6 @@ class Book:
         return self.time
 
     def show(self, obj: KubeObject, resource: Resource[Any] = CONFIG_MAPS) -> None:
-        """An ADDED or MODIFIED event."""
         self.stores[resource].put(obj)
         self.expectations.observe_change(resource, obj.metadata.key)
         self.bookmark(int(obj.metadata.resource_version), resource)
@@ -156,17 +155,14 @@ class Book:
         self.expectations.remove_owner(owner.controller, owner.key)
 
     def sent(self, write: Write, owner: Owner = OWNER) -> None:
-        """A write is under way."""
         self.expectations.expect(owner, write)
 
     def done(
         self, write: Write, obj: KubeObject, owner: Owner = OWNER, *, created: bool = False
     ) -> None:
-        """A create or a change has its answer."""
         self.expectations.confirm(owner, write, obj, created=created)
 
     def lost(self, write: Write, owner: Owner = OWNER) -> None:
-        """The answer to a write does not come."""
         self.expectations.mark_unknown(owner, write)
 
     def taken(self, write: Create) -> None:
@@ -186,7 +182,6 @@ class Book:
         return await Writer(client, self.expectations).perform(OWNER, write)
 
     async def execute(self, client: ScriptedClient, plan: Plan) -> PlanOutcome:
-        """Carry out a plan of the owner."""
         writer, lookups = (each(client, self.expectations) for each in (Writer, LookupReader))
         execution = PlanExecution(
             owner=OWNER,
@@ -210,7 +205,6 @@ class Book:
         return self.expectations.reader.consistency_warnings(OWNER.uid)
 
     def revision(self) -> str:
-        """Return the newest revision that the owner can know of."""
         return self.expectations.reader.revision(CONFIG_MAPS, OWNER.uid)
 
     def is_taken(self, name: str = "a") -> bool:
@@ -220,13 +214,11 @@ class Book:
         return self.expectations.reader.looked_up_absent(CONFIG_MAPS, f"default/{name}")
 
     def next_question(self, name: str = "a") -> float:
-        """Return the seconds until the object is read live."""
         entry = self.expectations.get(self.reference(name))
         assert entry is not None
         return self.expectations.next_live_read(entry)
 
     def statistics(self) -> ExpectationStatistics:
-        """Return what metrics say."""
         return self.expectations.statistics()
 
     def names(self, owner: str = OWNER.uid) -> list[str]:
@@ -242,7 +234,6 @@ class Book:
         return self.expectations.reader.get(CONFIG_MAPS, f"default/{name}")
 
     def make(self, name: str = "a", revision: int = 10) -> ConfigMap:
-        """A create and its answer."""
         obj = child(name, revision)
         write = create(name)
         self.expectations.expect(OWNER, write)
@@ -269,7 +260,6 @@ class Book:
         return self.expectations.statistics().expectations
 
     def answer(self, name: str, obj: ConfigMap | None) -> None:
-        """A live read found this."""
         entry = self.expectations.get(self.reference(name))
         assert entry is not None
         self.expectations.record_live_read(entry, obj)

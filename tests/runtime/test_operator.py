@@ -226,8 +226,6 @@ async def test_an_edit_is_planned_for_again_once_its_definition_is_known(widgets
 
 
 class Broken:
-    """A writer that fails at once."""
-
     name = "broken"
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -239,8 +237,6 @@ class Broken:
 
 
 class Follower(AlwaysLeader):
-    """The election of a process that never leads."""
-
     async def acquire(self) -> None:
         await asyncio.Event().wait()
 

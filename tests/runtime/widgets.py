@@ -70,7 +70,6 @@ GADGETS = Resource("test.dev", "v1", "gadgets", "Gadget", KubeObject)
 
 
 def definition(resource: Resource[Any]) -> dict[str, Any]:
-    """A CustomResourceDefinition that lets anything pass."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -100,8 +99,6 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the kind observes."""
-
     widget: Widget
     children: tuple[KubeObject, ...]
     revision: str

@@ -148,7 +148,6 @@ class CronReferee:
                 self._intents.setdefault(key, Intent(meta.generation, now))
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         if event.table == str(RAYCRONJOBS):
             self._cron(event.current.object)
         elif event.table == str(RAYJOBS):

@@ -55,11 +55,9 @@ class CronsOfLife:
         self._is_over = False
 
     async def open(self) -> None:
-        """Have the kinds served."""
         await install_crds(self._world, raycronjob_definition(), rayjob_definition())
 
     def kind(self, _wall: Callable[[], datetime]) -> WitnessedCronJobKind:
-        """For an operator that starts now."""
         return WitnessedCronJobKind(self._referee)
 
     async def do(self, action: s.CronAction) -> str:
@@ -99,7 +97,6 @@ class CronsOfLife:
     # -- RayJobs ------------------------------------------------------------------------------
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         self._referee(event)
         found = event.current.object
         uid = found["metadata"]["uid"]
@@ -168,7 +165,6 @@ class CronsOfLife:
         return served or (waits and bool(active)) or "deletionTimestamp" in meta
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
-        """What is not as it should be; `objects` gives all of a table."""
         if not self._is_over:
             return ["RayCronJobs are not suspended yet"]
         runs = objects(str(RAYJOBS))

@@ -29,7 +29,6 @@ class DisruptionsOfLife(IdleOfLife):
         self._left: dict[str, float] = {}  # until when nodes were about to go, by name
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         super().saw(event)
         actor, obj = ACTOR.get(), event.current.object
         if event.table == "nodes":

@@ -41,7 +41,6 @@ class Effort:
         self._times: defaultdict[tuple[str, ...], deque[float]] = defaultdict(deque)
 
     def __call__(self, entry: JournalEntry) -> None:
-        """A request has its answer."""
         about = entry.attributes
         if about.verb not in {"list", "watch"}:
             self._count(("requests", about.name.split("-")[0]), MOST_A_MINUTE, MINUTE)

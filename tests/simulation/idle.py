@@ -69,7 +69,6 @@ class IdleOfLife(RollingOfLife):
         super().make_peace()
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         super().saw(event)
         obj, now = event.current.object, self._world.loop.time()
         if event.table == "pods":

@@ -141,7 +141,6 @@ class JobReferee:
     # -- what it is told ----------------------------------------------------------------------
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         if event.table == str(RAYJOBS):
             self._job(event)
         elif event.table == str(RAYCLUSTERS):

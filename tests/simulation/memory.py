@@ -85,7 +85,6 @@ class Memory:
             known.clear()
 
     def answered(self, entry: JournalEntry) -> None:
-        """A request of this operator has its answer."""
         about = entry.attributes
         if about.resource == "pods" and about.verb in self._told and entry.outcome in SUCCESS:
             self._told[about.verb].setdefault(about.name, self._loop.time())

@@ -31,14 +31,12 @@ class NodesOfLife:
         self._running = asyncio.create_task(asyncio.sleep(0))
 
     async def start(self) -> None:
-        """Start them, instead of those that run."""
         await self.stop()
         ready = asyncio.Event()
         self._running = asyncio.create_task(self._run(ready))
         await ready.wait()
 
     async def stop(self) -> None:
-        """End them."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
 

@@ -27,8 +27,6 @@ JOB_SETTINGS = RaySettings(status_check_timeout=MINUTE, transition_grace_period=
 
 
 class WitnessedKind(RayClusterKind):
-    """RayClusters."""
-
     def __init__(
         self, referee: Referee, actors: DashboardActors | None = None, *, watch_nodes: bool = False
     ) -> None:
@@ -63,8 +61,6 @@ class WitnessedJobKind(RayJobKind):
 
 
 class WitnessedCronJobKind(RayCronJobKind):
-    """RayCronJobs."""
-
     def __init__(self, referee: CronReferee) -> None:
         super().__init__()
         self._referee = referee

@@ -59,7 +59,6 @@ class Orders:
         kind.observe, kind.plan = observed, planned  # type: ignore[method-assign]
 
     def __call__(self, entry: JournalEntry) -> None:
-        """A request is sent."""
         about = entry.attributes
         if about.verb not in CHANGES or about.subresource or about.resource in BESIDE_PLANS:
             return

@@ -54,22 +54,18 @@ class JobsOfLife(TroubledRays):
         self.kinds: list[WitnessedJobKind] = []
 
     async def open(self) -> None:
-        """Have submitters played."""
         await self._rays.open()
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         self._referee(event)
         super().saw(event)
 
     def kind(self, wall: Callable[[], datetime]) -> WitnessedJobKind:
-        """For an operator that starts now and has this clock."""
         kind = WitnessedJobKind(self._referee, self.actors(wall))
         self.kinds.append(kind)
         return kind
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
-        """What is not as it should be; `objects` gives all of a table."""
         made = {table: objects(table) for table in MADE_OF}
         return job_shortcomings(objects(str(RAYJOBS)), made, self.ray)
 

@@ -133,7 +133,6 @@ class Referee:
     # -- what it is told ----------------------------------------------------------------------
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         obj = event.current.object
         for words in foreign_values(obj.get("kind", ""), obj.get("status", {})):
             self._blame(f"{obj['metadata']['name']}: {words}")
@@ -148,7 +147,6 @@ class Referee:
         return self._truth.replaced
 
     def memory(self) -> Memory:
-        """For an operator that starts now."""
         self._memories.append(Memory(self._loop, self._truth))
         return self._memories[-1]
 

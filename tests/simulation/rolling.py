@@ -39,7 +39,6 @@ class RollingOfLife(TroubledRays):
         self._actors: list[DashboardActors] = []
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         super().saw(event)
         meta = event.current.object["metadata"]
         if event.table == "pods" and labels.DRAINING_SINCE in (meta.get("annotations") or {}):

@@ -89,7 +89,6 @@ class RouteReferee:
         self._clusters = clusters
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         if event.table != str(HTTP_ROUTES) or event.type != "MODIFIED" or event.previous is None:
             return
         before, now = weights(event.previous.object), weights(event.current.object)

@@ -171,30 +171,22 @@ class Action(msgspec.Struct, frozen=True, tag=True):
 
 
 class Create(Action, frozen=True):
-    """Create a cluster, if there is none of that name."""
-
     cluster: int
     body: Cluster
 
 
 class Delete(Action, frozen=True):
-    """Delete a cluster."""
-
     cluster: int
     propagation: Literal["Background", "Foreground"] = "Background"
 
 
 class Scale(Action, frozen=True):
-    """Edit the replicas of a group."""
-
     cluster: int
     group: int
     replicas: int
 
 
 class Bound(Action, frozen=True):
-    """Edit minReplicas and maxReplicas of a group."""
-
     cluster: int
     group: int
     least: int
@@ -218,8 +210,6 @@ class AddGroup(Action, frozen=True):
 
 
 class RemoveGroup(Action, frozen=True):
-    """Take a group out of the specification."""
-
     cluster: int
     group: int
 
@@ -233,16 +223,12 @@ class ChangeTemplate(Action, frozen=True):
 
 
 class ChangeHosts(Action, frozen=True):
-    """Edit numOfHosts of a group."""
-
     cluster: int
     group: int
     hosts: int
 
 
 class ChangeStrategy(Action, frozen=True):
-    """Switch upgradeStrategy Recreate on or off."""
-
     cluster: int
     recreate: bool
 
@@ -288,8 +274,6 @@ class Use(Action, frozen=True):
 
 
 class Wake(Action, frozen=True):
-    """Resume a cluster that is suspended because nobody used it."""
-
     cluster: int
 
 
@@ -319,8 +303,6 @@ class SuspendGroup(Action, frozen=True):
 
 
 class ChangeStorage(Action, frozen=True):
-    """Switch GCS fault tolerance to another backend, or off."""
-
     cluster: int
     storage: Literal["", "redis", "rocksdb"]
 
@@ -334,15 +316,11 @@ class Demand(Action, frozen=True):
 
 
 class CreateJob(Action, frozen=True):
-    """Create a job, if there is none of that name."""
-
     job: int
     body: Job
 
 
 class DeleteJob(Action, frozen=True):
-    """Delete a job."""
-
     job: int
     propagation: Literal["Background", "Foreground"] = "Background"
 
@@ -355,8 +333,6 @@ class SuspendJob(Action, frozen=True):
 
 
 class DeleteJobCluster(Action, frozen=True):
-    """Somebody deletes the cluster of the present attempt."""
-
     job: int
 
 
@@ -365,8 +341,6 @@ class LoseRayJobs(Action, frozen=True):
 
 
 class CreateRayService(Action, frozen=True):
-    """Create a RayService, if there is none of that name."""
-
     service: int
     body: RayService
 
@@ -379,22 +353,16 @@ class EditRayService(Action, frozen=True):
 
 
 class SuspendRayService(Action, frozen=True):
-    """Set suspend of a RayService."""
-
     service: int
     suspend: bool
 
 
 class DeleteRayService(Action, frozen=True):
-    """Delete a RayService."""
-
     service: int
     propagation: Literal["Background", "Foreground"] = "Background"
 
 
 class DeleteRayServiceCluster(Action, frozen=True):
-    """Somebody deletes a cluster of a RayService."""
-
     service: int
     role: Literal["active", "pending"]
 
@@ -404,8 +372,6 @@ class LoseServe(Action, frozen=True):
 
 
 class CreateCronJob(Action, frozen=True):
-    """Create a RayCronJob, if there is none of that name."""
-
     cron: int
     body: CronJob
 
@@ -418,22 +384,16 @@ class EditCronJob(Action, frozen=True):
 
 
 class SuspendCronJob(Action, frozen=True):
-    """Set suspend of a RayCronJob."""
-
     cron: int
     suspend: bool
 
 
 class DeleteCronJob(Action, frozen=True):
-    """Delete a RayCronJob."""
-
     cron: int
     propagation: Literal["Background", "Foreground"] = "Background"
 
 
 class DeleteCronRun(Action, frozen=True):
-    """Somebody deletes a RayJob of a RayCronJob."""
-
     pick: int
 
 
@@ -459,8 +419,6 @@ class EndPod(Action, frozen=True):
 
 
 class DeleteService(Action, frozen=True):
-    """Somebody deletes the head service."""
-
     cluster: int
 
 
@@ -471,8 +429,6 @@ class LoseNode(Action, frozen=True):
 
 
 class RestoreNode(Action, frozen=True):
-    """Connect a node again."""
-
     node: int
 
 
@@ -597,21 +553,15 @@ class ClockJump(Action, frozen=True):
 
 
 class CreateWorkspace(Action, frozen=True):
-    """Create a Workspace, if there is none of that name."""
-
     workspace: int
     body: Workspace
 
 
 class DeleteWorkspace(Action, frozen=True):
-    """Delete a Workspace."""
-
     workspace: int
 
 
 class LoseClaim(Action, frozen=True):
-    """Somebody deletes a claim of a Workspace."""
-
     claim: int
 
 
@@ -731,7 +681,6 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def has_rolling(self) -> bool:
-        """Whether a cluster is ever to be upgraded by rolling updates."""
         actions = [step.action for step in self.steps]
         created = [*self.clusters, *(each.body for each in actions if isinstance(each, Create))]
         switched = (each.rolling for each in actions if isinstance(each, ChangeRolling))
@@ -750,35 +699,29 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def has_jobs(self) -> bool:
-        """Whether there is ever a RayJob."""
         return bool(self.jobs) or any(isinstance(step.action, CreateJob) for step in self.steps)
 
     @property
     def has_services(self) -> bool:
-        """Whether there is ever a RayService."""
         created = any(isinstance(step.action, CreateRayService) for step in self.steps)
         return bool(self.services) or created
 
     @property
     def has_workspaces(self) -> bool:
-        """Whether there is ever a Workspace."""
         created = any(isinstance(step.action, CreateWorkspace) for step in self.steps)
         return bool(self.workspaces) or created
 
     @property
     def has_crons(self) -> bool:
-        """Whether there is ever a RayCronJob."""
         created = any(isinstance(step.action, CreateCronJob) for step in self.steps)
         return bool(self.crons) or created
 
     @property
     def has_restores(self) -> bool:
-        """Whether etcd is ever restored."""
         return any(isinstance(step.action, RestoreDatabase) for step in self.steps)
 
     @property
     def has_steady_clocks(self) -> bool:
-        """Whether no clock ever jumps."""
         return not any(isinstance(step.action, ClockJump) for step in self.steps)
 
     @property

@@ -94,7 +94,6 @@ class ServiceReferee:
         self._pods: dict[str, dict[str, Json]] = {}  # by name of their cluster and uid
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         object_ = event.current.object
         if event.table == str(RAYSERVICES):
             self._service(object_, gone=event.type == "DELETED")
@@ -228,12 +227,10 @@ class ServiceReferee:
 
 
 def selected(service: Json) -> str:
-    """The cluster that a service leads to."""
     return (service["spec"].get("selector") or {}).get("ray.io/cluster", "")
 
 
 def owners(object_: Json) -> Iterator[str]:
-    """Uid of the controller of an object, if it has one."""
     for each in object_["metadata"].get("ownerReferences") or ():
         if each.get("controller"):
             yield each["uid"]

@@ -65,7 +65,6 @@ class ServicesOfLife(TroubledRays):
             await asyncio.get_running_loop().create_future()
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         self._referee(event)
         super().saw(event)
         if self._gateway:
@@ -73,14 +72,12 @@ class ServicesOfLife(TroubledRays):
             self._routes(event)
 
     def kind(self, wall: Callable[[], datetime]) -> RayServiceKind:
-        """For an operator that starts now and has this clock; it has its own actors."""
         actors = self.actors(wall)
         self._actors.append(actors)
         dashboards = actors.for_controller(RayServiceKind.name)
         return RayServiceKind(dashboards=dashboards, external_source=dashboards)
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
-        """What is not as it should be; `objects` gives all of a table."""
         return service_shortcomings(
             objects(str(RAYSERVICES)), objects(str(RAYCLUSTERS)), objects("services"), self.ray
         )

@@ -196,7 +196,6 @@ class Simulation:
         self._all_rays = [*self.rays, *([self.rolling] if self.rolling else [])]
 
     async def run(self) -> Result:
-        """All of it."""
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(self._scale()), tasks.create_task(self._revive())]
             try:

@@ -46,17 +46,14 @@ class TroubledRays:
                 self._world.loop.call_later(action.lasts, self._end, action)
 
     def make_peace(self) -> None:
-        """From now on all dashboards answer."""
         self._faults.clear()
         self._misbehave()
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         if event.table == "pods" and _is_head(event.current.object):
             self.ray.saw(event)
 
     def actors(self, wall: Callable[[], datetime]) -> DashboardActors:
-        """For an operator that starts now and has this clock."""
         rng = random.Random(self._world.rng.random())
         return DashboardActors(self.ray.connect, clock=self._world.loop, wall=wall, rng=rng)
 

@@ -512,7 +512,6 @@ def _towards_the_end(spec: dict[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def strategy_of(rolling: s.Rolling) -> dict[str, Any]:
-    """`spec.upgradeStrategy`."""
     settings = {
         "maxSurge": rolling.surge,
         "maxUnavailable": rolling.unavailable,
@@ -525,7 +524,6 @@ def strategy_of(rolling: s.Rolling) -> dict[str, Any]:
 
 
 def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
-    """The RayCluster to be created."""
     body = example_cluster(name)
     spec = body["spec"]
     spec["workerGroupSpecs"] = [group_spec(group) for group in cluster.groups]
@@ -552,7 +550,6 @@ def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
 
 
 def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
-    """The RayJob to be created."""
     body = job_manifest(
         name,
         submissionMode=job.mode,
@@ -569,7 +566,6 @@ def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
 
 
 def manifest_of_service(name: str, service: s.RayService) -> dict[str, Any]:
-    """The RayService to be created."""
     strategy: dict[str, Any] = {"type": service.upgrade}
     incremental = service.upgrade == "NewClusterWithIncrementalUpgrade"
     if incremental:
@@ -588,7 +584,6 @@ def manifest_of_service(name: str, service: s.RayService) -> dict[str, Any]:
 
 
 def group_spec(group: s.Group) -> dict[str, Any]:
-    """One entry of workerGroupSpecs."""
     template = example_cluster()["spec"]["workerGroupSpecs"][0]["template"]
     return {
         "groupName": f"g{group.number}",

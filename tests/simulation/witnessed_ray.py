@@ -85,7 +85,6 @@ class WitnessedRay(SimulatedRay):
         self.fault(faults[-1] if faults else None)
 
     def forget_jobs(self) -> None:
-        """All Rays lose what they know."""
         self.forgot = True
         self._jobs.clear()
 
@@ -94,11 +93,9 @@ class WitnessedRay(SimulatedRay):
         return self._serves.setdefault(place, SimulatedServe(failing=self._failing))
 
     def nodes_of(self, place: Incarnation) -> SimulatedNodes:
-        """The nodes of an incarnation; what they work on is known for all of them."""
         return self._nodes.setdefault(place, SimulatedNodes(self.work))
 
     def forget_serve(self) -> None:
-        """All Serves lose their applications."""
         self._serves.clear()
 
     def saw(self, event: StoredEvent) -> None:
@@ -139,7 +136,6 @@ class WitnessedRay(SimulatedRay):
         return self.now() - self.answered.get(run.place, run.at)
 
     def runs(self, job_id: str) -> list[Run]:
-        """Those of a submission id."""
         return [run for run in self.history if run.job.id == job_id]
 
     async def _answered(

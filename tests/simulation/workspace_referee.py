@@ -50,7 +50,6 @@ class WorkspaceReferee:
         self.lost: set[str] = set()
 
     def __call__(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         found = event.current.object
         if event.table == str(WORKSPACES):
             self._saw_workspace(found)

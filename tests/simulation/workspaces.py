@@ -53,7 +53,6 @@ class FatefulCloud(Cloud):
     lost: set[str] = field(default_factory=set[str])
 
     def __call__(self, claim: ProvisionedClaim) -> ClaimBehaviour:
-        """The fate of a claim."""
         behaviour = super().__call__(claim)
         if behaviour.lost_after is not None or behaviour.gives_up_after is not None:
             self.lost.add(claim.metadata.name)
@@ -94,7 +93,6 @@ class WorkspacesOfLife:
                 await asyncio.get_running_loop().create_future()
 
     def kind(self, _wall: Callable[[], datetime]) -> WorkspaceKind:
-        """For an operator that starts now."""
         return WorkspaceKind(process=f"operator-{next(self._processes)}")
 
     async def do(self, action: WorkspaceAction) -> str:
@@ -127,11 +125,9 @@ class WorkspacesOfLife:
         self._peace = True
 
     def saw(self, event: StoredEvent) -> None:
-        """A transition of the store."""
         self._referee(event)
 
     def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
-        """What is not as it should be; `objects` gives all of a table."""
         claims, wrong = objects(str(NODE_CLAIMS)), list[str]()
         counts = dict.fromkeys((owner_uid(each) for each in claims), 0)
         for each in claims:

@@ -19,8 +19,6 @@ def make(**options) -> WorkQueue:
 
 
 class Counts(QueueRecorder):
-    """Metrics of one queue that count."""
-
     def __init__(self) -> None:
         self.adds = 0
         self.retries = 0

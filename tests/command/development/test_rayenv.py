@@ -31,8 +31,6 @@ pytestmark = [pytest.mark.real_time, pytest.mark.timeout(180)]
 
 
 class Told(Progress):
-    """A progress that remembers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[str] = []

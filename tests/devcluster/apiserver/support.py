@@ -110,12 +110,10 @@ class Api:
         return await self.call("DELETE", path, body, **rest)
 
     def path(self, plural: str, name: str = "", group: str = "") -> str:
-        """Path of a collection or object in this test's namespace."""
         root = f"/apis/{group}" if group else "/api/v1"
         return f"{root}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
 
     async def watch(self, path: str, count: int, **query: str) -> list[Json]:
-        """The first events of a watch."""
         events: list[Json] = []
         async for event in self.stream(path, **query):
             events.append(event)
@@ -124,7 +122,6 @@ class Api:
         return events
 
     async def stream(self, path: str, accept: str = "application/json", **query: str):
-        """A watch's events until it ends."""
         query = {"watch": "1", "timeoutSeconds": "5"} | query
         _, _, chunks = await self.send("GET", path, query, {"Accept": accept}, None)
         buffer = b""
@@ -211,7 +208,6 @@ async def open_api() -> AsyncIterator[Api]:
 
 
 def pod(name: str, **metadata: Any) -> Json:
-    """A pod with one container."""
     return {
         "metadata": {"name": name, **metadata},
         "spec": {"containers": [{"name": "main", "image": "busybox:1"}]},

@@ -87,7 +87,6 @@ async def test_closing_the_server_ends_streams():
 
 
 async def run_kubectl(url: str, folder, *arguments: str, stdin: str = "") -> str:
-    """What kubectl prints."""
     process = await asyncio.create_subprocess_exec(
         str(KUBECTL),
         f"--server={url}",

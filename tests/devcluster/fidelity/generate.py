@@ -96,14 +96,11 @@ _LEFT_OUT = {"Job": {"name"}, "Service": {"name", "resourceVersion"}}
 
 
 class Generator:
-    """Makes the steps of one sequence."""
-
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(f"fidelity {seed}")
         self._choose = self._rng.choice
 
     def steps(self, *, compacts: bool) -> list[Step]:
-        """A whole sequence; one with compaction forgets history in its middle."""
         kinds = self._rng.sample(KINDS, self._choose([1, 1, 2]))
         count = self._rng.randint(6, 14)
         steps = [self._create(kind, name) for kind in kinds for name in NAMES[:2]]
@@ -418,5 +415,4 @@ _MAKERS: tuple[tuple[Callable[[Generator, Kind, str], Step], int], ...] = (
 
 
 def sequence(seed: int, *, compacts: bool = False) -> list[Step]:
-    """The sequence of a seed."""
     return Generator(seed).steps(compacts=compacts)

@@ -46,7 +46,6 @@ class Kind:
         return self.collection.replace("/namespaces/<ns>", "")
 
     def body(self, rng: Random, name: str) -> Json:
-        """A valid object."""
         body = copy.deepcopy(rng.choice(self.valid))
         metadata: Json = {"name": name}
         if rng.random() < 0.6 or self.kind == "Job":

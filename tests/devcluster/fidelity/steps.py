@@ -85,7 +85,6 @@ class Memory:
         return values[what] or "1"
 
     def body_of(self, step: Step) -> bytes | None:
-        """The request's body."""
         body = step.body
         if step.of:
             body = merged(self.objects.get(step.of, {}), body or {})
@@ -101,7 +100,6 @@ class Memory:
         return self.fill(text).encode()
 
     def learn(self, step: Step, body: Any) -> None:
-        """Remember what an answer shows."""
         if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
             return
         metadata = body["metadata"]

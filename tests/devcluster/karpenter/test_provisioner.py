@@ -26,8 +26,6 @@ SKU = "node.kubernetes.io/instance-type"
 
 
 class Cloud(Cluster):
-    """A user who asks for nodes."""
-
     def __init__(self, transport: Any) -> None:
         super().__init__(transport, virtual_wall)
         self.user = self.client("user")

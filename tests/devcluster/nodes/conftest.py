@@ -48,8 +48,6 @@ class Recorder:
 
 
 class World(Cluster):
-    """One API server, and a user of it."""
-
     def __init__(self, server: ApiServer) -> None:
         super().__init__(server, virtual_wall, server)
         self.recorder = Recorder(self.server)
@@ -82,11 +80,9 @@ class World(Cluster):
         )
 
     async def lose_node(self, name: str) -> None:
-        """Cut a node off."""
         await self._annotate(NODES, name, {"lost": "true"})
 
     async def restore_node(self, name: str) -> None:
-        """Connect a node again."""
         await self._annotate(NODES, name, {"lost": None})
 
     async def _annotate(self, resource: Any, name: str, values: Mapping[str, str | None]) -> None:

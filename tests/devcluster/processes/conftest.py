@@ -36,8 +36,6 @@ def wall() -> datetime:
 
 
 class World:
-    """One API server with one node, and a user."""
-
     def __init__(self, folder: Path) -> None:
         self.loop = asyncio.get_running_loop()
         self.server = ApiServer(wall=wall, clock=self.loop, rng=random.Random(1))
@@ -144,7 +142,6 @@ class World:
         return await self.user.request_json("GET", path, query=query)
 
     async def events(self, name: str) -> list[tuple[str, str]]:
-        """Reasons and messages of all events about a pod, once they are sent."""
         for _ in range(20):
             await asyncio.sleep(0)
         answer = await self.user.request_json("GET", "/api/v1/namespaces/default/events")
@@ -163,5 +160,4 @@ async def world(tmp_path):
 
 
 def sh(script: str, *, name: str = "main", **more: Any) -> Json:
-    """A container that runs a shell script."""
     return {"name": name, "image": "python:3", "command": ["sh", "-c", script], **more}

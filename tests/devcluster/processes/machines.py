@@ -73,7 +73,6 @@ def contents(folder: str) -> list[Path]:
 
 
 def exists(path: str | Path) -> bool:
-    """Whether this machine has a file of that name."""
     return os.path.lexists(path)
 
 
@@ -109,13 +108,11 @@ async def started(launch: Launch, **more) -> asyncio.subprocess.Process:
 
 
 async def status_of(process: asyncio.subprocess.Process) -> int:
-    """Its exit status, once it has ended."""
     await process.communicate()
     return process.returncode
 
 
 async def outcome(launch: Launch) -> tuple[int, str]:
-    """Exit status and output."""
     process = await started(launch)
     text, _ = await process.communicate()
     return process.returncode, text.decode()
@@ -127,7 +124,6 @@ async def run(sandbox, argv: Sequence[str], **more) -> tuple[int, str]:
 
 
 async def said(process: asyncio.subprocess.Process, line: str) -> None:
-    """Wait until a process has written a line."""
     async with asyncio.timeout(60):
         while (await process.stdout.readline()).decode().strip() != line:
             assert not process.stdout.at_eof()

@@ -135,17 +135,14 @@ class Town(World):
         return (await self.user.create(SERVICES, "default", body)).spec.cluster_ip
 
     async def start(self, name: str, script: str) -> None:
-        """A pod that runs a script."""
         container = {"name": "main", "image": "python:3", "command": ["python", "-c", script]}
         await self.create(name, container)
 
     async def run(self, name: str, script: str) -> str:
-        """What a pod says that runs a script to its end."""
         await self.start(name, script)
         return await self.ended(name)
 
     async def ended(self, name: str, *, seconds: float = 60) -> str:
-        """What a pod has said, once it has ended well."""
         pod = await self.until(
             name, lambda pod: pod.status.phase in {"Succeeded", "Failed"}, seconds=seconds
         )
@@ -154,7 +151,6 @@ class Town(World):
         return text
 
     async def said(self, name: str) -> str:
-        """What a pod has said."""
         status, _, chunks = await self.server.request(
             Request("GET", f"/api/v1/namespaces/default/pods/{name}/log")
         )

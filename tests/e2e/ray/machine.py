@@ -25,7 +25,6 @@ class Traces:
     id: str
 
     def there(self) -> list[str]:
-        """What is there."""
         root = clusters_dir() / self.id
         paths = [
             root,
@@ -42,7 +41,6 @@ class Traces:
         until(lambda: not self.there(), seconds=10, why=lambda: str(self.there()))
 
     def processes(self) -> int:
-        """How many processes of its pods there are."""
         return len(list(tagged_processes(f"{clusters_dir() / self.id}/")))
 
 

@@ -19,7 +19,6 @@ RUNS = 600.0  # seconds, on a machine that has much else to do
 
 
 def computes(demo: Process) -> None:
-    """Wait until the job has printed the first of its results."""
     until(
         lambda: "round 1: pi is about 3.1" in demo.text() or demo.popen.poll() is not None,
         seconds=RUNS,

@@ -57,7 +57,6 @@ class Cluster:
         return re.findall(r"default/example: dashboard at (http://\S+:8265)", told)
 
     def submit(self, code: str) -> str:
-        """Output of `ray job submit` against the printed address."""
         done = subprocess.run(
             [RAY, "job", "submit", "--address", self.addresses()[-1], "--", "python", "-c", code],
             capture_output=True,
@@ -91,7 +90,6 @@ class Cluster:
         return next((each["status"] for each in conditions if each["type"] == "Idle"), "")
 
     def jobs(self) -> list[str]:
-        """States of all submitted jobs."""
         with urllib.request.urlopen(f"{self.addresses()[-1]}/api/jobs/", timeout=30) as answer:
             return [each["status"] for each in msgspec.json.decode(answer.read())]
 

@@ -114,7 +114,6 @@ def _pod_specs(found: Manifest) -> list[Manifest]:
 
 
 def drop_labels(found: Manifest) -> None:
-    """Drop all labels that a policy does not know."""
     labels = found["metadata"].get("labels") or {}
     found["metadata"]["labels"] = {
         name: value for name, value in labels.items() if not OURS.match(name)
@@ -122,7 +121,6 @@ def drop_labels(found: Manifest) -> None:
 
 
 def drop_owner(found: Manifest) -> None:
-    """Drop owner references."""
     found["metadata"].pop("ownerReferences", None)
 
 
@@ -157,7 +155,6 @@ def rename_ports(service: Manifest) -> None:
 
 
 def drop_annotations(found: Manifest) -> None:
-    """Drop all annotations."""
     found["metadata"].pop("annotations", None)
 
 

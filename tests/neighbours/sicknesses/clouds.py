@@ -129,7 +129,6 @@ async def deleted_claims(sick: Tenant) -> AsyncIterator[None]:
 
 
 def claims_of(sick: Tenant) -> list[str]:
-    """Names of the tenant's claims that are not being deleted."""
     items = sick.server.store.table(str(NODE_CLAIMS)).items.values()
     found = [item.object["metadata"] for item in items]
     return [
@@ -148,7 +147,6 @@ def template(workspace: Manifest) -> Manifest:
 
 
 def nest(workspace: Manifest) -> None:
-    """Put 600 maps into one another."""
     inner: Manifest = {}
     for _ in range(600):
         inner = {"a": inner}
@@ -156,7 +154,6 @@ def nest(workspace: Manifest) -> None:
 
 
 def many(workspace: Manifest) -> None:
-    """Ask for two billion nodes."""
     template(workspace)
     workspace["resource"]["count"] = 2_000_000_000
 

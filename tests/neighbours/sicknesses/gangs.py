@@ -24,7 +24,6 @@ GANG = "ray.io/gang-scheduling-enabled"
 
 
 def in_gangs(cluster: Manifest) -> None:
-    """Ask for a gang."""
     cluster["metadata"].setdefault("labels", {})[GANG] = "true"
 
 
@@ -46,7 +45,6 @@ async def gangs(sick: Tenant) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def refused_groups(sick: Tenant) -> AsyncGenerator[None]:
-    """A webhook refuses the groups."""
     async with gangs(sick):
         with sick.disturbed(DENIES, str(POD_GROUPS), "create"):
             yield
@@ -54,8 +52,6 @@ async def refused_groups(sick: Tenant) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def deleted_groups(sick: Tenant) -> AsyncGenerator[None]:
-    """Somebody deletes the groups, every minute."""
-
     async def delete() -> None:
         for group in sick.objects(POD_GROUPS):
             sick.street.strikes["reactions"] += 1

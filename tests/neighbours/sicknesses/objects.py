@@ -44,7 +44,6 @@ def odd(alter: Callable[[Manifest], object]) -> Course:
 
 
 def with_mtls(spec: Manifest) -> None:
-    """Ask for mTLS."""
     spec["tlsOptions"] = {"enabled": True}
 
 
@@ -103,12 +102,10 @@ async def damaged_authorities(sick: Tenant) -> AsyncGenerator[None]:
 
 
 def head(spec: Manifest) -> Manifest:
-    """The container of Ray in the head."""
     return spec["headGroupSpec"]["template"]["spec"]["containers"][0]
 
 
 def nest(spec: Manifest) -> None:
-    """Put 600 maps into one another."""
     inner: Manifest = {}
     for _ in range(600):
         inner = {"a": inner}

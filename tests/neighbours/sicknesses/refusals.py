@@ -47,7 +47,6 @@ def no_right_to(verb: str) -> str:
 
 
 def refused(answer: ErrorResponse, resource: str, *verbs: str) -> Course:
-    """These requests are refused."""
     return lambda sick: sick.disturbed(answer, resource, *verbs)
 
 
@@ -62,7 +61,6 @@ def own_refused(answer: ErrorResponse, *verbs: str) -> Course:
 
 
 def no_right(verb: str, resource: str) -> ErrorResponse:
-    """RBAC does not allow this."""
     plural, _, group = resource.partition(".")
     return ErrorResponse(
         403, "Forbidden", RIGHT.replace("{verb}", verb).format(plural=plural, group=group)

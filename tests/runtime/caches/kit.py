@@ -91,7 +91,6 @@ class CacheWorld:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the caches for as long as the block lasts."""
         task = asyncio.create_task(self.run())
         await asyncio.sleep(1)
         yield

@@ -355,7 +355,6 @@ async def test_a_cache_that_comes_later_is_not_read_before_it_is_confirmed(
 
 
 def owned_by(widget: KubeObject, name: str) -> dict[str, Any]:
-    """A gadget of the widget."""
     return {
         "metadata": {"name": name, "ownerReferences": [owner_reference(WIDGETS, widget.metadata)]}
     }

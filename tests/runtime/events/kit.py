@@ -21,8 +21,6 @@ META = ObjectMeta(name="p", namespace="ns", uid="uid-p", resource_version="7")
 
 @dataclass
 class Sink:
-    """A client that keeps events, and fails as told."""
-
     script: Callable[[str, str], None] = lambda _verb, _name: None
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[tuple[str, str, Any]] = field(default_factory=list)

@@ -15,8 +15,6 @@ QUOTA = status_error(403, "Forbidden", message="exceeded quota")
 
 
 class Desk:
-    """A writer over a scripted client."""
-
     def __init__(self) -> None:
         self.book, self.client = Book(), ScriptedClient(seconds=0.01)
         self.writer = Writer(self.client, self.book.expectations)

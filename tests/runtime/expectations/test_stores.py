@@ -101,7 +101,6 @@ TARGET = Target(PODS, "default", "a", "children")
 
 
 def watched(book: Book, *, quarantined: dict[str, Undecodable] | None = None) -> Store:
-    """Watch pods in one namespace."""
     store: Store = Store({})
     store.replace([], "5")
     book.expectations.add_cache(PODS, "default", store, {}, quarantined=quarantined or {})

@@ -182,7 +182,6 @@ class Bench:
         self.forgotten.append("pruned fields")
 
     async def reconcile(self) -> dict[str, Any]:
-        """Reconcile once; the log line."""
         with capture_logs() as logs:
             await self.controller._process_key(KEY)
         self.logs = [line for line in logs if line["event"] != "reconcile"]

@@ -76,7 +76,6 @@ class Bench:
         self.client.objects["f"] = KubeObject(metadata=META)
 
     async def execute(self, plan: Plan) -> PlanOutcome:
-        """Carry out a plan, once what has failed is due again."""
         self.book.time += self.wait
         outcome = await self._execute(plan)
         self.wait = outcome.retry_after or 0.0

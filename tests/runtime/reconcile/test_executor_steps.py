@@ -85,7 +85,6 @@ class Bench:
         self.executor = Executor(double, double, double, now=lambda: self.now, rng=random.Random(0))
 
     async def execute(self, plan: Plan) -> PlanOutcome:
-        """Carry out a plan, once what has failed is due again."""
         self.now += self.wait
         outcome = await self.execute_at_once(plan)
         self.wait = outcome.retry_after or 0.0

@@ -41,8 +41,6 @@ FIRST = {
 
 
 class Told(Screen):
-    """A screen that remembers."""
-
     def __init__(self) -> None:
         super().__init__(float)
         self.lines: list[str] = []

@@ -14,7 +14,6 @@ RBAC = "rbac.authorization.k8s.io/v1"
 
 @pytest.fixture
 def guarded(embedded):
-    """The server with RBAC and tokens."""
     embedded.server.audit.authorizer = Rbac(embedded.server.store)
     embedded.server.hooks.tokens = TokenIssuer(
         embedded.server.store, b"key", embedded.server._handler.writer._wall
@@ -23,7 +22,6 @@ def guarded(embedded):
 
 
 async def ask(api, user: str, method: str, path: str, group: str = ""):
-    """The status of a request of that user."""
     headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
     status, _, chunks = await api.server.request(Request(method, path, {}, headers))
     async for _ in chunks:

@@ -20,8 +20,6 @@ from tests.devcluster.apiserver.support import (
 
 
 class Things:
-    """Things in the test's namespace."""
-
     def __init__(self, api, group: str) -> None:
         self.api = api
         self.group = group

@@ -24,12 +24,10 @@ def varint_field(number: int, value: int) -> bytes:
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Encode a field with a string, bytes or a message."""
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
 
 
 def double_field(number: int, value: float) -> bytes:
-    """Encode a field with a floating-point number."""
     return _varint(number << 3 | _FIXED64) + struct.pack("<d", value)
 
 

@@ -56,7 +56,6 @@ def beside(kind: str) -> dict[str, Any]:
 
 
 async def outcome(world: World, pod: str) -> str:
-    """The pod's node, or why it has none."""
     found = await world.pod(pod)
     condition = found.status.condition(PodConditionType.SCHEDULED)
     assert condition is not None

@@ -71,7 +71,6 @@ async def test_http_and_tcp_probes_reach_the_pod(world, port):
 
 
 async def said(world, pod: str, event: tuple[str, str]) -> None:
-    """Wait for an event."""
     table = world.server.store.table("events")
     async with asyncio.timeout(60):
         while event not in await world.events(pod):

@@ -25,7 +25,6 @@ async def answering(text: bytes):
 
 
 def nobody() -> Backend:
-    """A backend where nobody listens."""
     return Backend("127.0.0.1", free_port())
 
 

@@ -56,7 +56,6 @@ def mounted(tmp_path, volume, mount=None, **sources):
 
 
 def files(folder) -> dict[str, str]:
-    """Everything that is not hidden."""
     return {
         str(path.relative_to(folder)): path.read_text()
         for path in sorted(folder.rglob("*"))

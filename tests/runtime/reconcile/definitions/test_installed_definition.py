@@ -51,8 +51,6 @@ def widget(generation: int = 7, status: Any = None) -> CustomObject:
 
 @dataclass
 class Reads:
-    """What a process knows."""
-
     schemas: dict[Resource[Any], InstalledSchema] = field(default_factory=dict)
     unverified: set[tuple[Resource[Any], str]] = field(default_factory=set)
     memories: dict[str, Any] = field(default_factory=dict)

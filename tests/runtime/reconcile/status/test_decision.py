@@ -13,8 +13,6 @@ META = ObjectMeta(name="f", namespace="default", uid="u")
 
 
 class Bench:
-    """Decisions about one widget, at the time `now`."""
-
     def __init__(self) -> None:
         self.now = 1000.0
         self.conditions: list[dict[str, Any]] = []

@@ -46,8 +46,6 @@ def done(write: Write) -> WriteResult:
 
 @dataclass
 class Turns:
-    """One object, of which each attempt is made as soon as it is due."""
-
     groups: FailedGroups = field(default_factory=lambda: FailedGroups(1, random.Random(0)))
     now: float = 0.0
 

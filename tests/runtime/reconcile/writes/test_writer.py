@@ -36,8 +36,6 @@ INVALID = status_error(422, "Invalid", message="too wide")
 
 
 class Desk:
-    """A writer over these two."""
-
     def __init__(self, *responses: Any, known: KubeObject | None = None) -> None:
         self.client: Any = RecordingClient(*responses)
         self.expectations: Any = RecordingExpectations({target(): known} if known else {})
