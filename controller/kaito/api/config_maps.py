@@ -86,12 +86,7 @@ def longest_context(data: Mapping[str, str]) -> int | None:
 
 
 def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
-    """Yield errors of the options of a model server.
-
-    Args:
-        data: data of the ConfigMap.
-        model: None if it is not known.
-    """
+    """Yield errors of the options of a model server."""
     vllm = _section_of(data, INFERENCE_KEY, "vllm", read_server_options, _unparsable)
     if isinstance(vllm, FieldError):
         yield vllm
@@ -107,14 +102,7 @@ def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Ite
 def training_config_errors(
     name: str, namespace: str, data: Mapping[str, str], method: str
 ) -> Iterator[FieldError]:
-    """Yield errors of the options of a tuning.
-
-    Args:
-        name: name of the ConfigMap.
-        namespace: namespace of the ConfigMap.
-        data: data of the ConfigMap.
-        method: `lora` or `qlora`, in any case.
-    """
+    """Yield errors of the options of a tuning."""
     sections = _section_of(data, TRAINING_KEY, "training_config", read_training_options, _invalid)
     if isinstance(sections, FieldError):
         yield sections

@@ -44,7 +44,6 @@ class SeenInferencePool:
     """The InferencePool of an object, as far as it is seen.
 
     Attributes:
-        target: the pool.
         is_wanted: whether there is to be one.
         is_served: whether the API server has InferencePools.
         found: metadata of the object's own pool.

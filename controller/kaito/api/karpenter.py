@@ -124,7 +124,6 @@ class NodePoolSpec(View, frozen=True):
 
     Attributes:
         replicas: number of nodes of a static pool; None for one that follows pending pods.
-        template: template of its NodeClaims.
         disruption: how many nodes Karpenter may replace at a time.
     """
 
@@ -180,7 +179,6 @@ class ConfiguredNodeClass(msgspec.Struct, frozen=True):
     """A NodeClass that Workspaces may use.
 
     Attributes:
-        name: name of the NodeClass.
         default: whether Workspaces that name no NodeClass use this one.
         spec: specification to create it with if it does not exist; None if others create it.
     """
@@ -195,10 +193,6 @@ class NodeClassSettings:
     """The NodeClasses of the cluster's provider. The defaults are Azure's.
 
     Attributes:
-        group: group of their API.
-        version: version of their API.
-        kind: kind of the objects.
-        plural: plural name of the resource.
         classes: the NodeClasses that Workspaces may use, sorted by name.
     """
 

@@ -324,8 +324,6 @@ class Revision:
     """A revision of a Workspace.
 
     Attributes:
-        number: number of its ControllerRevision.
-        hash: hash of the specification.
         is_same: returns whether a hash is that of a specification which differs from this one only
             in the order of lists, where that has no meaning.
     """
@@ -366,8 +364,6 @@ class HistoryStep:
     """The present revision, and the writes for it.
 
     Attributes:
-        revision: the present one.
-        name: name of its ControllerRevision.
         create: its body; None if it exists.
         surplus: the one to delete then; None if there are not too many.
     """

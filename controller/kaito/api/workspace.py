@@ -64,8 +64,6 @@ class Partition(View, frozen=True):
 
     Attributes:
         mode: `mig`, a slice of one GPU, or `accelerator`, some GPUs.
-        profile: profile of the slice.
-        count: number of GPUs.
     """
 
     mode: str = ""
@@ -79,7 +77,6 @@ class ResourceSpec(View, frozen=True):
     Attributes:
         count: number of nodes, where it is not estimated.
         instance_type: instance type of the nodes; empty for existing nodes.
-        label_selector: which nodes may be used.
         preferred_nodes: kept but unused.
     """
 
@@ -141,7 +138,6 @@ class InferenceSpec(View, frozen=True):
     """`inference`.
 
     Attributes:
-        preset: the model.
         template: a pod template of the user's own, plain data.
         config: name of a ConfigMap with further options.
     """

@@ -82,11 +82,7 @@ def definitions_reader() -> DefinitionsReader:
 
 
 class InferenceSetKind(Kind["InferenceSetObservation"]):
-    """Keeps as many Workspaces as a set asks for.
-
-    Args:
-        settings: settings for all sets.
-    """
+    """Keeps as many Workspaces as a set asks for."""
 
     primary = INFERENCE_SETS
     creates = (WORKSPACES,)

@@ -48,7 +48,6 @@ class InferenceSetSettings:
     """Settings of the InferenceSet controller.
 
     Attributes:
-        options: settings about the cluster.
         batch: maximum Workspaces of a set that one plan creates, deletes or changes.
     """
 
@@ -95,8 +94,6 @@ class Replica:
     """One Workspace of a set.
 
     Attributes:
-        name: name of the Workspace.
-        uid: uid of the Workspace.
         ready: whether it serves.
         cause: why it gets no further, in its own words; empty if it does, or does not say.
         terminating: whether it is being deleted; its nodes are not free yet.
@@ -153,12 +150,9 @@ class ReplicaPool:
     """The NodePool of a replica.
 
     Attributes:
-        name: name of the pool.
-        uid: uid of the pool.
         workspace: name of the replica.
         position: index of the budget for drifted nodes.
         nodes: number of nodes, or a percentage, that the budget lets Karpenter replace at a time.
-        has_drifted: whether nodes of it have drifted.
     """
 
     name: str
@@ -181,7 +175,6 @@ class MissingReplicas:
     """The replicas that one plan is to create.
 
     Attributes:
-        free: names that may be created.
         taken: names that are not free; the values complete the sentence "there is a Workspace of
             this name that ...".
         refused: errors of refused creates, by name of the Workspace.
@@ -197,15 +190,11 @@ class InferenceSetObservation:
     """An InferenceSet and its Workspaces.
 
     Attributes:
-        inference_set: the set.
         goal: its specification, or the `Problem` that makes it invalid.
-        settings: settings of the controller.
         workspaces: its Workspaces, including terminating ones; None if the API server has no such
             resource.
         replicas: the same, each as its status shows it.
-        pools: NodePools of the replicas.
         inference_pool: its InferencePool; None while the feature is off.
-        missing: replicas that are to be created.
         unreadable: why Workspaces cannot be decoded, by name.
         has_pending_writes: whether the outcome of a write to a Workspace is unknown.
         definition: what the installed definitions of sets and Workspaces lack.
@@ -294,15 +283,7 @@ def _with_budgets(pools: Sequence[NodePool], drifted: set[str | None]) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class InferenceSetSources:
-    """The sources of an observation besides the caches.
-
-    Attributes:
-        goal_of: returns the goal of a set, or its problem.
-        replica_of: returns a Workspace as a replica.
-        settings: settings of the controller.
-        read_definition: reads which fields the installed definitions lack.
-        unknown_fields_of: finds the unknown fields of its template.
-    """
+    """The sources of an observation besides the caches."""
 
     goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]
     replica_of: Callable[[Workspace], Replica]

@@ -51,12 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetDecision:
-    """The creates and deletes that are due now, in any order.
-
-    Attributes:
-        create: names of new Workspaces.
-        delete: surplus replicas.
-    """
+    """The creates and deletes that are due now, in any order."""
 
     create: tuple[str, ...] = ()
     delete: tuple[Replica, ...] = ()
@@ -112,14 +107,7 @@ _INHERITED: Final = (labels.INFERENCE_ROLE, labels.CREATED_BY_MULTI_ROLE)
 def workspace_body(
     inference_set: InferenceSet, spec: InferenceSetSpec, name: str, options: KaitoOptions
 ) -> dict[str, Any]:
-    """Return the body to create for a replica.
-
-    Args:
-        inference_set: the set.
-        spec: its valid specification.
-        name: name of the Workspace.
-        options: options of the operator.
-    """
+    """Return the body to create for a replica."""
     meta = inference_set.metadata
     metadata: dict[str, Any] = {
         "name": name,

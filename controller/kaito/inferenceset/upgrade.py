@@ -59,13 +59,6 @@ def next_upgrade(
     """Return the next step towards the new image.
 
     Nothing begins while the number of replicas is another one than asked for, or one is on its way.
-
-    Args:
-        policy: how the replicas are upgraded.
-        desired: number of replicas that are asked for.
-        replicas: its replicas.
-        version: version of the new image.
-        now: the time.
     """
     old = [each for each in replicas if each.on_old_image]
     if not old or len(replicas) != desired or any(each.terminating for each in replicas):
@@ -107,13 +100,9 @@ _OPEN: Final = "1"
 def next_budget(
     pools: Sequence[ReplicaPool], replicas: Sequence[Replica], namespace: str, scope: str
 ) -> Iterator[JsonPatch]:
-    """Yield the change of a budget that is due; budgets that a person has chosen stay.
+    """Yield the change of a budget that is due.
 
-    Args:
-        pools: the pools of the replicas.
-        replicas: the replicas; pools of other Workspaces are left alone.
-        namespace: namespace of the replicas.
-        scope: scope of the write.
+    Budgets that a person has chosen stay, and so do those of pools of other Workspaces.
     """
     is_ready = {each.name: each.ready for each in replicas if not each.terminating}
     own = [pool for pool in pools if pool.workspace in is_ready]

@@ -47,12 +47,7 @@ class Answered(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The failure of the last attempt; another one follows.
-
-    Attributes:
-        reason: in one word.
-        message: in words.
-    """
+    """The failure of the last attempt; another one follows."""
 
     reason: str
     message: str

@@ -37,9 +37,6 @@ class BenchmarkLog(Subscription):
     """The log of one run of a model server, whose measurement is wanted.
 
     Attributes:
-        namespace: namespace of the pod.
-        pod: its name.
-        uid: its uid.
         container: that serves.
         restarts: how often it was started again; each start measures anew.
     """

@@ -55,7 +55,6 @@ class Document:
     """An answer.
 
     Attributes:
-        status: HTTP status code.
         body: empty unless the status is 200.
         retry_after: seconds to wait before the next request, as the server asked.
         is_part: whether the server has more than this page.
@@ -81,11 +80,6 @@ class WebReader:
 
     async def get(self, path: str, *, token: str = "", limit: int) -> Document:
         """Read one document.
-
-        Args:
-            path: absolute, with its query.
-            token: sent as a bearer token if there is one.
-            limit: maximum bytes to read.
 
         Raises:
             LookupFailed: the server cannot be reached, sends too much, or redirects elsewhere.

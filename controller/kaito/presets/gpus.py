@@ -39,9 +39,7 @@ class NodeGPUs:
     """The accelerators of one node, all alike.
 
     Attributes:
-        count: number of accelerators.
         memory: memory of all of them together, in bytes.
-        product: their name.
         nvme: whether the machine has local disks.
         is_mig: whether they are slices of GPUs.
     """
@@ -189,7 +187,6 @@ class InstanceType:
 
     Attributes:
         name: as the cloud writes it, which is how nodes are labelled.
-        gpus: its accelerators.
     """
 
     name: str
@@ -273,11 +270,6 @@ class DoesNotFit(ValueError):  # noqa: N818 - reads as what it says
 
 def estimate_nodes(model: Model, gpus: NodeGPUs, context: int = DEFAULT_CONTEXT) -> int:
     """Return the number of nodes with these GPUs on which the model fits.
-
-    Args:
-        model: the model to serve.
-        gpus: GPUs of each node.
-        context: tokens of the longest context.
 
     Raises:
         DoesNotFit: vLLM's overhead leaves no room for weights, or the model needs more than the

@@ -201,12 +201,7 @@ class NotServable(ValueError):  # noqa: N818 - reads as what it says
 
 
 class WeightFile(msgspec.Struct, frozen=True):
-    """A file of a repository, as the API lists it.
-
-    Attributes:
-        path: in the repository.
-        size: in bytes.
-    """
+    """A file of a repository, as the API lists it."""
 
     path: str
     size: int = 0

@@ -47,10 +47,6 @@ class ObservedClaim:
     """A claim that belongs to the Workspace.
 
     Attributes:
-        name: name of the claim.
-        uid: uid of the claim.
-        state: its state.
-        created: time of its creation.
         ready_since: time when it became ready; None if it is not ready, or the time is unknown.
         reason: one word about why it is not ready; may be empty.
         message: the same as a text.
@@ -160,7 +156,6 @@ class ClaimFacts:
     What is wanted, and the nodes that are there, are added once it is known how many are needed.
 
     Attributes:
-        uid: uid of the Workspace.
         target: number of nodes that the specification leads to.
         template: what claims are made from: a hash.
         commitment: the stored set, None if there is none.
@@ -268,7 +263,6 @@ class Slot(_Stored, frozen=True):
 
     Attributes:
         place: among the claims of the Workspace; never changes.
-        name: name of the claim.
         attempt: number of claims that had this place before, in this generation.
         begun_by: the process that creates the claim. Another process stores itself here first, so
             that one that has read an old set gets a conflict before it creates anything.

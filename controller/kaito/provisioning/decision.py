@@ -49,8 +49,6 @@ class ClaimWait:
     """A claim that waits for an event.
 
     Attributes:
-        claim: its name.
-        awaited: the event that it waits for.
         until: when the wait ends at the latest, None if only an event ends it.
         reason: the cause, in one word; may be empty.
         message: the same in words.
@@ -71,7 +69,6 @@ class ClaimDecision:
         commitment: to be stored first if it differs from the stored one, under the revision of the
             object from which that was read.
         create: names of claims.
-        delete: claims.
         confirm: names of claims that a live look-up must find absent.
         waits: what else is waited for.
         wake_at: when to decide again if nothing happens, None for never.
@@ -220,7 +217,6 @@ class NextSet:
     """The set that is committed next.
 
     Attributes:
-        commitment: the set.
         held_until: the time at which its ready nodes are given back, None for never.
         shown: slots of the stored set with what their claims have shown, by name.
     """

@@ -32,9 +32,6 @@ class NodeFacts:
     """The facts about a node that the selector of a Workspace finds.
 
     Attributes:
-        name: name of the node.
-        labels: labels of the node.
-        uid: uid of the node.
         is_ready: whether its kubelet says so, and it is not being deleted.
         gpus: number that its plugin offers.
         pressures: conditions of the node that warn, such as `DiskPressure`.
@@ -69,7 +66,6 @@ class NodeReadiness:
     Attributes:
         is_ready: whether the workload may be created.
         reason: reason of the condition `NodesReady`.
-        message: message of that condition.
         to_label: names of nodes that lack the label of their accelerator.
     """
 
@@ -230,10 +226,7 @@ class NodeRequest:
     """The wanted properties of the nodes of a Workspace.
 
     Attributes:
-        instance_type: their type.
-        node_labels: labels that they get.
         storage: size of their disks, a quantity.
-        image_family: what they run.
     """
 
     instance_type: str
@@ -264,15 +257,7 @@ def node_request(
     annotations: Mapping[str, str],
     options: KaitoOptions,
 ) -> NodeRequest:
-    """Return the request, with the type's name as the cloud and its nodes write it (KAI-7).
-
-    Args:
-        instance_type: as the user wrote it.
-        node_labels: labels of the Workspace's selector, without reserved ones.
-        storage: size of the disks.
-        annotations: annotations of the Workspace.
-        options: options of the operator.
-    """
+    """Return the request, with the type's name as the cloud and its nodes write it (KAI-7)."""
     known = find_instance_type(options.cloud, instance_type)
     family = image_family(annotations.get(labels.NODE_IMAGE_FAMILY, ""))
     return NodeRequest(

@@ -51,7 +51,6 @@ class PoolFacts:
     Attributes:
         name: present or future name of the pool.
         target: number of nodes that the specification leads to.
-        instance_type: instance type of the nodes.
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
         found: the NodePool of this name, of any owner.
@@ -94,10 +93,7 @@ class PoolDecision:
     """The step that is due; the commitment comes first.
 
     Attributes:
-        commitment: the size.
-        is_due: whether it is to be stored; not before something can be done.
-        create: whether the pool is created.
-        create_class: whether its NodeClass is.
+        is_due: whether the size is to be stored; not before something can be done.
         grow: whether the pool gets the committed number of nodes.
         delete: whether the pool is deleted, because it is for other nodes.
         confirm_nodes: names of nodes that a live look-up must find absent.

@@ -43,17 +43,12 @@ class ObservedPool:
     """The NodePool that has the name of a Workspace's.
 
     Attributes:
-        name: name of the pool.
-        uid: uid of the pool.
-        created: time of its creation.
-        resource_version: resourceVersion of the pool.
         owner: whose it is.
         owner_text: the same, as messages name it.
         replicas: number of its nodes; None if it is not static.
         template: the mark of the machine and the labels that it is for; empty without one, or if
             it has others itself.
         instance_types: instance types of its nodes; empty if it does not require any.
-        is_terminating: whether it is being deleted.
         reason: why it is not ready, in one word; empty if it is, or has not said.
         message: the same in words.
     """
@@ -220,12 +215,6 @@ def node_pool_body(
     """Return the body that is created: Kaito's, besides the uid of the Workspace and the mark.
 
     `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).
-
-    Args:
-        workspace: the owner, which a cluster-scoped object names in labels.
-        request: the nodes.
-        replicas: number of them.
-        classes: the NodeClasses of the cluster.
     """
     owner = _owner_labels(workspace)
     manager = {labels.POOL_MANAGED_BY: labels.POOL_MANAGER}

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """Parts of a pod; those of a container are for the main one.
-
-    Attributes:
-        volumes: volumes of the pod.
-        mounts: mounts of the main container.
-        env: environment variables of the main container.
-        init_containers: init containers of the pod.
-    """
+    """Parts of a pod; those of a container are for the main one."""
 
     volumes: tuple[Body, ...] = ()
     mounts: tuple[Body, ...] = ()

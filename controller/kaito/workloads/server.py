@@ -158,10 +158,6 @@ class Serving:
     """The facts about the model and the nodes when the workload is created.
 
     Attributes:
-        model: the model of the preset.
-        gpus: GPUs of each node.
-        nodes: number of nodes, each with one pod.
-        revision: revision of the Workspace.
         on_local_disk: whether weights are kept on a disk of the machine. Of a workload that exists
             it is what that has (`is_on_local_disk`); else whether the machine has such a disk and
             there is a StorageClass `LOCAL_DISK_CLASS`.
@@ -178,14 +174,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The model server of one Workspace, by the annotations and labels that shape it.
-
-    Attributes:
-        workspace: metadata of the Workspace.
-        inference: its specification.
-        serving: the facts about model and nodes.
-        options: options of the operator.
-    """
+    """The model server of one Workspace, by the annotations and labels that shape it."""
 
     workspace: ObjectMeta
     inference: InferenceSpec

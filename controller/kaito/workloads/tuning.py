@@ -141,10 +141,7 @@ class Tuning:
     """The facts about the model, the nodes and the options when the job is created.
 
     Attributes:
-        model: the model of the preset.
-        gpus: GPUs of the node.
         results: folder to which it writes, `results_folder` of the ConfigMap's data.
-        revision: revision of the Workspace.
     """
 
     model: TunableModel

@@ -63,11 +63,6 @@ def refused_edit(before: Workspace, old: Goal, new: Goal) -> Problem | None:
 
     One of a specification that is not in force is judged by its revision, once it is stored: it may
     restore what was in force.
-
-    Args:
-        before: the Workspace before the edit.
-        old: what it asks for.
-        new: what it is to ask for.
     """
     in_force = (before.metadata.annotations or {}).get(labels.HASH, "")
     if in_force != old.hash:

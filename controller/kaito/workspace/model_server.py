@@ -220,15 +220,7 @@ def benchmark_log(
     pods: Iterable[Pod],
     conditions: Sequence[Mapping[str, Any]],
 ) -> BenchmarkLog | None:
-    """Return the log with a result that is not recorded yet; None if there is none.
-
-    Args:
-        workspace: metadata of a Workspace.
-        goal: goal of the Workspace.
-        server: its StatefulSet.
-        pods: pods of its StatefulSet.
-        conditions: conditions of its status.
-    """
+    """Return the log with a result that is not recorded yet; None if there is none."""
     switched_off = (workspace.annotations or {}).get(labels.DISABLE_BENCHMARK) == "true"
     if server is None or switched_off or is_true(conditions, BENCHMARK_COMPLETED):
         return None
@@ -257,12 +249,7 @@ def _log_of(leader: Pod, server: StatefulSet) -> BenchmarkLog | None:
 def benchmark_condition(
     found: LookupState[Measurement] | None, conditions: Sequence[Mapping[str, Any]]
 ) -> ConditionFacts | None:
-    """Return the condition that says whether the result is recorded; None to leave it as it is.
-
-    Args:
-        found: what was found in the log.
-        conditions: conditions of the status.
-    """
+    """Return the condition that says whether the result is recorded; None to leave it as it is."""
     if isinstance(found, Unanswered):
         return ConditionFacts(
             BENCHMARK_COMPLETED, is_true=False, reason=found.reason, message=found.message
@@ -278,12 +265,7 @@ def benchmark_condition(
 
 
 def performance(found: LookupState[Measurement] | None, quantization: str) -> dict[str, Any] | None:
-    """Return `status.performance`; None to leave it unchanged.
-
-    Args:
-        found: what was found in the log.
-        quantization: quantization of the model.
-    """
+    """Return `status.performance`; None to leave it unchanged."""
     if not isinstance(found, Answered):
         return None
     measured = found.answer

@@ -205,14 +205,11 @@ class NodeProgress:
     """The progress of the nodes of a valid Workspace.
 
     Attributes:
-        target: number of nodes that it needs.
-        nodes: whether its nodes are ready.
         workers: the nodes on which its workload may run.
         claims: the decision about its claims; None if none are made, or cannot be.
         pool: the decision about its NodePool; None if none is made, or cannot be.
         history: the nodes that were there before, and these.
         requests: the objects with which nodes are asked for.
-        lacks_resource: whether the API server lacks the resource by which nodes are requested.
     """
 
     target: NodeTarget

@@ -53,12 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSettings:
-    """Settings of the Workspace controller.
-
-    Attributes:
-        options: settings about the cluster.
-        claims: durations of waits for nodes.
-    """
+    """Settings of the Workspace controller."""
 
     options: KaitoOptions = field(default_factory=KaitoOptions)
     claims: ClaimSettings = field(default_factory=ClaimSettings)
@@ -75,7 +70,6 @@ class WorkspaceMemory:
         generation: the generation of the Workspace that was read last, as the guard of its
             definition remembers it.
         slots: slots of the stored set with what their claims have shown, by name.
-        nodes: the nodes.
     """
 
     generation: object = None
@@ -110,8 +104,6 @@ class Goal:
     """The user's goal, read from a valid specification.
 
     Attributes:
-        spec: the specification.
-        runtime: the software that serves the model.
         model: the model to serve or tune; None for a template, or if unknown. A model that is not
             in the catalogue is known once an annotation has the facts about it.
         request: the nodes to provision; None if there are none.
@@ -200,12 +192,9 @@ class SeenWorkload:
     """The objects of a Workspace besides nodes.
 
     Attributes:
-        revisions: revisions that it controls.
         foreign_revisions: names that its present revision cannot have.
         services: names of those of its services that exist.
-        server: its StatefulSet.
         deployment: the server that a Kaito before 0.8 has made.
-        job: its Job.
         pods: pods of its StatefulSet or its Job.
         failed_create: what the events of that object say about a pod that was refused.
         benchmark_log: the log that has a result of the benchmark which is not recorded yet.
@@ -239,24 +228,20 @@ class WorkspaceObservation:
     """A Workspace, its claims and its nodes.
 
     Attributes:
-        workspace: the Workspace.
         goal: what the user wants, or the `Problem` of an invalid specification or a refused edit.
         refused: the same, while the specification in force before the edit is followed, which
             `workspace` then has.
-        settings: settings of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
         pool: its NodePool; None if the API server has no such resource, or none are made.
         nodes: nodes that its selector finds.
         inference_pool: its InferencePool; None while the feature is off.
-        workload: its other objects.
         wanted_model: the model to be looked up, None if there is none.
         found_model: the result of the look-up; None before it ended.
         definition: the fields that the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
-        memory: what the last plan remembered.
     """
 
     workspace: Workspace
@@ -312,13 +297,7 @@ def context_of(config: Mapping[str, str] | None) -> int | None:
 
 
 def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Cause | None:
-    """Return the problem of the options, None if they have none.
-
-    Args:
-        goal: goal of the Workspace.
-        config: the options of its ConfigMap, None if that does not exist.
-        namespace: namespace of both.
-    """
+    """Return the problem of the options, None if they have none."""
     name, tuning = wanted_config(goal), goal.spec.tuning
     if not name or (config is None and tuning is not None and not tuning.config):
         return None  # it needs none, or the default one is created for it
@@ -366,13 +345,7 @@ def model_annotation(found: LookupState[Model] | None) -> dict[str, str]:
 
 
 def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Cause:
-    """Return why a model is not known yet.
-
-    Args:
-        goal: that lacks it.
-        found: by its look-up.
-        options: options of the operator.
-    """
+    """Return why a model is not known yet."""
     name = goal.preset.name if goal.preset else ""
     unknown = f"model {name} is not in the catalogue"
     if not options.hugging_face:

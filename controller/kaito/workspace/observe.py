@@ -70,10 +70,6 @@ class WorkspaceSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: returns the goal of a Workspace, or its problem.
-        settings: settings of the controller.
-        read_definition: reads which fields the installed definition lacks.
-        unknown_fields_of: finds the unknown fields of its template.
         process: a name that no other process has.
         lookups: the answers to slow questions; None to ask none.
     """
