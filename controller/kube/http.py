@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
 
-import aiohttp
 from yarl import URL
 
 from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.lean_aiohttp import aiohttp
 from controller.kube.transport import NO_METRICS
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from controller.kube.http import READ_BUFFER
 
@@ -68,12 +69,15 @@ def test_workspaces_are_loaded_only_where_they_are_served():
 
 
 NOT_OF_A_START = (
+    "aiohttp.web_app",
     "controller.command.development",
     "controller.command.planning",
     "controller.devcluster",
     "controller.kaito",
     "cryptography",
+    "frozenlist._frozenlist",
     "kubernetes_asyncio",
+    "logging.handlers",
 )
 """Packages that `manta run` does without until it needs them."""
 
@@ -85,6 +89,27 @@ def test_a_start_with_a_token_of_a_kubeconfig_loads_only_what_it_needs(tmp_path:
     found = words_of(STARTED, str(kubeconfig))
     assert [name for name in found if name.startswith(NOT_OF_A_START)] == []
     assert "controller.ray.cluster.plan" in found
+
+
+CERTIFICATES = """
+import gc, os, ssl
+import controller.kube.http
+contexts = [each for each in gc.get_objects() if isinstance(each, ssl.SSLContext)]
+print(len(contexts) > 0, sum(len(each.get_ca_certs()) for each in contexts))
+print(os.environ["SSL_CERT_FILE"] == ssl.get_default_verify_paths().cafile)
+print(os.environ.get("FROZENLIST_NO_EXTENSIONS"))
+"""
+
+
+@pytest.mark.real_time
+def test_no_certificates_are_read_and_the_environment_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    trusted = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(trusted))
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    monkeypatch.delenv("FROZENLIST_NO_EXTENSIONS", raising=False)
+    assert words_of(CERTIFICATES) == {"True", "0", "None"}
 
 
 RUN = """

@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import re
+import ssl
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -76,6 +77,7 @@ class WebReader:
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
         self._origin = URL(self._address).origin()
+        self._tls = ssl.create_default_context()
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, path: str, *, token: str = "", limit: int) -> Document:
@@ -100,7 +102,7 @@ class WebReader:
 
     def _opened(self) -> aiohttp.ClientSession:
         self._session = self._session or aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=self._tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"accept-encoding": "identity", "user-agent": "manta-operator"},
             timeout=aiohttp.ClientTimeout(total=None),  # the deadline of the look-up covers it

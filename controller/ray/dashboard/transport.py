@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
-import aiohttp
 from yarl import URL
 
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
+from controller.kube.lean_aiohttp import aiohttp
 from controller.ray.dashboard.values import NoResponse, TooLarge, Unreachable
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import trustme
@@ -159,6 +160,18 @@ async def test_a_server_without_a_trusted_certificate_gets_no_token():
         with pytest.raises(LookupFailed, match=r"cannot be reached.*certificate verify failed"):
             await get(reader, "/ok")
         assert server.requests == []
+    await reader.aclose()
+
+
+async def test_the_systems_certificates_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ca = trustme.CA()
+    ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with RawServer(answer_pod, tls=server_tls(ca, "localhost")) as server:
+        reader = WebReader(server.url)
+        assert (await get(reader, "/ok")).status == 200
     await reader.aclose()
 
 
