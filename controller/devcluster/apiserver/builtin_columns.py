@@ -8,14 +8,12 @@ from controller.devcluster.apiserver.columns import (
     AGE,
     NAME,
     NONE,
-    UNSET,
     Column,
     at,
     column,
     elapsed,
     field,
     joined,
-    label_selector,
     since,
 )
 from controller.devcluster.apiserver.objects import child, entries
@@ -134,14 +132,9 @@ COLUMNS = (
 )
 
 
-SHOWN_ENDPOINTS = 3
-
-
 def _external(service: Json) -> str:
     spec = child(service, "spec")
     addresses = entries(spec, "externalIPs")
-    if spec.get("type") == "ExternalName":
-        return spec.get("externalName", "")
     if spec.get("type") != "LoadBalancer":
         return joined(addresses)
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
@@ -161,35 +154,6 @@ def _cluster_address(service: Json) -> str:
     return child(service, "spec").get("clusterIP") or NONE
 
 
-def _shortened(items: list[str]) -> str:
-    more = len(items) - SHOWN_ENDPOINTS
-    text = joined(items[:SHOWN_ENDPOINTS])
-    return f"{text} + {more} more..." if more > 0 else text
-
-
-def _endpoints(endpoints: Json) -> str:
-    return _shortened(
-        [
-            f"{address.get('ip')}:{port.get('port')}"
-            for subset in entries(endpoints, "subsets")
-            for port in entries(subset, "ports")
-            for address in entries(subset, "addresses")
-        ]
-    )
-
-
-def _slice_ports(slice_: Json) -> str:
-    ports = entries(slice_, "ports")
-    if not ports:
-        return UNSET
-    return _shortened([str(port.get("port", "*")) for port in ports])
-
-
-def _slice_endpoints(slice_: Json) -> str:
-    found = [entries(endpoint, "addresses")[:1] for endpoint in entries(slice_, "endpoints")]
-    return _shortened([address for addresses in found for address in addresses]) or UNSET
-
-
 SERVICES = (
     NAME,
     field("Type", "spec.type"),
@@ -198,16 +162,6 @@ SERVICES = (
     column("Port(s)", _ports),
     AGE,
 )
-ENDPOINTS = (NAME, column("Endpoints", _endpoints), AGE)
-ENDPOINT_SLICES = (
-    NAME,
-    field("AddressType", "addressType"),
-    column("Ports", _slice_ports),
-    column("Endpoints", _slice_endpoints),
-    AGE,
-)
-
-
 _ROLE = "node-role.kubernetes.io/"
 
 
@@ -282,28 +236,9 @@ def _ingress_addresses(ingress: Json) -> str:
     return joined((one.get("ip") or one.get("hostname", "") for one in found), "")
 
 
-def _role_reference(binding: Json) -> str:
-    return f"{at(binding, 'roleRef.kind', '')}/{at(binding, 'roleRef.name', '')}"
-
-
-def _controller(object_: Json) -> str:
-    """Return the object's controller as kubectl names it: `statefulset.apps/web`."""
-    for owner in entries(child(object_, "metadata"), "ownerReferences"):
-        if owner.get("controller"):
-            group = owner["apiVersion"].rpartition("/")[0]
-            kind = f"{owner['kind']}.{group}" if group else owner["kind"]
-            return f"{kind.lower()}/{owner['name']}"
-    return NONE
-
-
-_CREATED = field("Created At", "metadata.creationTimestamp", type_="date")
-_BINDINGS = (NAME, column("Role", _role_reference), AGE)
-
 BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
     "pods": COLUMNS,
     "services": SERVICES,
-    "endpoints": ENDPOINTS,
-    "endpointslices.discovery.k8s.io": ENDPOINT_SLICES,
     "configmaps": (NAME, column("Data", _data), AGE),
     "secrets": (NAME, field("Type", "type"), column("Data", _data), AGE),
     "namespaces": (NAME, field("Status", "status.phase"), AGE),
@@ -345,12 +280,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Ready", "status.readyReplicas", 0, type_="integer"),
         AGE,
     ),
-    "controllerrevisions.apps": (
-        NAME,
-        column("Controller", _controller),
-        field("Revision", "revision"),
-        AGE,
-    ),
     "leases.coordination.k8s.io": (NAME, field("Holder", "spec.holderIdentity"), AGE),
     "ingresses.networking.k8s.io": (
         NAME,
@@ -360,11 +289,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         column("Ports", lambda o: "80, 443" if at(o, "spec.tls") else "80"),
         AGE,
     ),
-    "networkpolicies.networking.k8s.io": (
-        NAME,
-        column("Pod-Selector", lambda o: label_selector(at(o, "spec.podSelector", {}))),
-        AGE,
-    ),
     "persistentvolumeclaims": (
         NAME,
         field("Status", "status.phase"),
@@ -372,12 +296,6 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Capacity", "status.capacity.storage"),
         column("Access Modes", lambda o: joined(at(o, "status.accessModes", []), "")),
         field("StorageClass", "spec.storageClassName"),
-        field("VolumeAttributesClass", "spec.volumeAttributesClassName", UNSET),
         AGE,
     ),
-    "roles.rbac.authorization.k8s.io": (NAME, _CREATED),
-    "clusterroles.rbac.authorization.k8s.io": (NAME, _CREATED),
-    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
-    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
-    "customresourcedefinitions.apiextensions.k8s.io": (NAME, _CREATED),
 }

@@ -107,7 +107,6 @@ DEFAULT_COLUMNS = (NAME, AGE)
 
 
 NONE = "<none>"
-UNSET = "<unset>"
 
 
 def at(object_: Any, path: str, default: Any = None) -> Any:
@@ -135,19 +134,6 @@ def field(
 def joined(items: Iterable[Any], empty: str = NONE) -> str:
     """Join items with commas."""
     return ",".join(map(str, items)) or empty
-
-
-def label_selector(value: Json) -> str:
-    """Return a structured selector in its short form."""
-    terms = [f"{key}={item}" for key, item in sorted(value.get("matchLabels", {}).items())]
-    for expression in entries(value, "matchExpressions"):
-        key, operator = expression.get("key"), expression.get("operator")
-        listed = ",".join(sorted(entries(expression, "values")))
-        if operator in {"In", "NotIn"}:
-            terms.append(f"{key} {operator.lower()} ({listed})")
-        else:
-            terms.append(key if operator == "Exists" else f"!{key}")
-    return joined(terms)
 
 
 def elapsed(start: str | None, end: str | None, now: datetime) -> str:

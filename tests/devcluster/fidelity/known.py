@@ -153,28 +153,6 @@ def _is_open_page(step: Step, embedded: Seen, real: Seen) -> bool:
     )
 
 
-def _is_forgotten_policy(step: Step, embedded: Seen, real: Seen) -> bool:
-    return (
-        "/services" in step.path
-        and embedded.status == real.status == 200
-        and _without_policy(embedded.body) == _without_policy(real.body)
-        and _without_policy(embedded.events) == _without_policy(real.events)
-    )
-
-
-def _without_policy(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_policy(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    is_external = value.get("type") == "ExternalName"
-    return {
-        name: _without_policy(item)
-        for name, item in value.items()
-        if name != "internalTrafficPolicy" or not is_external
-    }
-
-
 def _is_status_of_another(step: Step, embedded: Seen, real: Seen) -> bool:
     return (
         step.path.endswith("/status")
@@ -271,11 +249,6 @@ KNOWN = (
         "open pages",
         "a page of selected objects goes on upstream even if no more of them follow",
         _is_open_page,
-    ),
-    Known(
-        "policy of services that became external",
-        "upstream drops internalTrafficPolicy and gives it its default when it reads it again",
-        _is_forgotten_policy,
     ),
     Known(
         "status of another pod",

@@ -12,7 +12,6 @@ from controller.devcluster.apiserver.objects import (
     entries,
     is_label,
     is_name_label,
-    is_subdomain,
     validate_labels,
 )
 from controller.devcluster.apiserver.resources import Strategy
@@ -71,7 +70,7 @@ class Allocations:
                 return port
 
 
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_TYPES = ("ClusterIP", "LoadBalancer", "NodePort")
 EXPOSED = frozenset({"NodePort", "LoadBalancer"})
 _AFFINITIES = ("ClientIP", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -79,21 +78,12 @@ _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
-def moved(spec: Json, before: Json) -> bool:
-    """Return whether the cluster address of a service would change."""
-    if "ExternalName" in {spec["type"], before["type"]} or not before.get("clusterIP"):
-        return False
-    return spec["clusterIP"] != before["clusterIP"]
-
-
 def validate_service(service: Json) -> list[StatusCause]:
     """Validate spec and status."""
     spec: Json = service["spec"]
-    refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
-    if refused:
+    if refused := _validate_address(spec["clusterIP"]):
         return refused
-    causes = _validate_external(spec) if spec["type"] == "ExternalName" else []
-    causes += _validate_headless(spec) + _validate_ports(spec)
+    causes = _validate_headless(spec) + _validate_ports(spec)
     causes += validate_labels(child(spec, "selector"), "spec.selector")
     if spec["sessionAffinity"] not in _AFFINITIES:
         affinity = spec["sessionAffinity"]
@@ -129,17 +119,6 @@ def _validate_closed(spec: Json) -> list[StatusCause]:
     return causes
 
 
-def _validate_external(spec: Json) -> list[StatusCause]:
-    causes: list[StatusCause] = []
-    if spec.get("clusterIP"):
-        why = "may not be set for ExternalName services"
-        causes.append(forbidden_field("spec.clusterIPs", why))
-    name = spec.get("externalName", "").removesuffix(".")
-    if not name:
-        return [*causes, required("spec.externalName")]
-    return causes + [invalid_value("spec.externalName", name, why) for why in is_subdomain(name)]
-
-
 def _validate_address(address: str) -> list[StatusCause]:
     if address == "None":
         return []
@@ -159,7 +138,7 @@ def _validate_address(address: str) -> list[StatusCause]:
 def _validate_ports(spec: Json) -> list[StatusCause]:
     ports = entries(spec, "ports")
     causes: list[StatusCause] = []
-    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+    if not ports and spec["clusterIP"] != "None":
         causes.append(required("spec.ports"))
     names: set[str] = set()
     numbers: set[tuple[Any, Any]] = set()
@@ -203,16 +182,6 @@ def _validate_port(port: Json, field: str, *, several: bool) -> list[StatusCause
     return causes
 
 
-_INTERNAL = (
-    "allocateLoadBalancerNodePorts",
-    "clusterIP",
-    "clusterIPs",
-    "internalTrafficPolicy",
-    "ipFamilies",
-    "ipFamilyPolicy",
-)
-
-
 def _drop_unchanged(spec: Json, before: Json, names: tuple[str, ...]) -> None:
     """Drop fields of the former type, unless the writer changed them."""
     for name in names:
@@ -230,7 +199,7 @@ def _keep_node_ports(spec: Json, before: Json) -> None:
 
 def _close(spec: Json, before: Json) -> None:
     """Drop the fields of externally reachable services."""
-    _drop_unchanged(spec, before, ("externalTrafficPolicy", "healthCheckNodePort"))
+    _drop_unchanged(spec, before, ("externalTrafficPolicy",))
     held = {port.get("nodePort") for port in entries(before, "ports")}
     for port in entries(spec, "ports"):
         if port.get("nodePort") in held:
@@ -264,22 +233,15 @@ class ServiceStrategy(Strategy):
         """Keep allocated values unless the writer sets others."""
         super().prepare_update(new, old)
         spec, before = new.setdefault("spec", {}), old["spec"]
-        if spec.get("type", "ClusterIP") == "ExternalName":
-            if before["type"] != "ExternalName":
-                _drop_unchanged(spec, before, _INTERNAL)
-                _close(spec, before)
-            return
         if before["type"] in EXPOSED and spec.get("type", "ClusterIP") not in EXPOSED:
             _close(spec, before)
         if spec.get("type") != "LoadBalancer":
             _drop_unchanged(spec, before, ("allocateLoadBalancerNodePorts",))
-        if before.get("clusterIPs"):
-            spec.setdefault("clusterIP", before["clusterIP"])
-            if spec["clusterIP"] == before["clusterIP"]:
-                spec.setdefault("clusterIPs", before["clusterIPs"])
-        for name in ("ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
-            if name in before:
-                spec.setdefault(name, before[name])
+        spec.setdefault("clusterIP", before["clusterIP"])
+        if spec["clusterIP"] == before["clusterIP"]:
+            spec.setdefault("clusterIPs", before["clusterIPs"])
+        for name in ("ipFamilies", "ipFamilyPolicy"):
+            spec.setdefault(name, before[name])
         if spec.get("type") in EXPOSED:
             _keep_node_ports(spec, before)
 
@@ -288,15 +250,11 @@ class ServiceStrategy(Strategy):
         spec: Json = object_.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
-        if spec["sessionAffinity"] == "ClientIP":
-            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
         ports = entries(spec, "ports")
         for port in ports:
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, 0, ""}:
                 port["targetPort"] = port.get("port", 0)
-        if spec["type"] == "ExternalName":
-            return
         spec.setdefault("internalTrafficPolicy", "Cluster")
         anywhere = spec.get("clusterIP") == "None" and not spec.get("selector")
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if anywhere else ["IPv4"])
@@ -307,15 +265,7 @@ class ServiceStrategy(Strategy):
         if spec["type"] in EXPOSED:
             self._expose(spec, ports)
         if spec["type"] == "LoadBalancer":
-            self._balance(spec, child(child(object_, "status"), "loadBalancer"))
-
-    def _balance(self, spec: Json, status: Json) -> None:
-        spec.setdefault("allocateLoadBalancerNodePorts", True)
-        if spec["externalTrafficPolicy"] == "Local" and not spec.get("healthCheckNodePort"):
-            spec["healthCheckNodePort"] = self._allocations.node_port(set())
-        for address in entries(status, "ingress"):
-            if "ip" in address:
-                address.setdefault("ipMode", "VIP")
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
 
     def _expose(self, spec: Json, ports: list[Json]) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
@@ -325,19 +275,12 @@ class ServiceStrategy(Strategy):
                 port["nodePort"] = self._allocations.node_port(taken)
                 taken.add(port["nodePort"])
 
-    def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - old does not matter
-        """Warn that headless services do not balance connections."""
-        spec: Json = object_["spec"]
-        if spec.get("clusterIP") == "None" and spec["sessionAffinity"] != "None":
-            return ["spec.SessionAffinity is ignored for headless services"]
-        return []
-
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Validate metadata, ports, and the address, which never changes."""
         causes = validate_service(object_)
         known_address = not any("valid IP address" in cause.message for cause in causes)
-        if old is not None and known_address and moved(object_["spec"], old["spec"]):
+        address = object_["spec"]["clusterIP"]
+        if old is not None and known_address and address != old["spec"]["clusterIP"]:
             detail = "may not change once set"
-            addresses = [object_["spec"]["clusterIP"]]
-            causes.insert(0, invalid_value("spec.clusterIPs[0]", addresses, detail))
+            causes.insert(0, invalid_value("spec.clusterIPs[0]", [address], detail))
         return super().validate(object_, old) + causes

@@ -137,10 +137,6 @@ async def test_restarts_say_when_the_last_was(embedded):
             {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 31999}]},
             ("LoadBalancer", "<pending>", "80:31999/TCP"),
         ),
-        (
-            {"type": "ExternalName", "externalName": "x.y"},
-            ("ExternalName", "x.y", "<none>"),
-        ),
     ],
 )
 async def test_services(api, spec, expected):

@@ -233,7 +233,10 @@ async def test_an_update_without_address_keeps_it_and_another_is_refused(api):
             {"type": "Other", "ports": [{"port": 1}]},
             [("FieldValueNotSupported", "spec.type")],
         ),
-        ({"type": "ExternalName"}, [("FieldValueRequired", "spec.externalName")]),
+        (
+            {"type": "ExternalName", "ports": [{"port": 1}]},
+            [("FieldValueNotSupported", "spec.type")],
+        ),
         (
             {"clusterIP": "1.2.3.4", "ports": [{"port": 1}]},
             [("FieldValueInvalid", "spec.clusterIPs")],
