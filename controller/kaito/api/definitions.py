@@ -130,39 +130,29 @@ def _version(
 # The API server silently drops fields that the installed definition lacks, and a specification that
 # lacks a field asks for something else.
 
-_OPTIONS: Final = ("image", "imagePullSecrets", "modelAccessSecret")
-_PRESET: Final = ("name", "accessMode", *(f"presetOptions.{field}" for field in _OPTIONS))
-_SOURCE: Final = ("name", "urls", "image", "imagePullSecrets", "volumeSource")
-_OUTPUT: Final = ("image", "imagePushSecret", "volumeSource")
 
-NODE_FIELDS: Final = (
-    "instanceType",
-    *(f"partition.{field}" for field in ("mode", "profile", "count")),
-)
-"""The nodes of a Workspace, and of those that an InferenceSet creates."""
+def _leaves(schema: Schema, path: str) -> Iterator[str]:
+    """Yield the paths of the fields at or below a path that have no fields of their own."""
+    fields = schema.get("items", schema).get("properties")
+    if not fields:
+        yield path
+        return
+    for name, each in fields.items():
+        yield from _leaves(each, f"{path}.{name}")
 
-INFERENCE_FIELDS: Final = (
-    *("template", "config", "adapters.strength"),
-    *(f"preset.{field}" for field in _PRESET),
-    *(f"adapters.source.{field}" for field in _SOURCE),
-)
-"""Fields of `inference`."""
 
-TUNING_FIELDS: Final = (
-    *("method", "config"),
-    *(f"preset.{field}" for field in _PRESET),
-    *(f"input.{field}" for field in _SOURCE),
-    *(f"output.{field}" for field in _OUTPUT),
+WORKSPACE_FIELDS: Final = tuple(
+    path
+    for part, schema in workspace_fields(_STORED).items()
+    for path in _leaves(schema, part)
+    if "matchExpressions" not in path
 )
-"""Fields of `tuning`."""
+"""The whole specification of a Workspace, which is hashed; `matchLabels` alone selects nodes."""
 
-WORKSPACE_FIELDS: Final = (
-    *(f"resource.{field}" for field in ("count", "preferredNodes", *NODE_FIELDS)),
-    "resource.labelSelector.matchLabels",
-    *(f"inference.{field}" for field in INFERENCE_FIELDS),
-    *(f"tuning.{field}" for field in TUNING_FIELDS),
+SET_TEMPLATE_FIELDS: Final = tuple(
+    _leaves(inference_set_spec()["properties"]["template"], "spec.template")
 )
-"""The whole specification of a Workspace, which is hashed."""
+"""What an InferenceSet says of its Workspaces."""
 
 
 # Leaves an object unchanged until its definition is known: a dropped field would cost a model.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import READY
 from controller.kaito.api import labels
 from controller.kaito.api.labels import subdomain_problem
 from controller.kube.objects import Condition, KubeObject, View
@@ -17,6 +16,21 @@ from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+class ConditionsStatus(View, frozen=True):
+    """`status`, of which the conditions are read."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, type_: str) -> Condition | None:
+        """Return the condition of that type."""
+        return next((each for each in self.conditions if each.type == type_), None)
+
+    def is_true(self, type_: str) -> bool:
+        """Return whether the condition of that type is True."""
+        found = self.condition(type_)
+        return found is not None and found.status == "True"
 
 
 # Node: what is read of it, for placing models. Its heartbeats are left out.
@@ -28,15 +42,10 @@ class NodeCapacity(View, frozen=True):
     gpus: str | int = msgspec.field(default=0, name="nvidia.com/gpu")
 
 
-class NodeStatus(View, frozen=True):
+class NodeStatus(ConditionsStatus, frozen=True):
     """`status` of a Node."""
 
     capacity: NodeCapacity = NodeCapacity()
-    conditions: tuple[Condition, ...] = ()
-
-    def is_true(self, type_: str) -> bool:
-        """Return whether the condition of that type is True."""
-        return any(each.type == type_ and each.status == "True" for each in self.conditions)
 
 
 class GpuNode(KubeObject, frozen=True):
@@ -51,16 +60,10 @@ NODES: Final = Resource("", "v1", "nodes", "Node", GpuNode, namespaced=False)
 # NodeClaim of Karpenter: what is read of it. Its CRD may be absent.
 
 
-class NodeClaimStatus(View, frozen=True):
+class NodeClaimStatus(ConditionsStatus, frozen=True):
     """`status` of a NodeClaim."""
 
     node_name: str = ""
-    provider_id: str = msgspec.field(default="", name="providerID")
-    conditions: tuple[Condition, ...] = ()
-
-    def condition(self, type_: str) -> Condition | None:
-        """Return the condition of that type."""
-        return next((each for each in self.conditions if each.type == type_), None)
 
 
 class NodeClaim(KubeObject, frozen=True):
@@ -132,17 +135,11 @@ class NodePoolSpec(View, frozen=True):
     disruption: PoolDisruption = PoolDisruption()
 
 
-class NodePoolStatus(View, frozen=True):
-    """`status` of a NodePool."""
-
-    conditions: tuple[Condition, ...] = ()
-
-
 class NodePool(KubeObject, frozen=True):
     """A NodePool, cluster-scoped."""
 
     spec: NodePoolSpec = NodePoolSpec()
-    status: NodePoolStatus = NodePoolStatus()
+    status: ConditionsStatus = ConditionsStatus()
 
 
 NODE_POOLS: Final = Resource(
@@ -158,21 +155,10 @@ NODE_POOLS: Final = Resource(
 _CLASSES: Final = "KARPENTER_NODE_CLASSES"
 
 
-class NodeClassStatus(View, frozen=True):
-    """`status` of a NodeClass."""
-
-    conditions: tuple[Condition, ...] = ()
-
-
 class NodeClass(KubeObject, frozen=True):
     """A NodeClass, cluster-scoped."""
 
-    status: NodeClassStatus = NodeClassStatus()
-
-    @property
-    def ready(self) -> Condition | None:
-        """The condition Ready; None if its provider has not reported it yet."""
-        return next((each for each in self.status.conditions if each.type == READY), None)
+    status: ConditionsStatus = ConditionsStatus()
 
 
 class ConfiguredNodeClass(msgspec.Struct, frozen=True):

@@ -47,6 +47,11 @@ class ConditionFacts:
         conditions.set(self.type, status, self.reason, self.message)
 
 
+NODE_CLAIM_READY: Final = "NodeClaimReady"
+NODES_READY: Final = "NodesReady"
+RESOURCE_READY: Final = "ResourceReady"
+
+
 # Cuts texts for conditions.
 
 _LONGEST: Final = 256

@@ -8,8 +8,7 @@ from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import inference_pool
 from controller.kaito.api.definitions import (
-    INFERENCE_FIELDS,
-    NODE_FIELDS,
+    SET_TEMPLATE_FIELDS,
     WORKSPACE_FIELDS,
     is_left_as_it_is,
     of_inference_sets,
@@ -56,9 +55,7 @@ if TYPE_CHECKING:
 RELIED_ON: Final = (
     "spec.replicas",
     "spec.labelSelector.matchLabels",
-    "spec.template.metadata",
-    *(f"spec.template.resource.{field}" for field in NODE_FIELDS),
-    *(f"spec.template.inference.{field}" for field in INFERENCE_FIELDS),
+    *SET_TEMPLATE_FIELDS,
     "status.conditions",
 )
 """Fields of a set that decide how many Workspaces there are, and what each is."""

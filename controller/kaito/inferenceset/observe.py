@@ -14,16 +14,12 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
-from controller.kaito.api.inferenceset import (
-    INFERENCE_SETS,
-    InferenceSet,
-    InferenceSetSpec,
-)
+from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
 from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool
 from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.status import RESOURCE_READY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.provisioning.pool_decision import RESOURCE_READY
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workloads.preset import server_image
 from controller.kube.resources import STATEFUL_SETS
@@ -262,7 +258,7 @@ def observe_pools(meta: ObjectMeta, reads: CacheReader) -> tuple[ReplicaPool, ..
     drifted = {
         (claim.metadata.labels or {}).get(labels.NODE_POOL)
         for claim in reads.by_index(POOL_CLAIMS, _BY_SET, meta.key)
-        if (found := claim.status.condition(_DRIFTED)) is not None and found.status == "True"
+        if claim.status.is_true(_DRIFTED)
     }
     pools = reads.by_index(NODE_POOLS, _BY_SET, meta.key)
     return tuple(sorted(_with_budgets(pools, drifted), key=lambda pool: pool.name))

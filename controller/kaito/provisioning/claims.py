@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api import labels
-from controller.kaito.api.status import cut
+from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut
 from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ _BENIGN: Final = "AwaitingReconciliation"
 BENIGN_REASONS: Final = frozenset({"", _BENIGN})
 """Reasons of claims that need only time."""
 
+CLAIMS_READY: Final = ConditionFacts(
+    NODE_CLAIM_READY, True, "NodeClaimsReady", "Enough NodeClaims are ready"
+)
 _TERMINAL_REASONS: Final = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
 _STOCK_OUT: Final = "all requested instance types were unavailable during launch"
 
@@ -101,10 +104,8 @@ def claim_state(claim: NodeClaim) -> ClaimState:
     """Return the state. Without the condition Ready, a claim with a node is ready, as in Kaito."""
     if claim.metadata.terminating:
         return ClaimState.TERMINATING
-    ready = claim.status.condition(READY)
-    if ready is None and claim.status.node_name:
-        return ClaimState.READY
-    if ready is not None and ready.status == "True":
+    is_unknown = claim.status.condition(READY) is None
+    if claim.status.is_true(READY) or (is_unknown and claim.status.node_name):
         return ClaimState.READY
     return ClaimState.FAILED if _is_hopeless(claim) else ClaimState.PENDING
 

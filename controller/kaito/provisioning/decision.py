@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
+from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.provisioning.claims import (
+    BENIGN_REASONS,
+    CLAIMS_READY,
     ClaimFacts,
     ClaimSettings,
     ClaimState,
@@ -72,7 +75,6 @@ class ClaimDecision:
         confirm: names of claims that a live look-up must find absent.
         waits: what else is waited for.
         wake_at: when to decide again if nothing happens, None for never.
-        unexpected: claims that belong to no set; they count and are left alone.
         again: whether claims are lost again and again: the last ones were not ready for long.
         is_due: whether the commitment is to be stored now, if it differs.
         shown: slots of the stored set with what their claims have shown, by name; for the next
@@ -85,7 +87,6 @@ class ClaimDecision:
     confirm: tuple[str, ...] = ()
     waits: tuple[ClaimWait, ...] = ()
     wake_at: datetime | None = None
-    unexpected: tuple[str, ...] = ()
     again: bool = False
     is_due: bool = True
     shown: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
@@ -121,7 +122,6 @@ def _steps(
     created = frozenset(slot.name for slot in due[:room])
     backing_off = [slot for slot in unseen if not slot.may_be_created(now)]
     wakes = [*map(_retry_at, backing_off), *([held_until] if held_until else [])]
-    known = {*(slot.name for slot in commitment.slots), *commitment.discarded}
     return ClaimDecision(
         commitment=_begun(commitment, created, facts.process),
         create=tuple(slot.name for slot in due[:room]),
@@ -129,7 +129,6 @@ def _steps(
         confirm=tuple(_unconfirmed(commitment, facts)),
         waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(backing_off)),
         wake_at=min(wakes, default=None),
-        unexpected=tuple(sorted(claims.keys() - known)),
         again=again,
     )
 
@@ -200,6 +199,25 @@ def _backing_off(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
 
 def _retry_at(slot: Slot) -> datetime:
     return parse_rfc3339(slot.retry_at)
+
+
+# The condition about the claims.
+
+
+def claim_condition(decision: ClaimDecision) -> ConditionFacts:
+    """Return `NodeClaimReady`; a cause that a person can remove comes first."""
+    if not decision.waits and not decision.create and decision.commitment.target:
+        return CLAIMS_READY
+    errors = [wait for wait in decision.waits if wait.reason not in BENIGN_REASONS]
+    cause = next(iter(errors or decision.waits), None)
+    reason, message = "NodeClaimNotReady", "Ready NodeClaims are not enough"
+    if errors:
+        reason, message = errors[0].reason, errors[0].message
+    if cause is not None:
+        until = f", at {rfc3339(cause.until)}" if cause.until else ""
+        awaited = f"{cause.awaited.value}{until}"
+        message = f"{message}; NodeClaim {cause.claim}: waiting until {awaited}"
+    return ConditionFacts(NODE_CLAIM_READY, False, reason, message)
 
 
 # Computes the set of claims that a Workspace commits next: a pure function of the observation.

@@ -11,6 +11,7 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, GpuNode
 from controller.kaito.api.options import KaitoOptions, image_family
+from controller.kaito.api.status import NODES_READY, ConditionFacts
 from controller.kaito.presets.gpus import Cloud, find_instance_type
 from workqueue import Backoff
 
@@ -60,18 +61,13 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReadiness:
-    """The verdict.
+class NodeReadiness(ConditionFacts):
+    """The condition `NodesReady`: whether the workload may be created.
 
     Attributes:
-        is_ready: whether the workload may be created.
-        reason: reason of the condition `NodesReady`.
         to_label: names of nodes that lack the label of their accelerator.
     """
 
-    is_ready: bool
-    reason: str
-    message: str
     to_label: tuple[str, ...] = ()
 
 
@@ -99,26 +95,17 @@ def node_readiness(
     fitting = [node for node in nodes if not instance_type or node.is_of(instance_type)]
     ready = [node for node in fitting if node.is_ready]
     if target < 1 or len(ready) < target:
-        message = f"Not enough Nodes are ready: {len(ready)} of {target}"
-        return NodeReadiness(is_ready=False, reason="NodeNotReady", message=message + warning)
-    claimed = sorted(node.name for node in ready if node.is_claimed) if has_gpus else []
-    by_name = {node.name: node for node in ready}
-    to_label = tuple(
-        name for name in claimed if by_name[name].labels.get(labels.ACCELERATOR) != ACCELERATOR
-    )
-    without = [name for name in claimed if not by_name[name].gpus]
-    usable = len(ready) - len({*to_label, *without})
-    if usable < target:
-        waited = sorted({*to_label, *without})
-        message = f"waiting all node plugins to be ready: {', '.join(waited)}"
-        return NodeReadiness(
-            is_ready=False,
-            reason="NodePluginsNotReady",
-            message=message + warning,
-            to_label=to_label,
-        )
-    message = "Enough Nodes are ready" + warning
-    return NodeReadiness(is_ready=True, reason="NodesReady", message=message, to_label=to_label)
+        message = f"Not enough Nodes are ready: {len(ready)} of {target}{warning}"
+        return NodeReadiness(NODES_READY, False, "NodeNotReady", message)
+    claimed = [node for node in ready if node.is_claimed] if has_gpus else []
+    unlabelled = {n.name for n in claimed if n.labels.get(labels.ACCELERATOR) != ACCELERATOR}
+    lacking = unlabelled | {node.name for node in claimed if not node.gpus}
+    to_label = tuple(sorted(unlabelled))
+    if len(ready) - len(lacking) < target:
+        message = f"waiting all node plugins to be ready: {', '.join(sorted(lacking))}{warning}"
+        return NodeReadiness(NODES_READY, False, "NodePluginsNotReady", message, to_label)
+    message = f"Enough Nodes are ready{warning}"
+    return NodeReadiness(NODES_READY, True, "NodesReady", message, to_label)
 
 
 def _pressure(nodes: Iterable[NodeFacts]) -> str:

@@ -154,10 +154,10 @@ def _instance_types(pool: NodePool) -> tuple[str, ...]:
 
 def _not_ready(pool: NodePool) -> tuple[str, str]:
     """Return reason and message of the condition Ready, empty unless it is False."""
-    for each in pool.status.conditions:
-        if each.type == READY and each.status == "False":
-            return each.reason or "NodePoolNotReady", each.message
-    return "", ""
+    found = pool.status.condition(READY)
+    if found is None or found.status != "False":
+        return "", ""
+    return found.reason or "NodePoolNotReady", found.message
 
 
 # The committed size of a Workspace's NodePool: stored before the pool is created.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Runtime
 from controller.kaito.api.revisions import Revision, RevisionState
-from controller.kaito.api.workspace import Body, child
+from controller.kaito.api.workspace import Body, InferenceSpec, ResourceSpec, WorkspaceSpec, child
 from controller.kaito.presets.runtimes import (
     RAY_PORT,
     needs_cuda_toolkit,
@@ -40,13 +40,13 @@ from controller.kaito.workloads.server import (
     Serving,
     headless_service_name,
     pod_labels,
+    server_probes,
 )
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.workspace import InferenceSpec, ResourceSpec, WorkspaceSpec
     from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
 
 
@@ -140,7 +140,7 @@ def _main_container(server: Server, resource: ResourceSpec, parts: PodParts) -> 
         env=as_list(parts.env),
         resources=gpu_request(gpu_resource(resource), server.serving.gpus.count),
         volumeMounts=as_list(parts.mounts),
-        **server.probes(),
+        **server_probes(server),
     )
 
 

@@ -64,24 +64,7 @@ _JOIN_TIME: Final = 60
 """Seconds that workers get to join before the leader is probed for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbedServer:
-    """The facts on which the probes of a model server depend.
-
-    Attributes:
-        model: the model that it serves.
-        port: port at which it listens.
-        leader_host: name of the first of several pods; empty if there is one only.
-        benchmarked: whether the start includes a measurement.
-    """
-
-    model: Model
-    port: int
-    leader_host: str = ""
-    benchmarked: bool = False
-
-
-def server_probes(server: ProbedServer) -> dict[str, Any]:
+def server_probes(server: Server) -> dict[str, Any]:
     """Return the probes as fields of the container."""
     return {
         "startupProbe": _startup(server),
@@ -90,17 +73,17 @@ def server_probes(server: ProbedServer) -> dict[str, Any]:
     }
 
 
-def _startup(server: ProbedServer) -> Body:
-    failures = math.ceil(startup_seconds(server.model) / _PERIOD)
+def _startup(server: Server) -> Body:
+    failures = math.ceil(startup_seconds(server.serving.model) / _PERIOD)
     budget = {"periodSeconds": _PERIOD, "failureThreshold": failures}
-    if server.benchmarked:
+    if server.is_benchmarked:
         return _command(_benchmark(server), budget | {"timeoutSeconds": _LONGEST_BENCHMARK})
     if server.leader_host:
         return _command(_readiness_check(server), budget | {"timeoutSeconds": 1})
     return _request(server, budget)
 
 
-def _liveness(server: ProbedServer) -> Body:
+def _liveness(server: Server) -> Body:
     if not server.leader_host:
         return _request(server, {"periodSeconds": _PERIOD, "failureThreshold": 3})
     numbers = {
@@ -113,30 +96,30 @@ def _liveness(server: ProbedServer) -> Body:
     return _command(_check(server, "liveness", {"ray-port": str(RAY_PORT)}), numbers)
 
 
-def _readiness(server: ProbedServer) -> Body:
+def _readiness(server: Server) -> Body:
     if not server.leader_host:
         return _request(server, {"initialDelaySeconds": 30, "periodSeconds": _PERIOD})
     numbers = {"periodSeconds": _PERIOD, "timeoutSeconds": 1, "failureThreshold": 1}
     return _command(_readiness_check(server), numbers)
 
 
-def _benchmark(server: ProbedServer) -> list[str]:
+def _benchmark(server: Server) -> list[str]:
     """Return the command; workers serve nothing and need not wait for the leader's measurement."""
     if not server.leader_host:
         return ["python3", _BENCHMARK]
     return in_shell(f'if [ "$POD_INDEX" = "0" ]; then python3 {_BENCHMARK}; else true; fi')
 
 
-def _readiness_check(server: ProbedServer) -> list[str]:
+def _readiness_check(server: Server) -> list[str]:
     return _check(server, "readiness", {"vllm-port": str(server.port)})
 
 
-def _check(server: ProbedServer, what: str, flags: Mapping[str, str]) -> list[str]:
+def _check(server: Server, what: str, flags: Mapping[str, str]) -> list[str]:
     address = {"leader-address": server.leader_host}
     return in_shell(with_flags(f"{_CHECK} {what}", {**address, **flags}))
 
 
-def _request(server: ProbedServer, numbers: Mapping[str, int]) -> Body:
+def _request(server: Server, numbers: Mapping[str, int]) -> Body:
     return {"httpGet": {"path": "/health", "port": server.port}, **numbers}
 
 
@@ -192,6 +175,14 @@ class Server:
         return self.is_vllm and self.serving.nodes > 1
 
     @property
+    def leader_host(self) -> str:
+        """Name of the first of several pods in the cluster's DNS; empty if there is only one."""
+        if not self.is_distributed:
+            return ""
+        name, namespace = self.workspace.name, self.workspace.namespace
+        return f"{name}-0.{headless_service_name(name)}.{namespace}.svc.cluster.local"
+
+    @property
     def role(self) -> str:
         """`prefill` or `decode` where these are apart, else empty."""
         role = (self.workspace.labels or {}).get(labels.INFERENCE_ROLE, "")
@@ -229,7 +220,7 @@ class Server:
         settings = VllmSettings(
             gpus=serving.gpus,
             nodes=serving.nodes,
-            leader_host=leader_host(self.workspace) if self.is_distributed else "",
+            leader_host=self.leader_host,
             served_name=self._served_name,
             with_adapters=bool(self.inference.adapters),
             with_config=bool(self.inference.config),
@@ -238,13 +229,6 @@ class Server:
             port=BEHIND_SIDECAR_PORT if self.has_sidecar else None,
         )
         return vllm_command(serving.model, settings)
-
-    def probes(self) -> dict[str, Any]:
-        """Return the probes of its container."""
-        leader = leader_host(self.workspace) if self.is_distributed else ""
-        return server_probes(
-            ProbedServer(self.serving.model, self.port, leader, self.is_benchmarked)
-        )
 
     @property
     def _served_name(self) -> str:
@@ -379,9 +363,3 @@ def pod_labels(workspace: ObjectMeta) -> dict[str, str]:
 def headless_service_name(workspace_name: str) -> str:
     """Return the service that gives pods their names in the cluster's DNS."""
     return f"{workspace_name}-headless"
-
-
-def leader_host(workspace: ObjectMeta) -> str:
-    """Return the name of the first pod in the cluster's DNS."""
-    name, namespace = workspace.name, workspace.namespace
-    return f"{name}-0.{headless_service_name(name)}.{namespace}.svc.cluster.local"

@@ -251,16 +251,11 @@ def benchmark_condition(
 ) -> ConditionFacts | None:
     """Return the condition that says whether the result is recorded; None to leave it as it is."""
     if isinstance(found, Unanswered):
-        return ConditionFacts(
-            BENCHMARK_COMPLETED, is_true=False, reason=found.reason, message=found.message
-        )
+        return ConditionFacts(BENCHMARK_COMPLETED, False, found.reason, found.message)
     if found is None and not is_true(conditions, BENCHMARK_COMPLETED):
         return None
     return ConditionFacts(
-        BENCHMARK_COMPLETED,
-        is_true=True,
-        reason="BenchmarkCompleted",
-        message="benchmark result has been recorded",
+        BENCHMARK_COMPLETED, True, "BenchmarkCompleted", "benchmark result has been recorded"
     )
 
 

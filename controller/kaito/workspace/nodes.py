@@ -224,7 +224,7 @@ class NodeProgress:
     @property
     def is_ready(self) -> bool:
         """True if the workload may be created."""
-        if self.lacks_resource or not self.nodes.is_ready:
+        if self.lacks_resource or not self.nodes.is_true:
             return False
         if self.pool is not None:
             return self.pool.wait is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import READY
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
@@ -317,7 +318,7 @@ def _node_class(
 
 def _problem(found: NodeClass, classes: NodeClassSettings) -> Cause | None:
     """Return why no pool can use a NodeClass; None if one can."""
-    name, ready = f"{classes.kind} {found.metadata.name}", found.ready
+    name, ready = f"{classes.kind} {found.metadata.name}", found.status.condition(READY)
     if found.metadata.terminating:
         return Cause(_NOT_READY, f"{name} is being deleted")
     if ready is None:

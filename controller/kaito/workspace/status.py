@@ -18,20 +18,18 @@ from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations
 from controller.kaito.api.status import (
+    NODE_CLAIM_READY,
+    NODES_READY,
+    RESOURCE_READY,
     Cause,
     ConditionFacts,
     failure_event,
     failure_reason,
     what_failed,
 )
+from controller.kaito.provisioning.decision import claim_condition
 from controller.kaito.provisioning.pool_decision import (
-    NODE_CLAIM_READY,
-    NODES_READY,
-    RESOURCE_READY,
-    claim_condition,
-    node_condition,
     pool_condition,
-    resource_condition,
 )
 from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
@@ -94,17 +92,17 @@ def inference_conditions(
     if is_ready:
         yield ConditionFacts(
             INFERENCE_READY,
-            is_true=True,
-            reason="WorkspaceInferenceStatusSuccess",
-            message=_because("Inference has been deployed successfully", message),
+            True,
+            "WorkspaceInferenceStatusSuccess",
+            _because("Inference has been deployed successfully", message),
         )
         yield _succeeded()
         return
     yield ConditionFacts(
         INFERENCE_READY,
-        is_true=False,
-        reason=reason or "WorkspaceInferenceStatusPending",
-        message=message or "Inference workload is not ready",
+        False,
+        reason or "WorkspaceInferenceStatusPending",
+        message or "Inference workload is not ready",
     )
     yield _pending("workspace is waiting for inference workload readiness")
 
@@ -124,14 +122,12 @@ def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[Condit
     else:
         reason = "WorkspaceTuningJobStatusPending"
         text = _because("Tuning job has not started", cause)
-    yield ConditionFacts(JOB_STARTED, is_true=started, reason=reason, message=text)
+    yield ConditionFacts(JOB_STARTED, started, reason, text)
     match state:
         case WorkspaceState.SUCCEEDED:
             yield _succeeded()
         case WorkspaceState.FAILED:
-            yield ConditionFacts(
-                WORKSPACE_SUCCEEDED, is_true=False, reason="workspaceFailed", message=text
-            )
+            yield ConditionFacts(WORKSPACE_SUCCEEDED, False, "workspaceFailed", text)
         case WorkspaceState.RUNNING:
             running = "workspace has not completed yet, tuning job is running"
             yield _pending(_because(running, cause))
@@ -166,18 +162,11 @@ def inference_state(present: str, *, is_ready: bool) -> WorkspaceState:
 
 
 def _succeeded() -> ConditionFacts:
-    return ConditionFacts(
-        WORKSPACE_SUCCEEDED,
-        is_true=True,
-        reason="workspaceSucceeded",
-        message="workspace succeeds",
-    )
+    return ConditionFacts(WORKSPACE_SUCCEEDED, True, "workspaceSucceeded", "workspace succeeds")
 
 
 def _pending(message: str) -> ConditionFacts:
-    return ConditionFacts(
-        WORKSPACE_SUCCEEDED, is_true=False, reason="workspacePending", message=message
-    )
+    return ConditionFacts(WORKSPACE_SUCCEEDED, False, "workspacePending", message)
 
 
 # The conditions about the progress of a Workspace's nodes, and what holds it up.
@@ -194,28 +183,37 @@ def resource_conditions(
     """Return `NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
     unknown = progress.target.unknown
     if unknown is not None:
-        parts = (_false(NODES_READY, unknown.reason, unknown.message),)
+        parts = (ConditionFacts(NODES_READY, False, unknown.reason, unknown.message),)
     else:
         parts = (*_claims(progress, failures), _nodes(progress, failures))
     return (*parts, resource_condition(*parts))
 
 
+def resource_condition(*parts: ConditionFacts) -> ConditionFacts:
+    """Return `ResourceReady`: true if all parts are, else the first that is not."""
+    for part in parts:
+        if not part.is_true:
+            return ConditionFacts(RESOURCE_READY, False, part.reason, part.message)
+    message = "workspace resource is ready"
+    return ConditionFacts(RESOURCE_READY, True, "workspaceResourceStatusSuccess", message)
+
+
 def invalid_condition(problem: Problem) -> ConditionFacts:
     """Return `ResourceReady` of a Workspace whose specification is refused."""
-    return _false(RESOURCE_READY, problem.reason, problem.message)
+    return ConditionFacts(RESOURCE_READY, False, problem.reason, problem.message)
 
 
 def _claims(progress: NodeProgress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
     failure = next((each for each in failures if _is_request(each)), None)
     if failure is not None:
-        yield _false(NODE_CLAIM_READY, failure_reason(failure), what_failed(failure))
+        yield ConditionFacts(NODE_CLAIM_READY, False, failure_reason(failure), what_failed(failure))
     elif progress.claims is not None:
         yield claim_condition(progress.claims)
     elif progress.pool is not None:
         yield pool_condition(progress.pool.wait)
     elif progress.lacks_resource:
         reason = f"{progress.requests}NotServed"
-        yield _false(NODE_CLAIM_READY, reason, _NOT_SERVED.format(progress.requests))
+        yield ConditionFacts(NODE_CLAIM_READY, False, reason, _NOT_SERVED.format(progress.requests))
 
 
 def _is_request(failure: Failure) -> bool:
@@ -226,13 +224,9 @@ def _is_request(failure: Failure) -> bool:
 
 def _nodes(progress: NodeProgress, failures: tuple[Failure, ...]) -> ConditionFacts:
     failure = next((each for each in failures if each.write.target.resource.kind == "Node"), None)
-    if failure is not None and not progress.nodes.is_ready:
-        return _false(NODES_READY, progress.nodes.reason, what_failed(failure))
-    return node_condition(progress.nodes)
-
-
-def _false(type_: str, reason: str, message: str) -> ConditionFacts:
-    return ConditionFacts(type_, is_true=False, reason=reason, message=message)
+    if failure is not None and not progress.nodes.is_true:
+        return ConditionFacts(NODES_READY, False, progress.nodes.reason, what_failed(failure))
+    return progress.nodes
 
 
 # The status of a Workspace that is not being deleted.

@@ -124,7 +124,7 @@ class SimulatedProvider(LoopComponent[str]):
 
     async def _sync(self, key: str, /) -> float | None:
         found = self._classes.get(key)
-        if found is None or found.ready is not None:
+        if found is None or found.status.condition("Ready") is not None:
             return None
         left = self._since.setdefault(key, self._clock.time()) + self._ready_after
         if left > self._clock.time():

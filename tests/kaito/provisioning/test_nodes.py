@@ -6,13 +6,9 @@ import pytest
 
 from controller.kaito.api.status import ConditionFacts
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
-from controller.kaito.provisioning.decision import decide_claims
+from controller.kaito.provisioning.decision import claim_condition, decide_claims
 from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
-from controller.kaito.provisioning.pool_decision import (
-    claim_condition,
-    node_condition,
-    resource_condition,
-)
+from controller.kaito.workspace.status import resource_condition
 from tests.kaito.provisioning.test_decision import NAMES, whole, world
 from tests.kaito.provisioning.world import START, UID
 
@@ -78,15 +74,15 @@ def test_two_nodes_must_be_ready_and_offer_their_gpus(
 ):
     found = node_readiness(nodes, 2, TYPE, has_gpus=True)
     assert (found.reason, found.message, found.to_label) == (reason, message, to_label)
-    assert found.is_ready is (reason == "NodesReady")
+    assert found.is_true is (reason == "NodesReady")
 
 
 def test_plugins_are_not_asked_for_where_no_gpu_is_known():
-    assert node_readiness([node(gpus=0, labelled=False)], 1, TYPE, has_gpus=False).is_ready
+    assert node_readiness([node(gpus=0, labelled=False)], 1, TYPE, has_gpus=False).is_true
 
 
 def test_without_a_target_nothing_is_ready():
-    assert not node_readiness([node()], 0, TYPE, has_gpus=True).is_ready
+    assert not node_readiness([node()], 0, TYPE, has_gpus=True).is_true
     nothing = decide_claims(ClaimFacts(UID, 0), START)
     assert not claim_condition(nothing).is_true
 
@@ -122,8 +118,8 @@ def test_a_stock_out_is_the_first_cause_also_when_the_claim_is_gone():
 def test_resources_are_ready_when_claims_and_nodes_are():
     claims = claim_condition(whole().settle())
     assert (claims.is_true, claims.reason) == (True, "NodeClaimsReady")
-    ready = node_condition(node_readiness([node("a"), node("b")], 2, TYPE, has_gpus=True))
-    lacking = node_condition(node_readiness([node("a")], 2, TYPE, has_gpus=True))
+    ready = node_readiness([node("a"), node("b")], 2, TYPE, has_gpus=True)
+    lacking = node_readiness([node("a")], 2, TYPE, has_gpus=True)
     assert resource_condition(claims, ready).reason == "workspaceResourceStatusSuccess"
     found = resource_condition(claims, lacking)
     assert (found.is_true, found.reason, found.message) == (False, "NodeNotReady", lacking.message)
