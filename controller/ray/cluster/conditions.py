@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.upgrade import UpgradeStrategy
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.plan import Failure
 
@@ -150,15 +149,15 @@ class ClusterConditions(ConditionSet):
             )
         self.set_if(OPTIONS_IN_EFFECT, "False", "FormerOptions", message)
 
-    def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
-        """Set the condition about pods with an outdated template."""
+    def set_up_to_date(self, outdated: Sequence[str], reason: str, outlook: str) -> None:
+        """Set the condition about pods with an outdated template, and what becomes of them."""
         message = ""
         if outdated:
             first, count = outdated[0], len(outdated)
             pods = f"{count} pods were" if count > 1 else f"pod {first} was"
             names = f", first {first}" if count > 1 else ""
-            message = f"{pods} created from an older template{names}; {strategy.outlook}"
-        self.set_if(PODS_UP_TO_DATE, "False", strategy.reason, message)
+            message = f"{pods} created from an older template{names}; {outlook}"
+        self.set_if(PODS_UP_TO_DATE, "False", reason, message)
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:

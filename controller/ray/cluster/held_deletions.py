@@ -35,7 +35,7 @@ from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.rollout import DeletionCause, Verdict
-from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade import is_recreation_due, outdated_pods
 from controller.ray.cluster.workers import workers_to_delete
 from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
@@ -226,7 +226,7 @@ def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) 
 
 def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
     """Return why not to replace all pods; empty if they may be, or if that is not due."""
-    if not strategy_of(desired.spec).is_due(seen, desired):
+    if not is_recreation_due(seen, desired):
         return ""
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
         return ""

@@ -38,7 +38,7 @@ from controller.ray.cluster.revision_history import history_writes
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
-from controller.ray.cluster.upgrade import strategy_of
+from controller.ray.cluster.upgrade import delete_everything, is_recreation_due, stamp_head
 from controller.ray.cluster.workers import (
     create_head,
     create_workers,
@@ -175,11 +175,10 @@ def _build(
         return Plan(stages=stages_of(children, bindings))
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=stages_of([*children, *delete_latecomers(seen, desired)], bindings))
-    step = strategy_of(desired.spec).next_step(seen, desired)
-    if step is not None and not doubt_of_recreation(seen, desired):
-        if step.lookups:
-            return Plan(lookups=step.lookups)
-        return Plan(stages=stages_of(children, bindings, *step.stages))
+    if is_recreation_due(seen, desired) and not doubt_of_recreation(seen, desired):
+        if not seen.pods_listed:
+            return Plan(lookups=(every_pod(seen.cluster),))
+        return Plan(stages=stages_of(children, bindings, *delete_everything(seen)))
     if must_not_restart(seen):
         return Plan(stages=stages_of(children, bindings))
     return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, settings, now)))
@@ -230,7 +229,7 @@ def _repairs(
     seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
 ) -> Iterator[Write]:
     """Yield the repairs that are due whatever happens to the pods."""
-    yield from strategy_of(desired.spec).stamps(seen, desired)
+    yield from stamp_head(seen, desired)
     yield from stamp_writes(seen, desired, batch=settings.batch)
     yield from repair_children(seen, desired, now)
     yield from history_writes(seen, desired)

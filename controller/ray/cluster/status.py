@@ -43,7 +43,12 @@ from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
 from controller.ray.cluster.rollout import NOT_KEPT
-from controller.ray.cluster.upgrade import outdated_pods, pods_with_former_options, strategy_of
+from controller.ray.cluster.upgrade import (
+    is_recreation_due,
+    outdated_pods,
+    outlook_of,
+    pods_with_former_options,
+)
 from controller.ray.diagnosis.reasons import COMING_UP
 from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head.endpoint import chosen_head, is_of_pods
@@ -345,16 +350,15 @@ def _conditions(
     conditions.set_features(desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children(seen.children.notes_in_words)
-    strategy = strategy_of(desired.spec)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     conditions.set_deletion_held(held)
-    if held is None and strategy.is_due(seen, desired):
+    if held is None and is_recreation_due(seen, desired):
         conditions.set_recreating()
         conditions.set_options_in_effect((), ())
     else:
         conditions.set_options_in_effect(*pods_with_former_options(seen, desired))
-        conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
+        conditions.set_up_to_date(outdated_pods(seen, desired), *outlook_of(desired.spec))
     set_upgrading(conditions, seen, desired)
     set_idle(conditions, seen, desired, now)
     return conditions.as_list()

@@ -1,9 +1,8 @@
-"""Upgrades of a cluster: the strategy, what is outdated, its revisions, and recreation."""
+"""Upgrades of a cluster: the strategy, what is outdated, and recreation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from controller.ray.api import labels
 from controller.ray.api.names import UPGRADE_STRATEGY_NONE
@@ -11,7 +10,7 @@ from controller.ray.api.pod_state import is_head
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.scale_down import template_hash
-from controller.ray.cluster.workers import every_pod, live_head
+from controller.ray.cluster.workers import live_head
 from controller.ray.head.endpoint import HEAD_SCOPE
 from controller.ray.pods.hashes import changed_fields, is_outdated
 from controller.runtime.plan import MergePatch
@@ -23,74 +22,31 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.pods.environment import Role
-    from controller.runtime.plan import LiveList, Write
+    from controller.runtime.plan import Write
 
 
-# The interface of upgrade strategies, and the strategy `None`.
+# What becomes of outdated pods, by the strategy; validation refuses unknown ones.
+
+_RECREATE: Final = "Recreate"
+_KEPT: Final = (
+    UPGRADE_STRATEGY_NONE,
+    "upgradeStrategy does not replace running pods, so the change reaches new ones only",
+)
+_OUTLOOKS: Final[dict[str | None, tuple[str, str]]] = {
+    _RECREATE: (
+        "UpgradeStrategyRecreate",
+        "pods are replaced unless only tolerations or scheduling gates have changed",
+    ),
+    ROLLING_UPDATE: (
+        "UpgradeStrategyRollingUpdate",
+        "the condition Upgrading says how they are replaced",
+    ),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeStep:
-    """The next step of an upgrade, during which the usual creates and deletes of pods wait.
-
-    Attributes:
-        lookups: reads that must come before any write.
-        stages: writes by stage.
-    """
-
-    lookups: tuple[LiveList, ...] = ()
-    stages: tuple[Sequence[Write], ...] = ()
-
-
-class UpgradeStrategy(Protocol):
-    """A value of `spec.upgradeStrategy.type`."""
-
-    @property
-    def reason(self) -> str:
-        """Reason of the condition `PodsUpToDate` while pods are outdated."""
-        ...
-
-    @property
-    def outlook(self) -> str:
-        """A clause about the future of outdated pods, for that condition's message."""
-        ...
-
-    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Return whether running pods are to be replaced because of the specification."""
-        ...
-
-    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """Return the next step of an upgrade, None if none is in progress."""
-        ...
-
-    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """Return writes that correct what pods record about their specification."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NoUpgrade:
-    """Keeps running pods; the condition reports outdated ones."""
-
-    reason: str = UPGRADE_STRATEGY_NONE
-    outlook: str = (
-        "upgradeStrategy does not replace running pods, so the change reaches new ones only"
-    )
-
-    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Return False."""
-        del seen, desired
-        return False
-
-    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """Return None: nothing is replaced."""
-        del seen, desired
-        return None
-
-    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """Return no writes: nothing is compared."""
-        del seen, desired
-        return ()
+def outlook_of(spec: ClusterSpec) -> tuple[str, str]:
+    """Return the reason of `PodsUpToDate` while pods are outdated, and what becomes of them."""
+    return _OUTLOOKS.get(spec.upgrade_strategy.type, _KEPT)
 
 
 # The options of the cluster that have changed since its pods were made.
@@ -150,47 +106,35 @@ def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str
 _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 
 
-@dataclass(frozen=True, slots=True)
-class Recreate:
-    """Deletes all pods, then creates them from the present specification."""
+def is_recreation_due(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the live head was created from another specification.
 
-    reason: str = "UpgradeStrategyRecreate"
-    outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
+    Without a live head there is nothing to compare: the next head is up to date anyway.
+    """
+    head = live_head(seen)
+    if head is None or desired.spec.upgrade_strategy.type != _RECREATE:
+        return False
+    stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+    same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
+    return same_operator and is_outdated(
+        stamped.get(labels.RECREATE_HASH), desired.builder.recreate_hash
+    )
 
-    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Return whether the live head was created from another specification.
 
-        Without a live head there is nothing to compare: the next head is up to date anyway.
-        """
-        head = live_head(seen)
-        if head is None:
-            return False
-        stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
-        same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
-        hash_ = stamped.get(labels.RECREATE_HASH)
-        return same_operator and is_outdated(hash_, desired.builder.recreate_hash)
-
-    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """Confirm all pods by live lists, then delete them; None if the head is up to date."""
-        if not self.is_due(seen, desired):
-            return None
-        if not seen.pods_listed:
-            return UpgradeStep(lookups=(every_pod(seen.cluster),))
-        return UpgradeStep(stages=_delete_everything(seen))
-
-    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """Return writes that replace a hash which cannot be compared."""
-        head = live_head(seen)
-        if head is None or HEAD_SCOPE in seen.pending_scopes or self.is_due(seen, desired):
-            return ()
-        present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
-        if all(present.get(key) == value for key, value in wanted.items()):
-            return ()
+def stamp_head(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+    """Replace a hash of the head that cannot be compared."""
+    head = live_head(seen)
+    if head is None or desired.spec.upgrade_strategy.type != _RECREATE:
+        return
+    if HEAD_SCOPE in seen.pending_scopes or is_recreation_due(seen, desired):
+        return
+    present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+    if any(present.get(key) != value for key, value in wanted.items()):
         target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
-        return (MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}}),)
+        yield MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}})
 
 
-def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
+def delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
     """Return deletes of all workers, then of the heads once no lost create can add a worker."""
     pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     workers: list[Write] = [
@@ -207,28 +151,3 @@ def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
     """Return operator and hash for a head that is created now."""
     annotations = desired.builder.head("")["metadata"]["annotations"]
     return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}
-
-
-# `upgradeStrategy: RollingUpdate` as one of the strategies.
-
-
-@dataclass(frozen=True, slots=True)
-class RollingStrategy(NoUpgrade):
-    """Replaces outdated pods by the usual creates and deletes, as `rolling.py` decides."""
-
-    reason: str = "UpgradeStrategyRollingUpdate"
-    outlook: str = "the condition Upgrading says how they are replaced"
-
-
-# Upgrades: how a changed specification reaches the pods of a running cluster.
-
-_NO_UPGRADE: Final = NoUpgrade()
-_STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {
-    "Recreate": Recreate(),
-    ROLLING_UPDATE: RollingStrategy(),
-}
-
-
-def strategy_of(spec: ClusterSpec) -> UpgradeStrategy:
-    """Return the strategy that the specification names; validation refuses unknown ones."""
-    return _STRATEGIES.get(spec.upgrade_strategy.type, _NO_UPGRADE)
