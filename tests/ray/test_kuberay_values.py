@@ -7,7 +7,7 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.dashboard import JobStatus
 from controller.ray.diagnosis.writes import failure_reason
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.ray.job.facts import FailureReason, State
 from controller.runtime.plan import Create, Delete, Target
 from tests.ray.kuberay_values import JOB_FIELDS, REPLICA_FAILURES, foreign_values

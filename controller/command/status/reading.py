@@ -23,7 +23,7 @@ from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.head.endpoint import RAY_PODS
+from controller.ray.head import RAY_PODS
 from informers import Codec, Failed, SharedInformer
 
 if TYPE_CHECKING:

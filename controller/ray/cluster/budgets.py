@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod, PodDisruptionBudget
     from controller.ray.children.child import Body, ObservedChild, OwnedKeys
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Plan, Write
 

@@ -46,7 +46,7 @@ from controller.ray.children.scheduling_groups import (
     observe_cluster_groups,
     remove_group,
 )
-from controller.ray.children.service_fields import desired_service_fields
+from controller.ray.children.services import desired_service_fields, head_service
 from controller.ray.cluster.certificates import certificate_children, observe_certificates
 from controller.ray.cluster.children import (
     Note,
@@ -80,8 +80,7 @@ from controller.ray.cluster.own_certificates import (
 )
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.head.endpoint import head_endpoint
-from controller.ray.head.service import head_service
+from controller.ray.head import head_endpoint
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 from controller.ray.pods.tls import uses_certificates
 from controller.ray.settings import MANTA
@@ -98,7 +97,7 @@ if TYPE_CHECKING:
     from controller.ray.children.child import ObservedChild
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.pods import PodsByRole
-    from controller.ray.head.endpoint import HeadEndpoint, Identity
+    from controller.ray.head import HeadEndpoint, Identity
     from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write

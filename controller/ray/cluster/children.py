@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.children.child import Body, Child, Drift, OwnedKeys
     from controller.ray.diagnosis.reasons import Cause
-    from controller.ray.head.endpoint import HeadEndpoint, Identity
+    from controller.ray.head import HeadEndpoint, Identity
     from controller.runtime.plan import Write
 
 

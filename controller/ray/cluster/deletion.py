@@ -26,7 +26,7 @@ from controller.ray.cluster.redis_cleanup import (
     state_in_redis,
 )
 from controller.ray.diagnosis.pod import ending
-from controller.ray.head.endpoint import HEAD_SCOPE
+from controller.ray.head import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
 from controller.runtime.plan import Create, Event, LiveList, Lookup, MergePatch, Plan, Target

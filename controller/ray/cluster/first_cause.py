@@ -21,7 +21,6 @@ from controller.ray.cluster.idle import suspension_remedy
 from controller.ray.cluster.observation import PodHistory
 from controller.ray.cluster.workers import live_head
 from controller.ray.diagnosis import reasons
-from controller.ray.diagnosis.authors import lost_pod_cause, suspension_of
 from controller.ray.diagnosis.crash_log import with_last_words
 from controller.ray.diagnosis.pod import (
     HEAD,
@@ -42,9 +41,11 @@ from controller.ray.diagnosis.writes import (
     component_of_target,
     failure_cause,
     is_inconclusive,
+    lost_pod_cause,
     names_a_webhook,
+    suspension_of,
 )
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Event
 from controller.runtime.reasons import WRITE_UNCONFIRMED
 

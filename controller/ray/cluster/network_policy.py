@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         RayCluster,
     )
     from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.head.endpoint import HeadEndpoint, Identity
+    from controller.ray.head import HeadEndpoint, Identity
     from controller.runtime.kind import CacheReader
 
 NAME_COLLISION = "NetworkPolicyNameCollision"

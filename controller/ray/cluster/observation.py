@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.children import Note
     from controller.ray.cluster.rollout import RevisionHistory, Rollout
     from controller.ray.dashboard import Head
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.ray.pods.builder import PodBuilder
     from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import LogTail, Plan

@@ -32,7 +32,7 @@ from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.workers import every_pod
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.diagnosis.crash_log import log_to_read
-from controller.ray.head.endpoint import HEAD_INDEX, HEAD_SCOPE
+from controller.ray.head import HEAD_INDEX, HEAD_SCOPE
 from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:

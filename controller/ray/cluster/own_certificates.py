@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from controller.ray.children.child import Body, OwnedKeys
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.pods import PodsByRole
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.ray.pods.environment import Role
     from controller.runtime.kind import CacheReader
 

@@ -51,7 +51,7 @@ from controller.ray.cluster.workers import (
     find_missing_pods,
     must_not_restart,
 )
-from controller.ray.head.endpoint import HEAD_SCOPE
+from controller.ray.head import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
 

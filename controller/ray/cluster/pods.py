@@ -15,7 +15,7 @@ from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_status
 from controller.ray.cluster.observation import LOSS_BACKOFF, Losses, PodHistory
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Create, Delete, Event, Target
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import time_of
 from controller.ray.api.pod_state import is_ready
 from controller.ray.dashboard import ActivityProbe, HealthProbe, NodesProbe, RayNodes, RayVersion
-from controller.ray.head.endpoint import find_head
+from controller.ray.head import find_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -45,7 +45,7 @@ from controller.ray.cluster.rolling_units import (
 from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.cluster.workers import live_head
-from controller.ray.head.endpoint import is_gcs_fault_tolerant
+from controller.ray.head import is_gcs_fault_tolerant
 from controller.ray.pods.hashes import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
 

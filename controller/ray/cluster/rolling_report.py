@@ -17,8 +17,8 @@ from controller.ray.cluster.rolling_units import draining_since, set_turns
 from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
 from controller.ray.cluster.workers import live_head
 from controller.ray.dashboard import unconfirmed
-from controller.ray.diagnosis.authors import lost_pod_cause
-from controller.ray.head.endpoint import worker_scope
+from controller.ray.diagnosis.writes import lost_pod_cause
+from controller.ray.head import worker_scope
 from controller.runtime.plan import Event
 
 if TYPE_CHECKING:

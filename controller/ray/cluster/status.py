@@ -51,7 +51,7 @@ from controller.ray.cluster.upgrade import (
 )
 from controller.ray.diagnosis.reasons import COMING_UP
 from controller.ray.diagnosis.writes import failure_message
-from controller.ray.head.endpoint import chosen_head, is_of_pods
+from controller.ray.head import chosen_head, is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
 from controller.runtime.reconcile.definitions import (
     DEFINITION_COMPLETE,

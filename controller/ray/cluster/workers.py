@@ -28,7 +28,7 @@ from controller.ray.cluster.pods import (
 from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.scale_down import free_indices, missing_hosts
-from controller.ray.head.endpoint import (
+from controller.ray.head import (
     HEAD_SCOPE,
     chosen_head,
     gcs_port_of,

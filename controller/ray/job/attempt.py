@@ -17,9 +17,9 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.children.child_cluster import child_cluster
-from controller.ray.diagnosis.authors import created_cluster
+from controller.ray.children.services import stable_head_service
 from controller.ray.diagnosis.pod import ending
-from controller.ray.head.service import stable_head_service
+from controller.ray.diagnosis.writes import created_cluster
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE

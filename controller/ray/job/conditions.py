@@ -9,8 +9,8 @@ from controller.apimachinery.redaction import excerpt, last_error
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import JobStatus, unconfirmed
-from controller.ray.diagnosis.authors import deleted_by_others
 from controller.ray.diagnosis.pod import ending
+from controller.ray.diagnosis.writes import deleted_by_others
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,

@@ -14,7 +14,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.head import read_cluster_spec
 from controller.ray.job.collect_facts import spared_attempts
 from controller.ray.job.facts import Deadlines, State
 from controller.ray.job.observation import definition_reader, is_left_as_it_is

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
-    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.head import HeadIncarnation
     from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import LogTail
 

@@ -13,9 +13,10 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
+from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard import CommandDone, JobProbe
 from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
-from controller.ray.head.endpoint import (
+from controller.ray.head import (
     OUR_JOBS,
     RAY_PODS,
     find_ended_head,
@@ -23,7 +24,6 @@ from controller.ray.head.endpoint import (
     head_keys,
     is_gcs_fault_tolerant,
 )
-from controller.ray.head.service import stable_head_service_name
 from controller.ray.job.dashboard import STOP_OCCASIONS, stop_command_id, submit_command_id
 from controller.ray.job.facts import State
 from controller.ray.job.gang import observe_job_group
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
-    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.head import HeadIncarnation
     from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder

@@ -14,10 +14,9 @@ from controller.ray.api.names import KUBERAY_NOUNS, SUBMITTER
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.diagnosis.authors import suspended_by_others
 from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
-from controller.ray.diagnosis.writes import failure_cause
+from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
 from controller.ray.job.collect_facts import (
     dashboard_outage,
     given_id,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ContainerStatus, Job, Pod
     from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.head import HeadIncarnation
 
 
 _RESTARTS: Final = 2

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.ray.pods.fault_tolerance import StateStorage
     from controller.ray.pods.hashes import Hash
     from controller.ray.settings import RaySettings

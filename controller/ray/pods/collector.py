@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.api.raycluster import ClusterSpec, CollectorOptions
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.ray.pods.environment import PodDraft
 
 _EVENTS_PORT: Final = 8084

@@ -17,7 +17,7 @@ from controller.ray.api.pod_state import START_COMMAND
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
 
 
 # Builds the `ray start` command from `rayStartParams`, resources and labels.

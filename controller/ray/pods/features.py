@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.ray.api.raycluster import AuthOptions, ClusterSpec, GracefulTerminationOptions
-    from controller.ray.head.endpoint import Identity
+    from controller.ray.head import Identity
     from controller.ray.pods.environment import PodDraft
 
 

@@ -27,7 +27,7 @@ from controller.ray.api.rayservice import (
 )
 from controller.ray.children.child import delete_child
 from controller.ray.dashboard import CloseConnections, CommandDone, HeadCommand
-from controller.ray.head.endpoint import find_head
+from controller.ray.head import find_head
 from controller.ray.service.clusters import delete_closed, deletion_time, selected_clusters
 from controller.ray.service.facts import cluster_facts
 from controller.ray.service.observation import ACTIVE, CLOSING_LEAD, PENDING, Closing
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.dashboard import Dashboards
-    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.head import HeadIncarnation
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import MergePatch, Write

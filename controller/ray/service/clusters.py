@@ -27,7 +27,7 @@ from controller.ray.children.child_cluster import (
     inherited_stamp,
     separate_redis,
 )
-from controller.ray.diagnosis.authors import created_cluster
+from controller.ray.diagnosis.writes import created_cluster
 from controller.ray.service.identity import ConfigTooLarge, store
 from controller.ray.service.observation import ACTIVE, CLUSTER_SCOPE, PENDING
 from controller.ray.service.serve import (

@@ -13,7 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.pod_state import is_announced
 from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, upgrade_type
-from controller.ray.head.endpoint import head_ports
+from controller.ray.head import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
 from controller.ray.service.observation import ACTIVE, PENDING

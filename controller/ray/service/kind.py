@@ -22,7 +22,7 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.head import read_cluster_spec
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import read_config
 from controller.ray.service.observation import ACTIVE, PENDING, definitions_reader, read_goal

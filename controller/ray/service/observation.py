@@ -16,15 +16,16 @@ from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.ray_options import read_serve_config
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
-from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
-from controller.ray.api.validation.service import (
+from controller.ray.api.rayservice import (
     INVALID_SPEC_REASON,
+    RAYSERVICES,
+    UpgradeType,
     read_upgrade_options,
     validate_service,
 )
+from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard import ProbeObservation
-from controller.ray.head.endpoint import serve_ports, template_ports
-from controller.ray.head.service import stable_head_service_name
+from controller.ray.head import serve_ports, template_ports
 from controller.ray.service.identity import ConfigTooLarge, Origin, SpecIdentity, store
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
@@ -39,11 +40,15 @@ if TYPE_CHECKING:
     from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
     from controller.ray.api.ray_options import ServeConfig
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
-    from controller.ray.api.validation.service import ReadableUpgrade
+    from controller.ray.api.rayservice import (
+        ClusterUpgradeOptions,
+        RayService,
+        RayServiceSpec,
+        ReadableUpgrade,
+    )
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.dashboard import CommandOutcome, Head
-    from controller.ray.head.endpoint import HeadIncarnation
+    from controller.ray.head import HeadIncarnation
     from controller.ray.service.identity import StoredConfig
     from controller.ray.settings import RaySettings
     from controller.runtime.kind import CreateError

@@ -11,12 +11,11 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.validation.service import read_upgrade
+from controller.ray.api.rayservice import RAYSERVICES, read_upgrade
 from controller.ray.children.child import observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import ProxyProbe, ServeProbe
-from controller.ray.head.endpoint import RAY_PODS, find_head, head_keys
+from controller.ray.head import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
 from controller.ray.service.facts import collect_facts, is_followed, keeps_services
 from controller.ray.service.identity import Origin, SpecIdentity, UnreadableConfig, put_command_ids

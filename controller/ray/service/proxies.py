@@ -24,7 +24,7 @@ from controller.ray.dashboard import (
     ServeProxy,
     ServeState,
 )
-from controller.ray.head.endpoint import SERVE_LABEL_SCOPE
+from controller.ray.head import SERVE_LABEL_SCOPE
 from controller.runtime.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:

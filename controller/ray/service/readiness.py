@@ -14,8 +14,7 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import ChildState
-from controller.ray.diagnosis.authors import suspended_by_others
-from controller.ray.diagnosis.writes import failure_cause
+from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.facts import collect_facts, readiness_of
 from controller.ray.service.identity import ConfigTooLarge, store

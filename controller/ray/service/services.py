@@ -18,9 +18,12 @@ from controller.ray.api.rayservice import (
     serve_service_name,
 )
 from controller.ray.children.child import Child, DesiredFields, OwnerConflict, with_owned_fields
-from controller.ray.children.service_fields import desired_service_fields
-from controller.ray.head.endpoint import head_ports, serve_ports
-from controller.ray.head.service import stable_head_service, stable_service_metadata
+from controller.ray.children.services import (
+    desired_service_fields,
+    stable_head_service,
+    stable_service_metadata,
+)
+from controller.ray.head import head_ports, serve_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -23,7 +23,7 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
     UpgradeType,
 )
-from controller.ray.diagnosis.authors import deleted_by_others
+from controller.ray.diagnosis.writes import deleted_by_others
 from controller.ray.service.closing import closing_text
 from controller.ray.service.facts import collect_facts, is_followed, shares_text
 from controller.ray.service.observation import ACTIVE, PENDING

@@ -23,7 +23,7 @@ from controller.ray.api.rayservice import (
     upgrade_type,
 )
 from controller.ray.children.child import ChildState, observe_child
-from controller.ray.head.endpoint import head_ports, serve_ports
+from controller.ray.head import head_ports, serve_ports
 from controller.ray.service.observation import PENDING, Routing
 from controller.ray.service.rollout_facts import FULL
 from controller.ray.service.services import backend, cluster_serve_service, gateway, route

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import RayCluster
-from controller.ray.diagnosis.authors import deleted_by_others, suspended_by_others, suspension_of
+from controller.ray.diagnosis.writes import deleted_by_others, suspended_by_others, suspension_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import msgspec
 from controller.ray.api import RayCluster, RayJob, SubmissionMode
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.head.service import stable_head_service
+from controller.ray.children.services import stable_head_service
 from controller.ray.job.attempt import cluster_body
 from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
 from controller.ray.settings import RaySettings

@@ -14,7 +14,7 @@ from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.raycluster import ClusterSpec, parse_spec
 from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.children.child_cluster import child_cluster_name
-from controller.ray.head.service import stable_head_service_name
+from controller.ray.children.services import stable_head_service_name
 from controller.ray.job.attempt import cluster_body
 from controller.ray.job.observation import generated_submission_id, submitter_name
 from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys

@@ -23,7 +23,7 @@ from controller.ray.dashboard import (
     ServeDeployment,
     ServeState,
 )
-from controller.ray.head.endpoint import HeadIncarnation
+from controller.ray.head import HeadIncarnation
 from controller.ray.service.identity import load
 from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster, read_goal
 from controller.ray.settings import RaySettings

@@ -17,7 +17,7 @@ from controller.apimachinery.schema import (
     string,
     struct,
 )
-from controller.ray.api import rayclusterfleet, raycronjob
+from controller.ray.api import rayclusterfleet, raycronjob, rayservice
 from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.rayjob import (
@@ -33,7 +33,7 @@ from controller.ray.api.definitions.rayservice import (
     service_status,
 )
 from controller.ray.api.ray_options import RAY, unknown_words
-from controller.ray.api.validation import cluster, job, service
+from controller.ray.api.validation import cluster, job
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def rayservice_definition() -> Definition:
     """Return the definition of RayService."""
     description = "Serves applications on a Ray cluster, and replaces the cluster safely."
     schema = custom_resource(
-        "RayService", description, service.NAME_RULE, service_spec(), service_status()
+        "RayService", description, rayservice.NAME_RULE, service_spec(), service_status()
     )
     return _definition("RayService", schema, _RAYSERVICE_COLUMNS, _v1alpha1("RayService"))
 

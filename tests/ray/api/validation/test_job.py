@@ -15,7 +15,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import FeatureGates, JobSpec, RayCluster, SubmissionMode
 from controller.ray.api.validation.job import validate_job, validate_job_status
-from controller.ray.head.endpoint import read_cluster_spec
+from controller.ray.head import read_cluster_spec
 from tests.ray.cluster.test_any_shape import ODD, paths, with_value
 from tests.ray.job.golden_jobs import made_for, stored
 from tests.ray.job.rayjobs import changed, job_manifest, rayjob, sample_jobs, valid

@@ -15,7 +15,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import RayService, validate_cluster
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import validate_cron_job
-from controller.ray.api.validation.service import validate_service
+from controller.ray.api.rayservice import validate_service
 from tests.integration.rayservices import service_manifest
 from tests.ray.cluster.support import cluster, manifest
 from tests.ray.cronjob.support import cron_job

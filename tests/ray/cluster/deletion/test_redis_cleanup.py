@@ -16,7 +16,7 @@ import pytest
 from controller.kube.resources import JOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.redis_cleanup import cleanup_job_name
-from controller.ray.head.endpoint import OUR_JOBS
+from controller.ray.head import OUR_JOBS
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create
 from tests.ray.cluster.deletion import redis

@@ -20,7 +20,7 @@ from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import CommandRefused, DrainNodes, HeadCommand, RayNode
-from controller.ray.head.endpoint import worker_scope
+from controller.ray.head import worker_scope
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
 from controller.testing.reads import FakeReads

@@ -16,7 +16,7 @@ from controller.ray.cluster.observation import ClusterObservation, DrainMemory, 
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target, Write
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (

@@ -11,7 +11,7 @@ from controller.kube.objects import Condition, Pod
 from controller.ray.cluster.observation import Losses, PodHistory
 from controller.ray.cluster.rolling import is_explained
 from controller.ray.dashboard import CommandExpired, CommandRefused
-from controller.ray.head.endpoint import HEAD_SCOPE, worker_scope
+from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.cluster.upgrade.rolling.scenes import (

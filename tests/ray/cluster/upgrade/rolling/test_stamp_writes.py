@@ -7,7 +7,7 @@ from typing import Any
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.rolling_units import hides_an_edit, stamp_writes, unstamped_pods
-from controller.ray.head.endpoint import worker_scope
+from controller.ray.head import worker_scope
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import pod
 from tests.ray.cluster.upgrade.rolling.scenes import (
