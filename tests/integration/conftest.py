@@ -1,4 +1,4 @@
-"""The fixtures `world`, embedded by default and real for `make test-real`, and `rays` in it."""
+"""The fixture `world`, embedded by default and real for `make test-real`, and who uses it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.definitions import drop_rules, restore_rules
+from tests.integration.fleets import Fleets
 from tests.integration.harness import REAL_KUBECONFIG, World, embedded_world, real_world
 from tests.integration.rays import Rays
+from tests.integration.rayservices import Services
+from tests.integration.workspaces import Workspaces, opened
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    opened = real_world(REAL_KUBECONFIG) if REAL_KUBECONFIG else embedded_world()
-    async with opened as world:
+    async with real_world(REAL_KUBECONFIG) if REAL_KUBECONFIG else embedded_world() as world:
         yield world
 
 
@@ -24,6 +26,22 @@ async def rays(world: World) -> Rays:
     rays = Rays(world)
     await rays.open()
     return rays
+
+
+@pytest.fixture
+async def services(world: World) -> Services:
+    return Services(world)
+
+
+@pytest.fixture
+async def fleets(world: World) -> Fleets:
+    return Fleets(world)
+
+
+@pytest.fixture
+async def spaces(world: World) -> AsyncIterator[Workspaces]:
+    async with opened(world) as spaces:
+        yield spaces
 
 
 @pytest.fixture

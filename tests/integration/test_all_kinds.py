@@ -50,9 +50,9 @@ def asked(world: World) -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.slow
-async def test_with_every_kind_at_rest_nothing_is_written_and_nothing_listed(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_with_every_kind_at_rest_nothing_is_written_and_nothing_listed(
+    world: World, rays: Rays
+):
     rays.ray.course = lambda body: forever() if "for-ever" in body["entrypoint"] else Course()
     start(rays)
     await world.create_cluster()
@@ -69,9 +69,7 @@ async def test_with_every_kind_at_rest_nothing_is_written_and_nothing_listed(wor
     assert asked(world) == before
 
 
-async def test_a_cron_job_makes_a_job_that_runs_on_a_cluster_to_its_end(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_a_cron_job_makes_a_job_that_runs_on_a_cluster_to_its_end(world: World, rays: Rays):
     start(rays)
     await world.user.create(RAYCRONJOBS, world.namespace, cron_job("often", "*/5 * * * *"))
 
@@ -84,9 +82,9 @@ async def test_a_cron_job_makes_a_job_that_runs_on_a_cluster_to_its_end(world: W
     assert len(rays.ray.accepted) >= 1
 
 
-async def test_without_its_gate_a_cron_job_makes_nothing_and_is_not_watched(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_without_its_gate_a_cron_job_makes_nothing_and_is_not_watched(
+    world: World, rays: Rays
+):
     operator = start(rays, FeatureGates({"RayCronJob": False}))
     await world.user.create(RAYCRONJOBS, world.namespace, cron_job("often", "*/5 * * * *"))
     await world.settle(TEN_MINUTES)
@@ -105,9 +103,9 @@ async def test_where_only_rayclusters_are_defined_they_are_served(world: World):
     assert operator.running
 
 
-async def test_a_job_that_another_operator_had_goes_on_without_a_pod_being_touched(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_a_job_that_another_operator_had_goes_on_without_a_pod_being_touched(
+    world: World, rays: Rays
+):
     rays.ray.course = lambda _body: Course(running=300)
     former = start(rays)
     await rays.create(submissionMode="K8sJobMode")

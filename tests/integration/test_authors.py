@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, RayCluster
@@ -21,11 +20,6 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
 
 Json = dict[str, Any]
 TRACKED = {"argocd.argoproj.io/tracking-id": "shop:ray.io/RayService:default/svc"}
-
-
-@pytest_asyncio.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 def labelled(labels: Json, annotations: Json) -> Json:

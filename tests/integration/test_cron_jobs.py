@@ -404,9 +404,9 @@ async def test_where_rayjobs_are_not_served_it_is_said(world: World):
 @pytest.mark.skipif(
     not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"
 )
-async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(
+    world: World, rays: Rays
+):
     await prepare(world)
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)

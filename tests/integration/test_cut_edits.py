@@ -230,9 +230,8 @@ async def test_nothing_is_written_because_of_it_until_the_next_edit(
 
 @pytest.mark.parametrize("later", [0.1, 1.0, 2.1])
 async def test_a_fleet_keeps_its_copies_also_if_the_definition_is_soon_put_back(
-    world: World, later: float
+    world: World, fleets: Fleets, later: float
 ):
-    fleets = Fleets(world)
     fleets.start_operator()
     await fleets.create()
     await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)
@@ -253,9 +252,8 @@ async def has_one(fleets: Fleets) -> bool:
 
 @pytest.mark.parametrize("is_edited", [False, True])
 async def test_what_nobody_has_edited_goes_on_by_itself_and_all_else_with_another_process(
-    world: World, is_edited: bool
+    world: World, fleets: Fleets, is_edited: bool
 ):
-    fleets = Fleets(world)
     operator = fleets.start_operator()
     await fleets.create()
     await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)

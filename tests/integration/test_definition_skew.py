@@ -249,9 +249,8 @@ def status_writes(world: World) -> int:
     ],
 )
 async def test_what_serves_survives_a_definition_that_drops_a_field(
-    world: World, name: str, field: str
+    world: World, services: Services, name: str, field: str
 ):
-    services = Services(world)
     operator = services.start_operator()
     await services.deployed(service_manifest(rayClusterDeletionDelaySeconds=0))
     await world.settle(10)  # no write is under way that would store what is read then
@@ -284,8 +283,8 @@ async def test_what_serves_survives_a_definition_that_drops_a_field(
 @pytest.mark.embedded_only
 async def test_only_an_edit_asks_for_a_new_cluster_not_a_definition_that_drops_more_or_less(
     world: World,
+    services: Services,
 ):
-    services = Services(world)
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=0)
     manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["serviceType"] = "NodePort"
@@ -305,8 +304,9 @@ async def test_only_an_edit_asks_for_a_new_cluster_not_a_definition_that_drops_m
 
 
 @pytest.mark.embedded_only
-async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspend(world: World):
-    services = Services(world)
+async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspend(
+    world: World, services: Services
+):
     services.start_operator()
     await services.create(service_manifest(suspend=True))
     await world.settle(20)
@@ -321,8 +321,9 @@ async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspen
 
 
 @pytest.mark.embedded_only
-async def test_a_deleted_service_goes_whatever_its_definition_lacks(world: World):
-    services = Services(world)
+async def test_a_deleted_service_goes_whatever_its_definition_lacks(
+    world: World, services: Services
+):
     services.start_operator()
     await services.deployed()
     await drop_fields(world, "status.activeServiceStatus", name=RAYSERVICES_CRD)

@@ -29,13 +29,6 @@ pytestmark = pytest.mark.embedded_only
 JOB: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 3600}
 
 
-@pytest.fixture
-async def rays(world: World) -> Rays:
-    found = Rays(world)
-    await found.open()
-    return found
-
-
 async def is_reported(rays: Rays, field: str) -> bool:
     return any(
         reason == "DefinitionIncomplete" and field in note and "manta crds" in note

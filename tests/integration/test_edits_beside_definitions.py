@@ -67,8 +67,7 @@ async def test_a_cluster_is_scaled_down_a_moment_after_the_edit(world: World):
     assert len(world.journal.marked) == 2
 
 
-async def test_the_cluster_of_a_service_is_not_replaced(world: World):
-    services = Services(world)
+async def test_the_cluster_of_a_service_is_not_replaced(world: World, services: Services):
     services.start_operator()
     await services.deployed()
     await world.settle(60)
@@ -81,9 +80,7 @@ async def test_the_cluster_of_a_service_is_not_replaced(world: World):
     assert await services.clusters() == [cluster]
 
 
-async def test_a_finished_job_keeps_its_cluster(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_a_finished_job_keeps_its_cluster(world: World, rays: Rays):
     rays.start_operator()
     await rays.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=3600)
     await rays.reaches("Complete")
@@ -95,9 +92,7 @@ async def test_a_finished_job_keeps_its_cluster(world: World):
     assert await rays.clusters() == clusters != []
 
 
-async def test_a_suspended_job_is_not_started(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_a_suspended_job_is_not_started(world: World, rays: Rays):
     rays.start_operator()
     await rays.create(suspend=True, shutdownAfterJobFinishes=True)
     await rays.reaches("Suspended")
@@ -108,8 +103,7 @@ async def test_a_suspended_job_is_not_started(world: World):
     assert (await rays.state(), await rays.clusters()) == ("Suspended", [])
 
 
-async def test_a_fleet_keeps_its_copies(world: World):
-    fleets = Fleets(world)
+async def test_a_fleet_keeps_its_copies(world: World, fleets: Fleets):
     fleets.start_operator()
     await fleets.create()
     await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)

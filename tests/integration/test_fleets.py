@@ -28,11 +28,6 @@ from tests.ray.test_permissions import chart_verbs
 embedded_only = pytest.mark.embedded_only
 
 
-@pytest.fixture
-def fleets(world: World) -> Fleets:
-    return Fleets(world)
-
-
 def watched(world: World) -> FleetReferee:
     referee = FleetReferee()
     if world.server is not None:

@@ -235,9 +235,7 @@ async def test_suspension_is_planned_through_all_of_its_steps(world: World):
 
 
 @pytest.mark.embedded_only
-async def test_what_is_planned_for_a_new_job_is_what_is_then_made(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_what_is_planned_for_a_new_job_is_what_is_then_made(world: World, rays: Rays):
     plan = await planned(world, job_manifest(submissionMode="K8sJobMode"))
     assert (plan.kind, plan.exists, plan.problem) == ("RayJob", False, "")
     rays.ray.course = lambda _body: forever()
@@ -259,9 +257,7 @@ async def test_what_is_planned_for_a_new_job_is_what_is_then_made(world: World):
 
 
 @pytest.mark.embedded_only
-async def test_planning_for_jobs_writes_nothing_and_asks_no_dashboard(world: World):
-    rays = Rays(world)
-    await rays.open()
+async def test_planning_for_jobs_writes_nothing_and_asks_no_dashboard(world: World, rays: Rays):
     rays.ray.course = lambda _body: forever()
     start_all_kinds(rays)
     await rays.create()

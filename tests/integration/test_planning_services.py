@@ -16,13 +16,7 @@ from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import World
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
-
-
-@pytest.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 async def planned(services: Services, manifest: dict[str, Any]) -> ObjectPlan:

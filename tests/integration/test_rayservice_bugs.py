@@ -32,11 +32,6 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
 IMAGE = "rayproject/ray:2.53.0"
 
 
-@pytest.fixture
-async def services(world: World) -> Services:
-    return Services(world)
-
-
 async def test_a_cluster_that_a_service_selects_is_not_deleted(services: Services):
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import World
 from tests.integration.rayservices import (
     Services,
     condition,
@@ -25,11 +23,6 @@ from tests.integration.rayservices import (
 pytestmark = pytest.mark.timeout(180)
 
 IMAGE = "rayproject/ray:2.53.0"
-
-
-@pytest_asyncio.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 def two_applications() -> str:

@@ -6,21 +6,14 @@ import copy
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.service.identity import Origin, SpecIdentity
-from tests.integration.harness import World
 from tests.integration.rayservices import Services, service_manifest
 
 pytestmark = pytest.mark.timeout(180)
 
 Json = dict[str, Any]
-
-
-@pytest_asyncio.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 def two_groups(**spec: Any) -> Json:

@@ -355,9 +355,10 @@ async def test_a_gateway_that_is_late_is_waited_for(
 
 
 @pytest.mark.slow
-async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(world: World):
+async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(
+    world: World, services: Services
+):
     await remove_gateway_api(world)
-    services = Services(world)
     manifest = incremental_manifest()
     old = await serving(services, manifest)
     status = await services.status()

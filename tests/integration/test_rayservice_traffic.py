@@ -8,23 +8,17 @@ import random
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import World, cluster_of
+from tests.integration.harness import cluster_of
 from tests.integration.rayservices import Services, condition, reason, service_manifest, with_image
 from tests.ray.dashboard.simulated import Fault
 
 pytestmark = pytest.mark.timeout(180)
 
 DELAY = 40
-
-
-@pytest_asyncio.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 async def ready_endpoints(services: Services) -> list[str]:

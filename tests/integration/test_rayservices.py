@@ -6,11 +6,10 @@ import copy
 import json
 
 import pytest
-import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import REAL_KUBECONFIG, World, cluster_of
+from tests.integration.harness import REAL_KUBECONFIG, cluster_of
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -27,11 +26,6 @@ pytestmark = pytest.mark.timeout(240)
 SUSPENDED = "SuspendComplete"
 REST = 60 if REAL_KUBECONFIG else 600
 """Seconds in which a service at rest would be written, if it ever were."""
-
-
-@pytest_asyncio.fixture
-async def services(world: World) -> Services:
-    return Services(world)
 
 
 async def test_a_service_becomes_ready(services: Services):

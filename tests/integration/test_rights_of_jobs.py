@@ -218,9 +218,8 @@ KUBERAY_CRDS = Path(
     ids=["chart", "kuberay"],
 )
 async def test_the_rights_are_enough_for_services(
-    world: World, rules: Callable[[], Rules], without: set[str]
+    world: World, services: Services, rules: Callable[[], Rules], without: set[str]
 ):
-    services = Services(world)
     if world.server is not None:
         world.server.audit.authorizer = partial(Limited.allows, rules())
         operator = services.start_operator()
@@ -253,14 +252,13 @@ def refusals(operator: RunningOperator) -> list[str]:
 @pytest.mark.timeout(300)
 @pytest.mark.slow
 @pytest.mark.embedded_only
-async def test_kuberays_definitions_serve_as_well(world: World):
+async def test_kuberays_definitions_serve_as_well(world: World, services: Services):
     for plural in ("rayservices", "rayclusters"):
         file = KUBERAY_CRDS / f"ray.io_{plural}.yaml"
         if not file.exists():
             pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
         await put_in_place(world, yaml.load(file.read_text(), Loader=yaml.CSafeLoader))
     await world.settle(2)
-    services = Services(world)
     services.start_operator()
     await live_and_die(services)
     reported = await world.events_about("RayService", "svc")

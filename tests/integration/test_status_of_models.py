@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -24,15 +23,9 @@ from tests.integration.harness import World
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_page import page, text
 from tests.integration.test_workspaces import pod_of
-from tests.integration.workspaces import Workspaces, opened, served
+from tests.integration.workspaces import Workspaces, served
 
 pytestmark = pytest.mark.embedded_only
-
-
-@pytest.fixture
-async def spaces(world: World) -> AsyncIterator[Workspaces]:
-    async with opened(world) as workspaces:
-        yield workspaces
 
 
 async def shown(world: World, *target: str, status: int = 0, **more: Any) -> str:

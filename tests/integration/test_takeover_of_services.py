@@ -83,8 +83,9 @@ async def uid_of(services: Services, name: str) -> str:
 
 
 @pytest.mark.parametrize("differing", [False, True])
-async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World, differing: bool):
-    services = Services(world)
+async def test_what_serves_is_adopted_with_the_config_that_ray_has(
+    world: World, services: Services, differing: bool
+):
     await left_by_kuberay(services, service_manifest(), differing=differing)
     name, pods = await services.active(), set(world.journal.created)
     uid = await uid_of(services, "svc-serve-svc")
@@ -106,8 +107,9 @@ async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World,
 
 
 @pytest.mark.parametrize("differing", [False, pytest.param(True, marks=pytest.mark.slow)])
-async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bool):
-    services = Services(world)
+async def test_an_upgrade_that_was_half_done_goes_on(
+    world: World, services: Services, differing: bool
+):
     former = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
     old = await services.deployed(manifest)
@@ -134,9 +136,8 @@ async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bo
 
 @pytest.mark.parametrize("excludes_head", [False, True])
 async def test_no_config_is_stored_while_serves_controller_does_not_answer(
-    world: World, excludes_head: bool
+    world: World, services: Services, excludes_head: bool
 ):
-    services = Services(world)
     former = services.start_operator()
     manifest = service_manifest(excludeHeadPodFromServeSvc=excludes_head)
     name = await services.deployed(manifest)
@@ -157,8 +158,9 @@ async def test_no_config_is_stored_while_serves_controller_does_not_answer(
     assert [greeting(put) for put in services.serve_of(name).puts] == ["hi"]
 
 
-async def test_the_wanted_config_is_stored_once_no_serve_has_answered_for_a_minute(world: World):
-    services = Services(world)
+async def test_the_wanted_config_is_stored_once_no_serve_has_answered_for_a_minute(
+    world: World, services: Services
+):
     former = services.start_operator()
     name = await services.deployed(service_manifest(excludeHeadPodFromServeSvc=True))
     await former.kill()
@@ -176,8 +178,9 @@ async def test_the_wanted_config_is_stored_once_no_serve_has_answered_for_a_minu
     assert await is_stored()
 
 
-async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(world: World):
-    services = Services(world)
+async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(
+    world: World, services: Services
+):
     former = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=600)
     old = await services.deployed(manifest)
@@ -195,16 +198,14 @@ async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over
     )
 
 
-async def test_an_edit_that_no_operator_has_seen_stops_a_take_over(world: World):
-    services = Services(world)
+async def test_an_edit_that_no_operator_has_seen_stops_a_take_over(services: Services):
     manifest = service_manifest()
     await left_by_kuberay(services, manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     assert await forbidden_changes(services) == ["svc: delete"]
 
 
-async def test_a_cluster_that_would_be_given_up_stops_a_take_over(world: World):
-    services = Services(world)
+async def test_a_cluster_that_would_be_given_up_stops_a_take_over(world: World, services: Services):
     manifest = service_manifest()
     await left_by_kuberay(services, manifest)
     nobodys = {"pendingServiceStatus": {"rayClusterName": await services.active()}}

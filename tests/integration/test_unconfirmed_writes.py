@@ -174,8 +174,9 @@ async def lose(world: World, child: str) -> None:
     await world.user.delete(resource, world.namespace, name)
 
 
-async def test_a_service_without_the_service_of_its_applications_is_not_ready(world: World):
-    services = Services(world)
+async def test_a_service_without_the_service_of_its_applications_is_not_ready(
+    world: World, services: Services
+):
     operator = services.start_operator()
     await services.create()
     await world.eventually(services.is_ready, seconds=120)

@@ -171,10 +171,8 @@ def odd_clusters(world: World) -> Garbled:
     return Garbled(world.transport, "rayclusters", head, b'"odd":NaN,' + head)
 
 
-async def test_the_cluster_of_a_job_is_not_taken_for_lost(world: World):
+async def test_the_cluster_of_a_job_is_not_taken_for_lost(world: World, rays: Rays):
     """Not even by a process that has never been able to decode it."""
-    rays = Rays(world)
-    await rays.open()
     first = rays.start_operator()
     await rays.create(shutdownAfterJobFinishes=True)
     await rays.reaches("Running")
@@ -190,8 +188,7 @@ async def test_the_cluster_of_a_job_is_not_taken_for_lost(world: World):
     assert f"RayCluster {world.namespace}/{before[0]} cannot be decoded" in ready["message"]
 
 
-async def test_the_cluster_of_a_service_is_not_taken_for_lost(world: World):
-    services = Services(world)
+async def test_the_cluster_of_a_service_is_not_taken_for_lost(world: World, services: Services):
     first = services.start_operator()
     cluster = await services.deployed()
     assert await first.stop() == 0

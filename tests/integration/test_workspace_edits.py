@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -20,12 +19,12 @@ from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
 from controller.testing.journal import JournalEntry
-from tests.integration.harness import World, install_crds
+from tests.integration.harness import install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.sweeps import Kill, Sweep, at_each_kill
 from tests.integration.test_workspace_crashes import WATCHED, late, one_operator
 from tests.integration.workspaces import INSTANCE as MACHINE
-from tests.integration.workspaces import Workspaces, manifest, opened
+from tests.integration.workspaces import Workspaces, manifest
 from tests.kaito.support import inference
 
 embedded_only = pytest.mark.embedded_only
@@ -33,12 +32,6 @@ embedded_only = pytest.mark.embedded_only
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
 REFUSED = ("False", "InvalidWorkspaceSpec")
 ADAPTER = {"source": {"name": "a", "image": "example.com/adapter:1"}}
-
-
-@pytest.fixture
-async def spaces(world: World) -> AsyncIterator[Workspaces]:
-    async with opened(world) as workspaces:
-        yield workspaces
 
 
 async def edit(spaces: Workspaces, **patch: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.lookups.huggingface import Document, WorkspaceLookups
 from controller.kaito.workspace.kind import WorkspaceKind
-from tests.integration.harness import RunningOperator, World, embedded_world
+from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.sweeps import Kill, Sweep, at_each_kill
 from tests.integration.workspaces import Workspaces, opened
 from tests.kaito.lookups.hub import FakeHub
@@ -21,12 +20,6 @@ from tests.kaito.support import inference
 pytestmark = pytest.mark.embedded_only
 NAME = "Somebody/Some-Model"
 MODEL: dict[str, Any] = {"inference": inference(NAME)}
-
-
-@pytest.fixture
-async def spaces(world: World) -> AsyncIterator[Workspaces]:
-    async with opened(world) as workspaces:
-        yield workspaces
 
 
 def run_operator(spaces: Workspaces, hub: FakeHub, **more: Any) -> RunningOperator:

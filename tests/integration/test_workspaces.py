@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -30,17 +29,11 @@ from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_rights import RULES, Rights
-from tests.integration.workspaces import Cloud, Workspaces, opened
+from tests.integration.workspaces import Cloud, Workspaces
 from tests.kaito.support import inference
 
 embedded_only = pytest.mark.embedded_only
 PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)
-
-
-@pytest.fixture
-async def spaces(world: World) -> AsyncIterator[Workspaces]:
-    async with opened(world) as workspaces:
-        yield workspaces
 
 
 async def test_a_workspace_gets_its_nodes(spaces: Workspaces):
