@@ -58,7 +58,7 @@ async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
     events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
     assert events == ["NodeClassCreated", "NodePoolCreated", "CreatedStatefulSet"]
     found = await spaces.world.user.get(NODE_CLASSES, "", UBUNTU)
-    assert found.ready is not None
+    assert found.status.condition("Ready") is not None
 
 
 async def test_what_is_stored_never_expires(spaces: PoolWorkspaces):
