@@ -289,14 +289,16 @@ class ObjectWriter:
         """
         check_kind(resource, applied)
         check_applied(resource, applied)
-        applied = accept(resource, namespace, applied)
+        key = resource.key(namespace, name)
+        exists = key in self._store.table(resource.table).items
+        given = child(applied, "metadata").get("namespace", namespace) if exists else namespace
+        applied = accept(resource, given, applied)  # conflicts come before another namespace
         is_named = bool(applied["metadata"].get("name"))
         if applied["metadata"].setdefault("name", name) != name:
             raise wrong_name(applied["metadata"]["name"], name)
         structure = resource.strategy.structure(resource.kind)
         applier = self._owners.owner(resource, options, "Apply", subresource)
-        key = resource.key(namespace, name)
-        if key not in self._store.table(resource.table).items:
+        if not exists:
             if subresource:
                 raise not_found(resource.name, name)
             if not is_named:

@@ -274,7 +274,7 @@ SERVICES = Kind(
         {"spec": {"selector": {"a b": "c"}}},
         {"spec": {"selector": {"a": "b c"}}},
         {"spec": {"sessionAffinity": "Sticky"}},
-        {"spec": {"externalTrafficPolicy": "Local"}},
+        {"spec": {"externalTrafficPolicy": "Cluster"}},
         {"spec": {"unknown": 1}},
         {"spec": {"publishNotReadyAddresses": "yes"}},
     ),

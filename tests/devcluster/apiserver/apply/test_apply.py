@@ -75,6 +75,14 @@ async def test_changing_what_another_owns_is_a_conflict(apply):
     assert answer.message == 'Apply failed with 1 conflict: conflict with "one": .data.x'
 
 
+async def test_a_conflict_comes_before_another_namespace(apply):
+    await apply(config({"x": "1"}))
+    elsewhere = config({"x": "2"})
+    elsewhere["metadata"]["namespace"] = "other"
+    assert (await apply(elsewhere, "two")).status == 409
+    assert (await apply(elsewhere, "two", force="true")).status == 400
+
+
 async def test_force_takes_over(apply):
     await apply(config({"x": "1"}))
     answer = await apply(config({"x": "2"}), "two", force="true")
