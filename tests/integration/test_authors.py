@@ -16,7 +16,7 @@ from tests.integration.rayservices import Services, message, service_manifest
 from tests.integration.test_two_writers import track_managers
 from tests.ray.job.rayjobs import job_manifest
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(180)]
 
 Json = dict[str, Any]
 TRACKED = {"argocd.argoproj.io/tracking-id": "shop:ray.io/RayService:default/svc"}

@@ -15,6 +15,8 @@ from controller.testing.faults import JournalEntry, Lag, Rule
 from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.simulation.autoscaler import Autoscaler
 
+pytestmark = pytest.mark.slow
+
 GROUP = "workers"
 LAG = 10.0
 

@@ -30,6 +30,8 @@ from tests.lab.control_plane import plane_in
 from tests.lab.programs import manifests_of
 from tests.lab.session import needs
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 
 KIND = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse("RayClusterMTLS=true")))

@@ -19,7 +19,7 @@ from tests.integration.harness import RunningOperator, World, embedded_world, ro
 from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, at_each_kill
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(300)]
 
 LAG_SECONDS = 2.0
 
@@ -72,7 +72,6 @@ async def delete_it(world: World) -> Counts:
     return Counts(most, len(cleaners(world)), len(jobs), len(left), seconds_over=took > 120)
 
 
-@pytest.mark.slow
 @at_each_fault
 async def test_disturbed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(
     fault: Disturbance,
@@ -83,7 +82,6 @@ async def test_disturbed_at_any_single_write_the_cleanup_runs_once_and_nothing_i
         await sweep.comes_to(EXPECTED, delete_it(world), more_than=5)
 
 
-@pytest.mark.slow
 @at_each_kill
 async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer(
     fault: Kill,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 EVENTS = "events.events.k8s.io"
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(180)]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from controller.kube.transport import RawResponse, Request, Transport
 
-pytestmark = pytest.mark.timeout(180)  # a real server may publish a schema half a minute late
+# A real server may publish a schema half a minute late.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 STATUS = "rayclusters.ray.io/status"
 
@@ -236,7 +237,7 @@ def status_writes(world: World) -> int:
         (RAYSERVICES_CRD, "spec.serveConfigV2"),
         (RAYCLUSTERS_CRD, "spec.workerGroupSpecs"),
         *(
-            pytest.param(RAYSERVICES_CRD, field, marks=pytest.mark.slow)
+            (RAYSERVICES_CRD, field)
             for field in (
                 "status",
                 "status.activeServiceStatus",

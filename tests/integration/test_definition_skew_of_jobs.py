@@ -24,7 +24,7 @@ from tests.integration.rays import Rays, forever
 from tests.integration.test_cron_jobs import create, prepare
 from tests.ray.dashboard.simulated import Course
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 JOB: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 3600}
 

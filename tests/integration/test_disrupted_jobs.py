@@ -22,7 +22,7 @@ from tests.ray.dashboard.simulated import Course
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 @asynccontextmanager
@@ -78,7 +78,6 @@ async def test_without_the_field_an_evicted_head_counts_as_with_kuberay():
         assert "manta.dev/disrupted" not in ((await rays.job()).metadata.annotations or {})
 
 
-@pytest.mark.slow
 async def test_endless_evictions_end_with_the_number_of_attempts_that_they_took():
     async with running_job(disruptionBackoffLimit=2, backoffLimit=1) as rays:
         for number in (1, 2, 3):

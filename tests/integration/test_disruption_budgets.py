@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.authorization import Attributes
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 HEAD, WORKERS = "example-head", "example-workers-workers"
 
@@ -135,7 +135,6 @@ async def test_while_a_deleted_cluster_is_held_by_a_finalizer_nothing_hinders_an
         )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.REFUSES, Fault.HTML])
 async def test_while_ray_is_silent_the_budget_of_a_ready_head_stays(fault: Fault):
     async with inhabited() as seen:
@@ -172,7 +171,6 @@ async def test_a_new_operator_takes_no_budget_away_before_it_knows():
         await seen.have(HEAD)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "selector",
     [

@@ -19,7 +19,7 @@ from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 FLEETS_CRD = "rayclusterfleets.manta.dev"
 

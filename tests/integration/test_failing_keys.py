@@ -76,7 +76,7 @@ KINDS = {
 }
 GATES = FeatureGates({"RayCronJob": True, "RayClusterFleet": True, "Workspace": True})
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 async def begin(
@@ -122,7 +122,6 @@ async def test_a_failing_object_costs_at_most_sixty_requests_in_ten_minutes(
     assert "ReconcileError" not in {each["reason"] for each in conditions.values()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
 async def test_an_object_of_which_nothing_can_be_written_costs_no_more_requests(
     world: World, kind: str, sort: str
@@ -171,7 +170,6 @@ async def has_workers(world: World, replicas: int) -> None:
     await world.eventually(lambda: len(world.journal.ready_workers()) == replicas, seconds=60)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["forbidden", "failing", "lost"])
 async def test_dozens_of_deletes_that_fail_cost_no_more_requests_than_one(world: World, sort: str):
     operator = await begin(world, "cluster")
@@ -185,7 +183,6 @@ async def test_dozens_of_deletes_that_fail_cost_no_more_requests_than_one(world:
     await has_workers(world, 0)
 
 
-@pytest.mark.slow
 async def test_one_pod_that_must_not_be_deleted_keeps_no_other(world: World):
     operator = await begin(world, "cluster")
     await grow(world, 24)
@@ -198,7 +195,6 @@ async def test_one_pod_that_must_not_be_deleted_keeps_no_other(world: World):
     assert [pod.metadata.name for pod in world.journal.workers()] == [kept]
 
 
-@pytest.mark.slow
 async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_one(world: World):
     operator = await begin(world, "cluster")
     await has_workers(world, 2)
@@ -266,7 +262,6 @@ async def test_an_edit_does_not_wait_for_what_has_failed(world: World):
     assert requests(operator, since).count("create pods") == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
 async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
     world: World, kind: str, sort: str

@@ -34,7 +34,7 @@ from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.ray.dashboard.simulated import Course
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 WORDS = {
     "forbidden": "not by policy",
@@ -360,7 +360,6 @@ ROWS = {
     ),
 }
 THOROUGH = ("the Service of a cluster", "the pods of a cluster", "a cluster")
-QUICK = {("the Service of a cluster", "failing"), ("the pods of a cluster", "lost")}
 
 
 async def said(world: World, row: Row) -> str:
@@ -374,11 +373,8 @@ async def said(world: World, row: Row) -> str:
 @pytest.mark.parametrize(
     ("what", "sort"),
     [
-        pytest.param(what, sort, marks=() if (what, sort) in QUICK else pytest.mark.slow)
-        for what, sort in (
-            *((what, sort) for what in THOROUGH for sort in WORDS),
-            *((what, sort) for what, sort in in_turn(ROWS, MAIN) if what not in THOROUGH),
-        )
+        *((what, sort) for what in THOROUGH for sort in WORDS),
+        *((what, sort) for what, sort in in_turn(ROWS, MAIN) if what not in THOROUGH),
     ],
 )
 async def test_a_write_that_fails_for_ever_is_named_costs_little_and_is_made_once_it_can_be(

@@ -22,10 +22,9 @@ WORKERS = 3
 BIG = [f"big-{number}" for number in range(3)]
 GROWTH = 1000
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_clusters_that_grow_by_a_thousand_delay_no_small_one():
     alone = await seconds_to_all_pods(growing=False)
@@ -70,14 +69,12 @@ TIMED_OUT = ErrorResponse(
 CREATE_PODS = frozenset({"create"})
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_two_hundred_clusters_whose_creates_hang_delay_no_new_one():
     alone = await seconds_until_ready(sick=0)
     assert await seconds_until_ready(sick=200) <= 2 * alone + 2
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_two_hundred_creates_that_begin_to_hang_at_once_delay_no_new_cluster():
     alone = await seconds_until_ready(sick=0, incubation=0.5)
@@ -111,7 +108,6 @@ async def seconds_until_ready(*, sick: int, incubation: float = 60) -> float:
         return world.loop.time() - began
 
 
-@pytest.mark.slow
 async def test_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
     async with embedded_world() as world:
         operator = world.start_operator(workers=1)

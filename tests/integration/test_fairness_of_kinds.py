@@ -20,6 +20,8 @@ from tests.integration.test_fairness import HANGS, TIMED_OUT
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.neighbours.kinds import KINDS, Column
 
+pytestmark = pytest.mark.slow
+
 SICK = 200
 COLUMNS = {str(each): each for each in KINDS if each.resource != RAYCLUSTERS}
 
@@ -75,7 +77,6 @@ def is_well(world: World, column: Column) -> bool:
     return column.is_well(healthy, objects)
 
 
-@pytest.mark.slow
 @pytest.mark.embedded_only
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault, shards
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("silence"),
@@ -71,7 +72,6 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource == str(RAYCLUSTERFLEETS)
 
 
-@pytest.mark.slow
 @at_each_fault
 @in_shards
 async def test_disturbed_at_any_single_write_each_copy_is_replaced_once(
@@ -85,7 +85,6 @@ async def test_disturbed_at_any_single_write_each_copy_is_replaced_once(
 
 
 @pytest.mark.parametrize("resource", [RAYCLUSTERS, RAYCLUSTERFLEETS], ids=str)
-@pytest.mark.slow
 async def test_with_late_watches_each_copy_is_replaced_once(resource: object):
     async with embedded_world() as world:
         assert world.server is not None

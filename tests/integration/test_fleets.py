@@ -25,6 +25,8 @@ from tests.integration.fleets import (
 from tests.integration.harness import EXAMPLES, World, cluster_of
 from tests.ray.test_permissions import chart_verbs
 
+pytestmark = pytest.mark.slow
+
 embedded_only = pytest.mark.embedded_only
 
 

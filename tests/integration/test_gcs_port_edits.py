@@ -12,7 +12,7 @@ from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 Json = dict[str, Any]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.integration.harness import RunningOperator, World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 TIMEOUT = 600
 
@@ -333,7 +333,6 @@ async def test_what_is_wrong_in_the_annotation_is_told_with_a_remedy():
         assert '"timeoutSeconds": 3600' in message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("applied", [True, False], ids=["answer-lost", "request-lost"])
 @pytest.mark.parametrize("policy", ["Suspend", "Delete", "ScaleToMinimum"])
 async def test_killed_at_every_write_it_ends_once_and_never_while_in_use(policy, applied):

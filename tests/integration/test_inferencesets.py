@@ -40,6 +40,8 @@ from tests.integration.workspaces import Cloud, Workspaces, manifest
 from tests.kaito.workspace.given_pool import POOLS
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
+pytestmark = pytest.mark.slow
+
 embedded_only = pytest.mark.embedded_only
 
 

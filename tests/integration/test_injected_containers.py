@@ -20,7 +20,7 @@ from tests.ray.dashboard.simulated import Course
 from tests.ray.job.rayjobs import is_head_lost
 from tests.samples import case
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(300)]
 
 
 def with_webhook(world: World) -> Any:

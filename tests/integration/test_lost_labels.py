@@ -16,10 +16,9 @@ from tests.integration.harness import World, embedded_world, example_cluster
 
 KIND = "ChildrenAsSpecified"
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("label", ["ray.io/node-type", "ray.io/cluster"])
 async def test_a_pod_that_lost_a_label_keeps_its_place_and_the_operator_is_ready(
     world: World, label: str
@@ -173,7 +172,6 @@ async def test_a_suspension_is_reported_at_once_although_pods_were_lost_again_an
     await world.eventually(is_suspended, seconds=2)
 
 
-@pytest.mark.slow
 async def test_many_pods_that_are_evicted_at_once_are_replaced_at_once(world: World):
     world.start_operator()
     await world.create_cluster(replicas=8)

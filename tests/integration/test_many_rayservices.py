@@ -14,6 +14,8 @@ from tests.integration.rayservices import Services, condition, service_manifest
 from tests.integration.test_all_kinds import asked
 from tests.ray.dashboard.simulated import Fault, SimulatedRay
 
+pytestmark = pytest.mark.slow
+
 LIVE, DEAD = 90, 10
 TEN_MINUTES = 600.0
 SERVE = 30
@@ -51,7 +53,6 @@ async def seconds_until(services: Services, names: set[str]) -> float:
     return loop.time() - start
 
 
-@pytest.mark.slow
 @pytest.mark.embedded_only
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("silence")

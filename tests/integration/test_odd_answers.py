@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.faults.tampering import Lines
     from tests.integration.harness import RunningOperator, World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 PATIENCE = 600.0
 """Seconds that it may take: each event out of order costs a delay of up to a minute."""
@@ -134,7 +134,7 @@ ODD: dict[str, Lines] = {
 @pytest.mark.parametrize(
     "everywhere",
     [
-        pytest.param(False, id="own namespace", marks=pytest.mark.slow),
+        pytest.param(False, id="own namespace"),
         pytest.param(True, id="all namespaces"),
     ],
 )
@@ -195,9 +195,7 @@ def no_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collections")
-@pytest.mark.parametrize(
-    "content_type", ["application/json", pytest.param("text/plain", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("path", ["/apis/", "/openapi/"])
 async def test_an_operator_outlives_any_answer_to_discovery(

@@ -18,6 +18,8 @@ from tests.integration.incremental import incremental_manifest
 from tests.integration.rayservices import Services, with_image
 from tests.integration.test_planning_services import planned, running, sized
 
+pytestmark = pytest.mark.slow
+
 
 @pytest_asyncio.fixture
 async def services(world: World) -> Services:
@@ -38,7 +40,6 @@ def autoscaled(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-@pytest.mark.slow
 async def test_an_incremental_upgrade_is_planned_and_done_in_the_same_steps(services: Services):
     edited = with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0")
     async with simulated_gateways(services.world):

@@ -15,7 +15,7 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import job_manifest
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 BUDGETS = {"workersMaxUnavailablePercent": 50}
 

@@ -16,6 +16,8 @@ from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.harness import World, example_cluster
 from tests.integration.rolling import rolling_manifest, set_variable
 
+pytestmark = pytest.mark.slow
+
 NEW = "rayproject/ray:2.52.0-cpu"
 INCOMPATIBLE = "rayproject/ray:2.60.0"
 

@@ -18,6 +18,8 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 
+pytestmark = pytest.mark.slow
+
 
 async def planned(services: Services, manifest: dict[str, Any]) -> ObjectPlan:
     world = services.world

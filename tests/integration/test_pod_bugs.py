@@ -20,6 +20,8 @@ from tests.integration.harness import (
     role,
 )
 
+pytestmark = pytest.mark.slow
+
 LAG = 5.0
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.integration.harness import World
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.embedded_only]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.embedded_only]
 
 IMAGE = "rayproject/ray:2.53.0"
 FLAVOR = {"manta.test/flavor": "reserved"}

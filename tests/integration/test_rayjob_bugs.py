@@ -17,7 +17,7 @@ from tests.integration.test_at_rest import requests
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 embedded_only = pytest.mark.embedded_only
 
 

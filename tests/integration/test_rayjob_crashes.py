@@ -20,6 +20,7 @@ from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, sh
 from tests.ray.dashboard.simulated import Course
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(300),
     pytest.mark.usefixtures("silence"),
@@ -95,7 +96,6 @@ def but_for_events(outcome: Outcome | str) -> Outcome | str:
     return replace(outcome, retries_told=1) if isinstance(outcome, Outcome) else outcome
 
 
-@pytest.mark.slow
 @at_each_fault
 @pytest.mark.parametrize("mode", MODES)
 @in_shards
@@ -113,7 +113,6 @@ async def test_disturbed_at_any_single_write_a_job_has_the_same_attempts(
     assert sweep.all_but(EXPECTED) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "pods", "jobs.batch"])
 async def test_with_late_watches_a_job_has_the_same_attempts(mode: str, resource: str):

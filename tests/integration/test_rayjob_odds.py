@@ -19,7 +19,7 @@ from tests.integration.test_rayjob_life import gone, no_clusters, stops
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 SHARED: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "shared"}}
@@ -31,7 +31,6 @@ async def shared_cluster(rays: Rays, **spec: Any) -> None:
     await rays.world.user.create(RAYCLUSTERS, rays.world.namespace, body)
 
 
-@pytest.mark.slow
 async def test_a_job_that_fails_while_its_specification_is_wrong_is_retried_once_it_is_right(
     rays: Rays,
 ):
@@ -232,7 +231,6 @@ async def test_a_job_that_waits_for_resources_for_good_holds_no_suspension_up(ra
     assert stops(rays)
 
 
-@pytest.mark.slow
 async def test_only_the_last_ten_attempts_are_kept(rays: Rays):
     rays.ray.course = lambda _body: Course(running=1, result=JobStatus.FAILED)
     rays.start_operator()
@@ -331,7 +329,6 @@ async def test_kueues_admission_is_kept_over_a_retry(rays: Rays):
     assert job.status["failed"] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode", "SidecarMode"])
 async def test_a_restarted_operator_takes_nothing_back(rays: Rays, mode: str):
     rays.ray.course = lambda _body: Course(running=60)
@@ -347,7 +344,6 @@ async def test_a_restarted_operator_takes_nothing_back(rays: Rays, mode: str):
     assert rays.ray.submissions() == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode", "SidecarMode"])
 @pytest.mark.parametrize("after", [0.0, 1.0, 2.5, 4.0, 5.0, 8.0, 16.0, 30.0])
 async def test_a_job_can_be_deleted_at_any_time(rays: Rays, mode: str, after: float):
@@ -362,7 +358,6 @@ async def test_a_job_can_be_deleted_at_any_time(rays: Rays, mode: str, after: fl
     await rays.world.eventually(lambda: not rays.world.journal.present, seconds=60)
 
 
-@pytest.mark.slow
 async def test_a_job_that_runs_for_an_hour_costs_little(rays: Rays):
     rays.ray.course = lambda _body: Course(running=3600)
     registry = CollectorRegistry()

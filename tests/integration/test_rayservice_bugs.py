@@ -27,7 +27,7 @@ from tests.integration.rayservices import (
 from tests.integration.test_takeover_of_services import left_by_kuberay
 from tests.ray.dashboard.simulated import Fault
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.embedded_only]
 
 IMAGE = "rayproject/ray:2.53.0"
 

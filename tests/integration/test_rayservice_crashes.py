@@ -35,6 +35,7 @@ from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(3600),
     pytest.mark.usefixtures("silence"),
@@ -172,7 +173,6 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and ours
 
 
-@pytest.mark.slow
 @at_each_fault
 @either_strategy
 @in_shards
@@ -187,7 +187,6 @@ async def test_disturbed_at_any_single_write_the_end_is_the_same(
         await sweep.comes_to(scenario.expected, scenario.play(stage), more_than=32)
 
 
-@pytest.mark.slow
 @either_strategy
 @in_shards
 async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(
@@ -199,7 +198,6 @@ async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(
         await sweep.comes_to(scenario.expected, scenario.play(stage), more_than=64)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "resource"),
     in_turn(SCENARIOS.values(), [SERVICE, CLUSTERS, "pods", "services", ""]),
@@ -210,7 +208,6 @@ async def test_with_late_watches_the_end_is_the_same(scenario: Scenario, resourc
         assert await scenario.play(stage) == scenario.expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "fault"), in_turn(SCENARIOS.values(), Fault))
 async def test_with_dashboards_that_misbehave_half_of_the_time_the_end_is_the_same(
     scenario: Scenario, fault: Fault
@@ -228,7 +225,6 @@ async def misbehave(services: Services, fault: Fault) -> None:
             services.ray.fault(each)
 
 
-@pytest.mark.slow
 @either_strategy
 async def test_with_dashboards_that_answer_late_the_end_is_the_same(scenario: Scenario):
     async with a_stage() as stage:

@@ -20,7 +20,7 @@ from tests.integration.rayservices import (
     with_image,
 )
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 IMAGE = "rayproject/ray:2.53.0"
 

@@ -11,7 +11,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.service.identity import Origin, SpecIdentity
 from tests.integration.rayservices import Services, service_manifest
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 Json = dict[str, Any]
 

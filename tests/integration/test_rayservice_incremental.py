@@ -33,7 +33,7 @@ from tests.integration.rayservices import Services, condition, message, reason, 
 from tests.integration.test_rayservices import REST, greeting
 from tests.ray.dashboard.simulated import Fault
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest_asyncio.fixture
@@ -125,7 +125,6 @@ async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active
     assert await services.clusters() == [new]
 
 
-@pytest.mark.slow
 async def test_the_interval_between_two_changes_of_the_weights_is_respected(
     services: Services, listeners: SimulatedListeners
 ):
@@ -210,7 +209,6 @@ async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(
     assert reason(await services.status(), "Ready") == "ValidationFailed"
 
 
-@pytest.mark.slow
 async def test_a_third_specification_is_rolled_out_after_the_rollback(
     services: Services, listeners: SimulatedListeners
 ):
@@ -237,7 +235,6 @@ async def test_a_third_specification_is_rolled_out_after_the_rollback(
 
 
 @pytest.mark.vital
-@pytest.mark.slow
 async def test_a_config_edited_in_an_upgrade_goes_to_the_pending_cluster_only(
     services: Services, listeners: SimulatedListeners
 ):
@@ -263,7 +260,6 @@ async def test_a_config_edited_in_an_upgrade_goes_to_the_pending_cluster_only(
 
 
 @pytest.mark.vital
-@pytest.mark.slow
 async def test_a_config_edited_in_a_rollback_goes_to_neither_until_it_is_complete(
     services: Services, listeners: SimulatedListeners
 ):
@@ -289,7 +285,6 @@ async def test_a_config_edited_in_a_rollback_goes_to_neither_until_it_is_complet
 
 
 @pytest.mark.vital
-@pytest.mark.slow
 async def test_an_operator_killed_in_the_middle_changes_nothing(
     services: Services, listeners: SimulatedListeners
 ):
@@ -311,7 +306,6 @@ async def test_an_operator_killed_in_the_middle_changes_nothing(
     assert {greeting(put) for put in new_puts} == {"hello"}
 
 
-@pytest.mark.slow
 async def test_a_gateway_that_is_not_programmed_stops_the_upgrade_and_is_named(
     services: Services, listeners: SimulatedListeners
 ):
@@ -338,7 +332,6 @@ async def test_a_gateway_that_is_not_programmed_stops_the_upgrade_and_is_named(
     await upgraded(services, old)
 
 
-@pytest.mark.slow
 async def test_a_gateway_that_is_late_is_waited_for(
     services: Services, listeners: SimulatedListeners
 ):
@@ -354,7 +347,6 @@ async def test_a_gateway_that_is_late_is_waited_for(
     assert all(pause >= listeners.delay for pause in pauses), pauses
 
 
-@pytest.mark.slow
 async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(
     world: World, services: Services
 ):
@@ -375,7 +367,6 @@ async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(
         await upgraded(services, old)
 
 
-@pytest.mark.slow
 async def test_without_the_gateway_api_that_was_there_an_upgrade_waits_until_it_is_back(
     services: Services,
 ):
@@ -400,7 +391,6 @@ async def test_without_the_gateway_api_that_was_there_an_upgrade_waits_until_it_
         await upgraded(services, old)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("role", ["active", "pending"])
 async def test_a_lost_head_in_an_upgrade_costs_no_more_than_its_own_share(
     services: Services, listeners: SimulatedListeners, role: str
@@ -425,7 +415,6 @@ async def test_a_lost_head_in_an_upgrade_costs_no_more_than_its_own_share(
     assert {greeting(put) for put in services.serve_of(new).puts} == {"hello"}
 
 
-@pytest.mark.slow
 async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
     services: Services, listeners: SimulatedListeners
 ):

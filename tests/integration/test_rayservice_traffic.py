@@ -16,7 +16,7 @@ from tests.integration.harness import cluster_of
 from tests.integration.rayservices import Services, condition, reason, service_manifest, with_image
 from tests.ray.dashboard.simulated import Fault
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 DELAY = 40
 

@@ -20,7 +20,7 @@ from tests.integration.test_deletion import delete, ready_cluster, redis_cluster
 from tests.integration.test_first_causes import QUOTAS, said
 from tests.integration.workspaces import opened
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.embedded_only]
 
 TINY = 'pods "x-{n}" is forbidden: maximum memory usage per Container is 100Mi, but limit is 256Mi'
 JOB = "Job example-redis-cleanup"

@@ -13,7 +13,7 @@ from controller.testing.faults import DelayedRequest, Rule
 from tests.faults.restored import Backup
 from tests.integration.harness import RunningOperator, World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 BOOKMARKS = 150.0 + 60.0
 """Seconds until the watch of a server that is silent is given up, and until all is well again."""

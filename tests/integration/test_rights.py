@@ -17,6 +17,8 @@ from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, example_cluster
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.authorization import Attributes
     from controller.kube.transport import Transport

@@ -38,7 +38,7 @@ RULES = Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml"
 
 PATIENCE = 240.0
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 Rules = list[dict[str, list[str]]]
 
@@ -129,7 +129,6 @@ async def fail_and_be_retried(rays: Rays) -> dict[str, Any]:
 
 
 @pytest.mark.vital
-@pytest.mark.slow
 async def test_the_charts_rights_are_enough_for_jobs_in_every_mode(world: World):
     async with limited(world, rules_of_the_chart()) as it:
         rays = it.rays
@@ -210,7 +209,6 @@ KUBERAY_CRDS = Path(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 @pytest.mark.vital
 @pytest.mark.parametrize(
     ("rules", "without"),
@@ -250,7 +248,6 @@ def refusals(operator: RunningOperator) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 @pytest.mark.embedded_only
 async def test_kuberays_definitions_serve_as_well(world: World, services: Services):
     for plural in ("rayservices", "rayclusters"):

@@ -17,7 +17,7 @@ from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 @asynccontextmanager

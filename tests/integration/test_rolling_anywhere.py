@@ -7,6 +7,8 @@ import pytest
 from tests.integration.harness import World
 from tests.integration.rolling import RollingWorld, rolling_manifest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.vital
 async def test_workers_and_head_are_replaced_once_though_the_operator_is_killed(world: World):

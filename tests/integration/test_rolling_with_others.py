@@ -15,7 +15,7 @@ from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
 from tests.simulation.autoscaler import Autoscaler
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 ANNOTATED = {"metadata": {"annotations": {labels.UPGRADE_STRATEGY: "RollingUpdate"}}}
 

@@ -16,6 +16,8 @@ from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import World, example_cluster
 
+pytestmark = pytest.mark.slow
+
 IMAGES = ("rayproject/ray:2.60.0", "rayproject/ray:2.60.0-cpu")
 
 

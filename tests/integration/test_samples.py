@@ -35,6 +35,7 @@ NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "sched
 """Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(300),
     pytest.mark.skipif(
         not SAMPLES.is_dir() or not THEIR_CRDS.is_dir(),
@@ -78,7 +79,6 @@ def batches() -> Iterator[list[Json]]:
         waiting = later
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":

@@ -30,6 +30,7 @@ PATIENCE = 240.0
 """Seconds for one step, on a real API server that all samples share."""
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         not SAMPLES.is_dir() or not THEIR_CRDS.is_dir(),
@@ -78,7 +79,6 @@ def samples() -> dict[str, list[Sample]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_of_a_service_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":

@@ -27,6 +27,8 @@ from tests.integration.harness import (
     role,
 )
 
+pytestmark = pytest.mark.slow
+
 HOSTS = 3
 REPLICAS = 2
 WHOLE = {str(number) for number in range(HOSTS)}
@@ -132,7 +134,6 @@ async def test_a_lost_write_neither_doubles_a_host_nor_costs_a_slice(
     assert world.journal.workers_created() == HOSTS * REPLICAS
 
 
-@pytest.mark.slow
 @pytest.mark.embedded_only
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))

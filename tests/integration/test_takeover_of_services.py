@@ -24,7 +24,7 @@ from tests.integration.rayservices import (
 from tests.integration.test_rayservices import greeting
 from tests.ray.dashboard.simulated import Fault
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 REST = 15 if REAL_KUBECONFIG else 60
 """Seconds in which an operator does whatever it wants to."""
@@ -106,7 +106,7 @@ async def test_what_serves_is_adopted_with_the_config_that_ray_has(
     assert await services.clusters() == [name]
 
 
-@pytest.mark.parametrize("differing", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("differing", [False, True])
 async def test_an_upgrade_that_was_half_done_goes_on(
     world: World, services: Services, differing: bool
 ):

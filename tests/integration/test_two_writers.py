@@ -29,7 +29,7 @@ from tests.integration.test_unconfirmed_writes import warnings
 SERVICE = "example-head-svc"
 RIVAL = "service-mesh"
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 def fight(world: World, resource: Resource[Any], name: str, change: dict[str, Any]) -> None:
@@ -85,7 +85,6 @@ async def ready_reason(world: World) -> str:
     return str((find_condition(conditions, "Ready") or {})["reason"])
 
 
-@pytest.mark.slow
 async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_said(world: World):
     operator = await begin(world, "cluster")
     await world.eventually(world.is_ready)

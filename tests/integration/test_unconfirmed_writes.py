@@ -58,7 +58,7 @@ CHILDREN = {
 }
 """What the pods of `with_every_child` depend on, as messages name it."""
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 async def ready(world: World, resource: Resource[Any], condition: str = "Ready") -> dict[str, Any]:

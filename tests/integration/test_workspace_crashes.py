@@ -21,6 +21,7 @@ from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("silence"),
@@ -70,7 +71,6 @@ def is_ours(entry: JournalEntry) -> bool:
 
 
 @at_each_fault
-@pytest.mark.slow
 async def test_disturbed_at_any_single_write_a_lost_claim_is_replaced_once_and_none_stays(
     fault: Disturbance,
 ):

@@ -25,6 +25,7 @@ from tests.integration.harness import embedded_world
 from tests.integration.workspaces import Cloud, opened
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(300),
     pytest.mark.usefixtures("silence"),
@@ -38,7 +39,6 @@ FAULTS = (
     ErrorResponse(500, "InternalError"),
     DelayedResponse(3.0),
 )
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
 
 
 def now_and_then(chance: random.Random, share: float) -> Callable[[str], bool]:
@@ -58,7 +58,7 @@ def rules(chance: random.Random) -> list[Rule]:
     return found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(20))
 async def test_whatever_is_late_lost_or_repeated_there_are_exactly_as_many_claims(seed: int):
     chance = random.Random(seed)
     count = chance.choice([1, 3, 4])

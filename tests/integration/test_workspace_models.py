@@ -17,7 +17,7 @@ from tests.integration.workspaces import Workspaces, opened
 from tests.kaito.lookups.hub import FakeHub
 from tests.kaito.support import inference
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 NAME = "Somebody/Some-Model"
 MODEL: dict[str, Any] = {"inference": inference(NAME)}
 
@@ -128,7 +128,6 @@ async def looked_up(spaces: Workspaces) -> Outcome:
 
 
 @at_each_kill
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("silence")
 async def test_killed_at_any_single_write_a_model_that_was_looked_up_gets_one_claim(fault: Kill):

@@ -14,7 +14,7 @@ from tests.integration.harness import RunningOperator, World
 from tests.integration.workspace_pools import opened as opened_with_pools
 from tests.integration.workspaces import Workspaces, opened
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 ROUNDS = 200.0
 """Seconds within which an orphan is deleted."""

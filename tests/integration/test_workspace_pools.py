@@ -22,6 +22,8 @@ from tests.integration.workspaces import INSTANCE, manifest
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
+pytestmark = pytest.mark.slow
+
 embedded_only = pytest.mark.embedded_only
 
 

@@ -11,6 +11,8 @@ from tests.neighbours.kinds import KINDS
 from tests.neighbours.remains import remains
 from tests.neighbours.sicknesses import SICKNESSES
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,12 +38,10 @@ def cells() -> Iterator[ParameterSet]:
     """Return a test for each sickness and each kind that can have it; CI plays few of them."""
     for row, sickness in enumerate(SICKNESSES):
         columns = [column for column in KINDS if sickness.concerns(column)]
-        quick = sickness.name in QUICK
-        turn = QUICK.index(sickness.name) % len(columns) if quick else None
+        turn = QUICK.index(sickness.name) % len(columns) if sickness.name in QUICK else None
         for place, column in enumerate(columns):
-            marks = [] if place == turn else [pytest.mark.slow]
-            if place != turn and (row % 6 or place != row // 6 % len(columns)):
-                marks.append(pytest.mark.rare)
+            is_rare = place != turn and (row % 6 or place != row // 6 % len(columns))
+            marks = pytest.mark.rare if is_rare else ()
             yield pytest.param(sickness, column, marks=marks, id=f"{sickness.name}-{column}")
 
 
