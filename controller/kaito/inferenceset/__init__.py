@@ -1,5 +1,5 @@
 """The InferenceSet kind: replicas of a Workspace.
 
 `kind.py` registers it; `observe.py` gathers what it depends on; `plan.py` decides which replicas
-are created and which go, `upgrade.py` which get a new image or new nodes; `status.py` reports them.
+are created, which go, and which get a new image or new nodes; `status.py` reports them.
 """

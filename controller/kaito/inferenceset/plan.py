@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,25 +16,40 @@ from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.schedule import parse_schedule, read_duration
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
-from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
-from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.inferenceset.observe import SCOPE, InferenceSetObservation, Replica
-from controller.kaito.inferenceset.status import current_status, deleting_status
-from controller.kaito.inferenceset.upgrade import (
-    UpgradeDecision,
-    next_budget,
-    next_upgrade,
+from controller.kaito.api.inferenceset import (
+    INFERENCE_SETS,
+    InferenceSet,
+    InferenceSetSpec,
+    MaintenanceWindow,
 )
+from controller.kaito.api.karpenter import NODE_POOLS
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.inferenceset.observe import (
+    SCOPE,
+    InferenceSetObservation,
+    Replica,
+    ReplicaPool,
+)
+from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.workloads.pods import BASE_TAG
-from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Target,
+    stages_of,
+)
 from controller.runtime.reconcile.status import remove_finalizer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controller.kaito.api.options import KaitoOptions
     from controller.kube.objects import ObjectMeta
@@ -260,7 +276,7 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
     if seen.has_pending_writes or seen.unreadable:
         return Plan(status=status, requeue_after=requeue_after)
     batch = seen.settings.batch
-    step = _upgrade(seen, now)
+    step = next_upgrade(seen, now)
     desired = seen.spec.replicas + step.surge
     decision = next_changes(desired, seen.replicas, seen.missing.free, batch)
     waits = [each for each in (requeue_after, step.wait) if each is not None]
@@ -271,7 +287,7 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
             *islice(label_workspaces(seen, decision), batch),
             *_upgrade_workspace(seen, step, now),
             *_inference_pool(seen),
-            *next_budget(seen.pools, seen.replicas, seen.inference_set.metadata.namespace, SCOPE),
+            *next_budget(seen),
         ),
         status=status,
         requeue_after=min(waits, default=None),
@@ -284,13 +300,6 @@ def _inference_pool(seen: InferenceSetObservation) -> Iterator[Create | Delete]:
     return pool_writes(seen.inference_pool, INFERENCE_SETS, meta, pods)
 
 
-def _upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecision:
-    policy = seen.spec.upgrade_policy(seen.settings.options)
-    if policy is None:
-        return UpgradeDecision()
-    return next_upgrade(policy, seen.spec.replicas, seen.replicas, BASE_TAG, now)
-
-
 def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
     """Remove the finalizer that Kaito has added; the garbage collector deletes the Workspaces.
 
@@ -299,3 +308,104 @@ def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
     meta = seen.inference_set.metadata
     removal = remove_finalizer(set_target(meta), meta, labels.INFERENCE_SET_FINALIZER)
     return Plan(commit=removal) if removal is not None else Plan(status=deleting_status(seen, now))
+
+
+# Upgrades the image of an InferenceSet's servers, and replaces drifted nodes, replica by replica.
+#
+# In place, a replica gets the label that asks its Workspace for the image, and the next one follows
+# when its server is ready. With a surge, a new replica is created instead, and an old one is
+# deleted once the new one serves, as after any scaling down. Both begin only while the maintenance
+# window is open. The state follows from the replicas alone, so that a restarted operator continues.
+#
+# The budget of each NodePool holds Karpenter back. It is opened for the pool of one replica, and
+# closed when none of its nodes has drifted any more and the replica serves again.
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeDecision:
+    """The next step of an upgrade.
+
+    Attributes:
+        replica: the replica to upgrade in place.
+        surge: whether one more replica is created.
+        wait: seconds until the maintenance window opens, if only that is missing.
+    """
+
+    replica: Replica | None = None
+    surge: bool = False
+    wait: float | None = None
+
+
+_NOTHING: Final = UpgradeDecision()
+
+
+def next_upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecision:
+    """Return the next step towards the new image.
+
+    Nothing begins while the number of replicas is another one than asked for, or one is on its way.
+    """
+    policy, replicas = seen.spec.upgrade_policy(seen.settings.options), seen.replicas
+    old = [each for each in replicas if each.on_old_image]
+    if policy is None or not old or len(replicas) != seen.spec.replicas:
+        return _NOTHING
+    if any(each.terminating for each in replicas):
+        return _NOTHING
+    if not policy.has_surge and any(map(_is_under_way, replicas)):
+        return _NOTHING
+    wait = _seconds_until_open(policy.maintenance_window, now)
+    if wait is None or wait > 0:
+        return UpgradeDecision(wait=wait)
+    if policy.has_surge:
+        return UpgradeDecision(surge=True)
+    return UpgradeDecision(min(old, key=lambda each: (each.ready, each.name)))
+
+
+def _is_under_way(each: Replica) -> bool:
+    """Return whether a replica was asked for the image, or has it and is not ready yet."""
+    return each.upgraded_to == BASE_TAG if each.on_old_image else not each.has_ready_server
+
+
+def _seconds_until_open(window: MaintenanceWindow | None, now: datetime) -> float | None:
+    """Return the seconds until the maintenance window opens, 0 while it is; None for never."""
+    if window is None:
+        return 0.0
+    schedule, length = parse_schedule(window.schedule), read_duration(window.duration)
+    if schedule.latest(now - timedelta(seconds=float(length)), now, UTC) is not None:
+        return 0.0
+    opening = schedule.next_after(now, UTC)
+    return None if opening is None else (opening - now).total_seconds()
+
+
+_CLOSED: Final = "0"
+_OPEN: Final = "1"
+
+
+def next_budget(seen: InferenceSetObservation) -> Iterator[JsonPatch]:
+    """Yield the change of a budget that is due.
+
+    Budgets that a person has chosen stay, and so do those of pools of other Workspaces.
+    """
+    is_ready = {each.name: each.ready for each in seen.replicas if not each.terminating}
+    own = [pool for pool in seen.pools if pool.workspace in is_ready]
+    namespace = seen.inference_set.metadata.namespace
+    opened = next((pool for pool in own if pool.nodes == _OPEN), None)
+    if opened is not None:
+        if is_ready[opened.workspace] and not opened.has_drifted:
+            note = f"Drift replacement complete for workspace {namespace}/{opened.workspace}"
+            yield _change(opened, _CLOSED, Event("Normal", "DriftComplete", "Drift", note))
+        return
+    drifted = next((pool for pool in own if pool.has_drifted and pool.nodes == _CLOSED), None)
+    if drifted is not None:
+        note = f"Started drift replacement for workspace {namespace}/{drifted.workspace}"
+        yield _change(drifted, _OPEN, Event("Normal", "DriftStarted", "Drift", note))
+
+
+def _change(pool: ReplicaPool, nodes: str, event: Event) -> JsonPatch:
+    path = f"/spec/disruption/budgets/{pool.position}/nodes"
+    operations: tuple[Mapping[str, str], ...] = (
+        {"op": "test", "path": "/metadata/uid", "value": pool.uid},
+        {"op": "test", "path": path, "value": pool.nodes},
+        {"op": "replace", "path": path, "value": nodes},
+    )
+    target = Target(NODE_POOLS, "", pool.name, SCOPE)
+    return JsonPatch(target, pool.uid, operations, on_success=event)

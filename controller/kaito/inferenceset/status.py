@@ -20,7 +20,6 @@ from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.status import ConditionFacts, cut, what_failed
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.upgrade import drifted
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, Failure, StatusPatch, Target
@@ -215,3 +214,12 @@ def _verdicts(status: Status) -> list[tuple[Any, ...]]:
     """Return types, statuses and reasons: changed messages alone are not urgent."""
     found = status.get("conditions") or ()
     return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+
+
+def drifted(replicas: Sequence[Replica], version: str) -> int:
+    """Return how many replicas have an old image, or are not ready yet with the new one."""
+    return sum(
+        each.on_old_image or (each.upgraded_to == version and not each.has_ready_server)
+        for each in replicas
+        if not each.terminating
+    )
