@@ -32,10 +32,7 @@ class Stage:
     """One stage, and the image that it becomes.
 
     Attributes:
-        root: the folder of its files.
         environment: of the commands that run in it.
-        user: ids of user and group, `0:0` at first.
-        folder: the working directory.
         entrypoint: what is run in a container, without arguments.
     """
 
@@ -105,11 +102,7 @@ def _named_paths() -> list[Path]:
 
 
 def build(folder: Path) -> Stage:
-    """Carry out the Dockerfile; the last stage.
-
-    Raises:
-        AssertionError: a command failed, or an instruction is not known.
-    """
+    """Carry out the Dockerfile; the last stage."""
     stages: dict[str, Stage] = {}
     stage: Stage | None = None
     for instruction, rest in _instructions():

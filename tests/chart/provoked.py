@@ -33,11 +33,7 @@ _ASKED_FOR = set(re.findall(r"\b(\w+)\{", " ".join(rule["expr"] for rule in aler
 
 
 class Scrapes:
-    """What Prometheus knows of one operator.
-
-    Args:
-        pod: name of its pod.
-    """
+    """What Prometheus knows of one operator."""
 
     def __init__(self, pod: str = "p") -> None:
         self._pod = pod

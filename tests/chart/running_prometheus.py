@@ -80,7 +80,6 @@ def prometheus(
     """Scrapes ports of this machine as the chart's monitors would.
 
     Args:
-        folder: for its files.
         targets: the port of the operator in each namespace.
         groups: the alerts; without them those of the chart.
     """

@@ -67,7 +67,6 @@ class Find:
     """What fires, and what following its runbook shows.
 
     Attributes:
-        alert: its name.
         namespace: its label.
         shows: words of the cause, all of them in what the runbook's commands print.
         labels: its other labels but for the job and the severity.

@@ -41,11 +41,7 @@ def pinned(lock: str) -> list[str]:
 
 
 def licence(package: str) -> str:
-    """What an installed package says about its licence, as an SPDX expression; empty if nothing.
-
-    Raises:
-        PackageNotFoundError: it is not installed.
-    """
+    """What an installed package says about its licence, as an SPDX expression; empty if nothing."""
     told: Message = metadata(package)  # type: ignore[assignment]
     classifiers = [
         each.rpartition(" :: ")[2]

@@ -48,9 +48,7 @@ class Metric:
 
     Attributes:
         name: of its samples; of a histogram without the ending.
-        kind: counter, gauge or histogram.
         labels: besides those that Prometheus adds; without `le`.
-        text: what it means.
     """
 
     name: str

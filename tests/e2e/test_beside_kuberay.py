@@ -107,11 +107,7 @@ async def running(command: list[str], kubeconfig: Path) -> AsyncGenerator[None]:
 
 
 class Pair:
-    """The RayCluster of each namespace.
-
-    Args:
-        client: of the API server.
-    """
+    """The RayCluster of each namespace."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -148,11 +144,7 @@ class Pair:
         )
 
     async def become_equal(self, step: str) -> None:
-        """Wait until both have come to the same end.
-
-        Raises:
-            AssertionError: they have not; says what differs.
-        """
+        """Wait until both have come to the same end."""
         differences: list[str] = ["not compared yet"]
         for _ in range(int(IDENTICAL_WITHIN)):
             await asyncio.sleep(1.0)

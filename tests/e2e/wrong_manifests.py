@@ -85,7 +85,6 @@ class Wrong:
     """A manifest with one error.
 
     Attributes:
-        name: of the object.
         text: the manifest without the error.
         right: what stands there.
         wrong: what was written instead.

@@ -25,7 +25,6 @@ class SimulatedListeners:
     """Listens at an address that does not exist.
 
     Attributes:
-        problem: why it does not listen; empty if it does.
         delay: seconds until a change is in force.
         weights: those of the first rule of each route that is in force, by route and Service.
     """

@@ -41,8 +41,6 @@ class Life:
     """What a user creates, and who operates it.
 
     Attributes:
-        body: of the object.
-        settings: of Workspaces.
         world: of Workspaces and what makes their nodes.
         condition: the one that is true in the end.
     """

@@ -46,8 +46,6 @@ class Scene:
     """An object and its children at rest.
 
     Attributes:
-        kind: of the object.
-        key: of the object.
         objects: by resource, as the API server has them.
     """
 

@@ -21,9 +21,6 @@ def cpu_quota(cores: float) -> Iterator[Callable[[int], None]]:
     """Give a function that puts a process, with all that it starts, under the quota.
 
     All of them must have ended with the block, or be the caller itself.
-
-    Raises:
-        OSError: control groups of this machine cannot be written.
     """
     quota = str(int(cores * _PERIOD))
     unified = (_GROUPS / "cgroup.controllers").exists()

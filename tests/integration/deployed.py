@@ -54,15 +54,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class Site:
-    """An API server that charts are applied to.
-
-    Attributes:
-        client: the administrator's.
-        url: where it listens.
-        authority: PEM certificates that it is verified by.
-        requests: of service accounts, so far.
-        kubeconfig: of the administrator, the text of one.
-    """
+    """An API server that charts are applied to."""
 
     client: Client
     url: str
@@ -192,12 +184,7 @@ def namespaces_work() -> bool:
 
 @dataclass
 class Container:
-    """The operator's process.
-
-    Attributes:
-        popen: the process itself.
-        log: its output.
-    """
+    """The operator's process."""
 
     popen: subprocess.Popen[bytes]
     log: Path

@@ -137,7 +137,6 @@ class FleetReferee:
 
     Attributes:
         peak: the most copies that there were, those that are being deleted included.
-        violations: what was wrong, in words.
     """
 
     def __init__(self) -> None:

@@ -68,10 +68,8 @@ class Upgrades:
     """What a client and a referee have seen of the upgrades of one RayService.
 
     Attributes:
-        services: the world.
         listeners: what the gateway routes by.
         failures: requests that nobody answered, and broken invariants.
-        asked: requests by cluster.
         shares: the different shares, in order.
         moved: the moments at which the stored weight changed.
     """

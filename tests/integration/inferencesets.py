@@ -49,10 +49,7 @@ class ReplicaReferee:
     """Counts the Workspaces after every write to the store.
 
     Attributes:
-        created: how many there ever were.
-        deleted: how many were marked for deletion.
         desired: how many the newest set asks for.
-        violations: what was wrong, in words.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,6 @@ class Istio:
     """An Istio that runs.
 
     Attributes:
-        plane: where it runs.
         network: first half of the addresses that pods have on this machine.
         xds: address and port where proxies ask it.
     """

@@ -27,14 +27,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 @dataclass
 class Legacy:
-    """A RayCluster that KubeRay has made, with its parts.
-
-    Attributes:
-        world: where it lives.
-        manifest: what its user applied.
-        uid: of the RayCluster, once it was made.
-        pods: names of the pods that were made for it.
-    """
+    """A RayCluster that KubeRay has made, with its parts."""
 
     world: World
     manifest: Json = field(default_factory=example_cluster)

@@ -27,12 +27,7 @@ def for_any_server(chart: Path) -> Path:
 
 
 class Release:
-    """A release of the chart in a namespace of its own.
-
-    Attributes:
-        namespace: where it is.
-        kubeconfig: path of the administrator's.
-    """
+    """A release of the chart in a namespace of its own."""
 
     def __init__(self, at: Site, folder: Path) -> None:
         self.namespace = at.namespace("release")

@@ -59,7 +59,6 @@ class Referee:
     """Watches every transition of the store, and holds the operator to the budget.
 
     Attributes:
-        wrong: what broke a promise, in words.
         budgets: unavailable and surge by group, in pods.
         spared: pods that somebody else takes.
         most_lacking: groups that lacked available pods at the same time, at the most.
@@ -154,13 +153,7 @@ def _is_ready(body: Json) -> bool:
 
 
 class RollingWorld:
-    """A world with one cluster that is upgraded by rolling updates.
-
-    Args:
-        world: the world.
-        manifest: of the cluster.
-        refereed: whether a referee watches.
-    """
+    """A world with one cluster that is upgraded by rolling updates."""
 
     def __init__(self, world: World, manifest: Json, *, refereed: bool = True) -> None:
         self.world = world

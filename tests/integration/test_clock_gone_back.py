@@ -27,7 +27,6 @@ class Case:
     """An object with a time limit.
 
     Attributes:
-        start: starts an operator.
         create: creates the object, and lets its time begin.
         is_over: whether the operator says that the time is up.
     """

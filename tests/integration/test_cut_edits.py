@@ -51,8 +51,6 @@ class Case:
     """An object that is well, and an edit of it beside a definition that lacks a field.
 
     Attributes:
-        resource: of the object.
-        name: of the object.
         start: starts an operator and waits until the object is well; gives both, to start another.
         field: the definition lacks it.
         edit: a merge patch of another field of the specification.

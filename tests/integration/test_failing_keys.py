@@ -49,7 +49,6 @@ class Failing(NamedTuple):
     """An object, and the objects created for it that fail.
 
     Attributes:
-        resource: of the object.
         creates: the resource of what is created for it.
         body: of the object, which has the name `example`.
         condition: the one that names the failure.

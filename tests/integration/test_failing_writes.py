@@ -250,8 +250,6 @@ class Row:
         kind: whose it is.
         begin: what there is before.
         provoke: makes the write due; or an edit of the object, as a merge patch.
-        resource: of the object that is written.
-        verbs: of the write.
         name: of the object of this kind, and how the names of all others begin.
         told_by: what names the failure; events if the object's own status cannot be written.
             Empty if nobody has to be told.

@@ -41,7 +41,6 @@ class Seen:
     """What was seen while the crowd ended.
 
     Attributes:
-        requests: of the operator, in each second.
         delays: seconds until an edit of the other cluster was carried out, one after the other.
     """
 

@@ -53,7 +53,6 @@ class Street:
 
     Attributes:
         istio: routes the requests.
-        services: the world.
         weight: that of the pending cluster as the status last had it, and when it was first seen.
         answered: answers of each cluster while a weight was in force.
         failures: requests that were not answered well.

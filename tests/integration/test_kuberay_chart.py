@@ -183,12 +183,7 @@ async def test_cluster_wide_every_kind_is_served_with_the_rights_of_the_chart(
 
 @dataclass
 class Probe:
-    """One probe of a container, as the kubelet asks it from the container's start on.
-
-    Attributes:
-        fails: how often it has failed, one after the other.
-        passed: how often it has passed.
-    """
+    """One probe of a container, as the kubelet asks it from the container's start on."""
 
     container: dict[str, Any]
     name: str

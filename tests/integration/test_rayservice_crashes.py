@@ -50,13 +50,7 @@ PATIENCE = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a scenario ends.
-
-    Attributes:
-        served: what each Serve was told to serve, in this order, without repetitions.
-        clusters_left: how many there are.
-        wrong: what the client and the referee saw.
-    """
+    """How a scenario ends."""
 
     served: tuple[tuple[str, ...], ...]
     clusters_left: int = 1
@@ -87,12 +81,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What the user does while the operator runs, and how it ends.
-
-    Attributes:
-        play: plays it.
-        expected: how it ends.
-    """
+    """What the user does while the operator runs, and how it ends."""
 
     play: Callable[[Stage], Awaitable[Outcome]]
     expected: Outcome

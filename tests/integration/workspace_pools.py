@@ -39,7 +39,6 @@ class PoolReferee:
     """Counts what happens to pools at every write to the store.
 
     Attributes:
-        created: how many pools were created, by their name.
         deleted: how many went, or were marked for it.
         sizes: the numbers of nodes that a pool had, by its uid.
     """

@@ -62,8 +62,6 @@ class ClaimReferee:
     """Counts what happens to claims at every write to the store.
 
     Attributes:
-        created: how many claims were created for each Workspace, by its name.
-        deleted: how many were marked for deletion.
         most: the most that a Workspace had at a time.
         times: when claims were created, in seconds of the running loop.
     """

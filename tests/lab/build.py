@@ -54,11 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(cores: int | None = None, modules: Sequence[Module] = MODULES) -> int | None:
-    """Build what these modules lack; returns the number of programs, None if there is no Go.
-
-    Raises:
-        BuildError: a program or a module could not be had.
-    """
+    """Build what these modules lack; returns the number of programs, None if there is no Go."""
     if not any(module.missing() for module in modules):
         return 0
     if not shutil.which("go"):

@@ -42,8 +42,6 @@ class ControlPlane:
 
     Attributes:
         folder: has the kubeconfig of an administrator, and a log of each program.
-        server: URL of the API server.
-        etcd: URL of etcd.
     """
 
     folder: Path
@@ -66,14 +64,9 @@ class ControlPlane:
         """Run one of the lab's programs until the context exits; entered when it is ready.
 
         Args:
-            name: of the program.
-            flags: its arguments.
             ready: see `wait_until_ready`.
             label: name of its log, if that of the program is taken.
             environment: variables beside those of this process.
-
-        Raises:
-            StartError: it is not there, ended, or was not ready in time.
         """
         if missing := why_missing(name):
             raise StartError(missing)
@@ -135,9 +128,6 @@ def control_plane(
         controllers: whether a controller manager runs.
         ports: three free ones.
         flags: more arguments of the API server.
-
-    Raises:
-        StartError: a program is missing or did not start.
     """
     port, etcd_port, peer_port = ports or free_ports(3)
     etcd, peer = (f"http://127.0.0.1:{each}" for each in (etcd_port, peer_port))

@@ -29,7 +29,6 @@ class Module:
     """A Go module in a folder of the lab.
 
     Attributes:
-        name: of its folder.
         packages: what is built, by the name of the program.
         manifests: folders of the required modules that are kept beside the programs.
     """

@@ -70,13 +70,8 @@ def wait_until_ready(
     """Wait until the program is ready.
 
     Args:
-        child: the program.
-        log: of the program.
         ready: a URL that is answered with 200 then, or else a text that it logs.
         token: sent to the URL.
-
-    Raises:
-        StartError: it ended, or was not ready within `START_SECONDS`.
     """
     deadline = time.monotonic() + START_SECONDS
     while not (_answers(ready, token) if "://" in ready else ready in log.read_text()):

@@ -20,7 +20,6 @@ class Mutant:
     Attributes:
         name: mutmut's, such as `workqueue.waiting.xǁKeyHeapǁpop__mutmut_3`: it changes with the
             function.
-        path: of the module, from the root.
         fate: `killed`, `survived`, `no tests`, `not checked`, ...
     """
 
@@ -87,7 +86,6 @@ class Equivalent:
 
     Attributes:
         function: in which it is, with module and class.
-        change: what it changes.
         reason: why nobody can see it.
     """
 
@@ -115,9 +113,6 @@ def listed(path: Path = LIST) -> list[Equivalent]:
 
     A table is named after the function. `after` is one line or several, each of which makes a
     mutant of `before`.
-
-    Raises:
-        KeyError: a table lacks `before`, `after` or `reason`.
     """
     return [
         Equivalent(function, Change(table["before"], after), table["reason"])

@@ -61,9 +61,6 @@ def run(package: Package, mutants: list[str], children: int) -> Iterator[dict[st
     """Try `mutants`, and yield what became of them, one function after the other.
 
     What the tests print is in `tests.log` of the folder.
-
-    Raises:
-        ValueError: a test fails without any mutant.
     """
     command = [
         *(sys.executable, "-m", "tests.mutation.trial", str(children)),

@@ -56,11 +56,7 @@ TESTS = {
 
 
 def named(name: str) -> Package:
-    """Return the package of that name: `workqueue`, `runtime`, `runtime/caches`, `runtime/health`.
-
-    Raises:
-        ValueError: it is none of the packages that are mutated, nor in one.
-    """
+    """Return the package of that name: `workqueue`, `runtime`, `runtime/caches`."""
     path = f"controller/{name}" if name.startswith("runtime") else name.rstrip("/")
     for above, tests in TESTS.items():
         inside = path == above or path.startswith(f"{above}/")

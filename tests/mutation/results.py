@@ -71,12 +71,7 @@ STEPS = 20
 
 @dataclass
 class Progress:
-    """Tells what became of the mutants that were tried so far.
-
-    Attributes:
-        path: of the package.
-        total: how many mutants are to be tried.
-    """
+    """Tells what became of the mutants that were tried so far."""
 
     path: str
     total: int

@@ -30,8 +30,6 @@ class Score:
     """What became of the mutants of a package.
 
     Attributes:
-        mutants: those that were tried.
-        untried: how many were not.
         survivors: those that are not killed and not listed as equivalent, with their changes.
         equivalent: those that are listed as equivalent.
         wrong: what is wrong with the list of equivalent mutants.

@@ -34,9 +34,7 @@ class Trial:
     """A plugin of pytest that runs the tests once as they are, and then for each mutant.
 
     Attributes:
-        mutants: their names.
         children: how many processes try mutants at once.
-        out: where the results go.
         seconds: the processor time that each test takes, by its name.
         tests: of each function the tests that call it.
     """
@@ -52,11 +50,7 @@ class Trial:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Take the place of pytest's loop.
-
-        Raises:
-            pytest.exit.Exception: a test cannot be collected, or fails without any mutant.
-        """
+        """Take the place of pytest's loop."""
         if session.testsfailed:
             pytest.exit("tests cannot be collected", 1)
         self._items = {each.nodeid: each for each in session.items}

@@ -49,7 +49,6 @@ class Alone:
 
     Attributes:
         seconds: until it is well, and well again after its edit if its kind has one.
-        requests: in all.
         keys: objects that are reconciled, itself included.
     """
 

@@ -36,8 +36,6 @@ class Column:
     """One kind.
 
     Attributes:
-        name: of the column.
-        resource: of the objects that a tenant creates.
         manifest: an object of this name, created at this time, that becomes well by itself.
         creates: the resource of the objects that the operator creates for it.
         cluster_spec: the part of a manifest that describes a cluster; that of a Workspace.

@@ -350,7 +350,6 @@ class Neighbourhood:
     """A sick tenant, a healthy one, and the operator.
 
     Attributes:
-        column: the kind of the objects that both have.
         mtls_issuer: who issues certificates of clusters with mTLS.
         clock_error: turns the right time of day into what the operator takes for it.
         workspaces: the cloud from which Workspaces have their nodes.

@@ -43,7 +43,6 @@ class Sickness:
     """One row of the table.
 
     Attributes:
-        name: of the row.
         course: makes the tenant sick, and ends it when it is left.
         named: regular expression for what a condition, status or event must say, cause and
             remedy; by kind if kinds differ. Empty: nothing has to be said.
@@ -52,7 +51,6 @@ class Sickness:
         late: whether it befalls what was well before, instead of what is created in it.
         everywhere: the reason why it concerns everybody: the operator may be unready, and the
             healthy tenant is looked at only when it has ended.
-        lasts: seconds.
         lingers: seconds for which it has an effect after its end: requests that still hang.
         crowd: how many objects the sick tenant has.
         requests: requests for each key at most, besides those that build the object.

@@ -39,7 +39,6 @@ class Group:
         position: in workerGroupSpecs.
         wanted: `replicas` as it stands in the specification.
         named: workersToDelete as it stands there.
-        replicas: names of the pods of each replica that it counts as alive.
         working: those that are not being drained. Ray gives no work to the others, and they end
             what they have.
     """
@@ -76,14 +75,10 @@ class Autoscaler:
     """The autoscaler of one head pod; the next head has another one.
 
     Args:
-        client: reads and patches.
-        namespace: of the cluster.
-        cluster: its name.
         version: `v1` or `v2`.
         demand: how many replicas of each group Ray's load needs, `replicas` if it says nothing;
             may change at any time.
         victims: chooses the replicas that are idle.
-        idle_timeout: seconds until an idle replica goes.
         revision: from which revision on pods may be read, empty for the present; asked each time.
 
     Attributes:

@@ -117,8 +117,6 @@ class CronReferee:
     """Called after every transition of a store.
 
     Args:
-        violations: gets a sentence for everything that must never be.
-        wall: the time of day.
         steady: whether the clock of the operators never jumps.
 
     Attributes:

@@ -40,8 +40,6 @@ class CronsOfLife:
     """The RayCronJobs of a world. Nobody operates their RayJobs: they end as fate says.
 
     Args:
-        world: where.
-        violations: where the referee writes.
         steady: whether the clock of the operators never jumps.
     """
 

@@ -26,9 +26,6 @@ HOSTS = "spec.workerGroupSpecs.numOfHosts"
 class Definition:
     """The installed definition and what users had written before it dropped something.
 
-    Args:
-        world: where.
-
     Attributes:
         pruned: how often each field is dropped at present, or is not yet back in the objects.
     """

@@ -28,12 +28,7 @@ is edited twice within a minute builds three clusters, with some fifty requests 
 
 
 class Effort:
-    """Counts the writes of one operator process, by object and sort.
-
-    Args:
-        loop: tells the time.
-        violations: where too many of them are written down.
-    """
+    """Counts the writes of one operator process, by object and sort."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, violations: list[str]) -> None:
         self._loop = loop

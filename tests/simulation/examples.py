@@ -38,11 +38,7 @@ class Figures:
 
 
 def try_examples(number: int, count: int, of: str = "rays") -> Figures:
-    """Play the `count` examples of these `LIVES` that follow from the seed `number`.
-
-    Raises:
-        AssertionError: one of them went wrong; says how to play it again, shrunk as far as it goes.
-    """
+    """Play the `count` examples of these `LIVES` that follow from the seed `number`."""
     times: list[float] = []
     transitions = 0
 

@@ -22,7 +22,6 @@ def job_shortcomings(
     """Sentences; none if all jobs have come to their right ends and nothing else is left.
 
     Args:
-        jobs: all RayJobs.
         made: RayClusters, Jobs and Services, by their table.
         ray: tells the truth.
     """

@@ -87,7 +87,6 @@ class JobHistory:
     """A RayJob through its states.
 
     Attributes:
-        present: whether it still exists.
         seen: all states, the first being the creation.
         attempts: names of clusters by submission ids, as the status had them.
         spared: how many attempts may lose their head to others and not count.
@@ -112,7 +111,6 @@ class JobReferee:
     """Keeps its own books of RayJobs.
 
     Attributes:
-        violations: sentences.
         jobs: all RayJobs that ever were, by uid.
     """
 

@@ -50,7 +50,6 @@ class Memory:
     """Of one operator process.
 
     Args:
-        loop: tells the time.
         truth: as above.
     """
 

@@ -19,8 +19,6 @@ class NodesOfLife:
     """Runs from `start` until the world ends.
 
     Args:
-        world: where.
-        settings: of the nodes.
         rules: what goes wrong between them and the server.
     """
 

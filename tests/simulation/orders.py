@@ -30,12 +30,7 @@ BESIDE_PLANS = frozenset({"events.events.k8s.io", "leases.coordination.k8s.io"})
 
 
 class Orders:
-    """Of one operator process.
-
-    Args:
-        loop: tells the time.
-        violations: where changes are written down that no plan contained.
-    """
+    """Of one operator process."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, violations: list[str]) -> None:
         self._loop = loop

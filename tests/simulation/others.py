@@ -26,12 +26,8 @@ class Others:
     """Begins what somebody else does, and ends it.
 
     Args:
-        world: where.
         referee: hears of what definitions drop.
         user: held while a definition changes and the user writes his objects again.
-
-    Attributes:
-        nodes: started anew when the database was restored.
     """
 
     nodes: NodesOfLife

@@ -34,11 +34,7 @@ EVENTS = "events.events.k8s.io"
 
 
 class MindfulElector(Elector):
-    """A candidate whose operator is held to know from then on what there was when it won.
-
-    Attributes:
-        memory: of the operator.
-    """
+    """A candidate whose operator is held to know from then on what there was when it won."""
 
     memory: Memory
 
@@ -57,12 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """An operator that runs.
-
-    Attributes:
-        wire: between it and the server.
-        candidate: None if it runs without election.
-    """
+    """An operator that runs."""
 
     operator: RunningOperator
     wire: Wire

@@ -30,9 +30,6 @@ class JobsOfLife(TroubledRays):
     """The RayJobs of a world and their Rays.
 
     Args:
-        world: where.
-        jobs: what was created, by uid.
-        violations: where the referee writes.
         strict: whether there is only one operator at a time.
         calm: whether it sees all that happens.
 

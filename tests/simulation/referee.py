@@ -56,8 +56,6 @@ class Intent:
     """What an operator knew when it first planned a write.
 
     Attributes:
-        generation: of the cluster as it had observed it.
-        time: when that was.
         ghosts: pods of the group that it believed alive and that had ended.
         heads: uids of the heads that it believed in.
     """

@@ -30,12 +30,7 @@ _RESOURCES: dict[str, tuple[Resource[Any], ...]] = {
 
 
 class RivalController:
-    """Reacts to every change of the objects that it disputes until it is cancelled.
-
-    Args:
-        world: where.
-        rival: what it wants.
-    """
+    """Reacts to every change of the objects that it disputes until it is cancelled."""
 
     def __init__(self, world: World, rival: s.Rival) -> None:
         assert world.server is not None

@@ -24,7 +24,6 @@ class RollingOfLife(TroubledRays):
     """The Rays of the clusters of a world.
 
     Args:
-        world: where.
         scenario: says what becomes of drains.
     """
 

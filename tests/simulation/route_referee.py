@@ -42,7 +42,6 @@ class ReadyCapacity:
 
     Args:
         ray: knows what its Serves run.
-        now: the time in seconds.
     """
 
     def __init__(self, ray: WitnessedRay, now: Callable[[], float]) -> None:
@@ -76,7 +75,6 @@ class RouteReferee:
     """Called after every transition of a store, when the clusters are known.
 
     Args:
-        violations: gets a sentence for everything that must never be.
         ready: what the clusters have ready.
         clusters: uids of those that there are, by name.
     """

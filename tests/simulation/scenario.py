@@ -61,8 +61,6 @@ class Fate(msgspec.Struct, frozen=True):
     Attributes:
         result: that of the job, or why it has none; `stuck` waits for resources for ever, and no
             stop ends it, `endless` runs until it is stopped.
-        pending: seconds until it runs.
-        running: seconds that it runs.
     """
 
     result: Literal["SUCCEEDED", "FAILED", "endless", "stuck"] = "SUCCEEDED"
@@ -78,14 +76,9 @@ class Job(msgspec.Struct, frozen=True):
     """A RayJob as it is created.
 
     Attributes:
-        fates: of its submissions; the last is that of all further ones.
-        workers: of its cluster.
         shutdown: whether its cluster goes when it has ended.
-        ttl: seconds until then.
         deadline: `activeDeadlineSeconds`, 0 for none. A job that may never end has one.
-        pre_running: `preRunningDeadlineSeconds`, 0 for none.
         submitter_fails: whether its submitters end with an error before they submit.
-        disruptions: `disruptionBackoffLimit`.
     """
 
     mode: Literal["HTTPMode", "K8sJobMode", "SidecarMode"] = "HTTPMode"
@@ -105,15 +98,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class RayService(msgspec.Struct, frozen=True):
-    """A RayService as it is created, or as it is edited.
-
-    Attributes:
-        config: number of its Serve config.
-        image: number of the image of all its pods.
-        workers: of its cluster.
-        upgrade: type of its upgrade strategy.
-        delay: seconds for which a replaced cluster is kept.
-    """
+    """A RayService as it is created, or as it is edited."""
 
     config: int = 0
     image: int = 0
@@ -126,10 +111,6 @@ class CronJob(msgspec.Struct, frozen=True):
     """A RayCronJob as it is created, or as it is edited.
 
     Attributes:
-        every: minutes between its ticks.
-        deadline: `startingDeadlineSeconds`, 0 for none.
-        successful: `successfulJobsHistoryLimit`, None for none.
-        failed: `failedJobsHistoryLimit`, None for none.
         fates: of its RayJobs, by the order of their creation; the last is that of all further ones.
     """
 
@@ -147,7 +128,6 @@ class ClaimFate(msgspec.Struct, frozen=True):
     Attributes:
         outcome: there is no such machine in a `stock-out`, and the provisioner deletes what it has
             `given up`; a machine is `lost` with its claim after its node was ready.
-        after: seconds until then.
     """
 
     outcome: Literal["ready", "without plugin", "stock-out", "given up", "lost"] = "ready"
@@ -158,7 +138,6 @@ class Workspace(msgspec.Struct, frozen=True):
     """A Workspace as it is created.
 
     Attributes:
-        count: of its nodes.
         fates: of its claims, by the order of their creation; further ones become ready.
     """
 
@@ -244,7 +223,6 @@ class EditPods(Action, frozen=True):
     """Give a group another edition of its pods; group -1 is the head, -2 all groups.
 
     Attributes:
-        edition: value of a variable.
         image: which one: Ray's own, another one of the same version, or one that names no version.
     """
 
@@ -457,10 +435,8 @@ class Fault(Action, frozen=True):
 
     Attributes:
         kind: which fault; numbers are statuses of refusals.
-        resource: which resource, empty for all.
         every: it strikes each so-manieth occurrence.
         seconds: how late something is, for the kinds that make something late.
-        lasts: seconds until it is over.
     """
 
     kind: Literal[
@@ -489,9 +465,6 @@ class Webhook(Action, frozen=True):
 
     Attributes:
         how: it refuses them, it cannot be called, or it does not answer until its time is up.
-        resource: which resource, empty for all.
-        verb: which verb, empty for all that write.
-        lasts: seconds until it is over.
     """
 
     how: Literal["refuses", "fails", "hangs"]
@@ -506,8 +479,6 @@ class Rival(Action, frozen=True):
     Attributes:
         what: labels or selectors of head services, finalizers of ours, or what is reported in
             the status of RayClusters.
-        pause: seconds until it reacts.
-        lasts: seconds until it gives up.
     """
 
     what: Literal["labels", "service", "finalizers", "status"]
@@ -537,7 +508,6 @@ class RestoreDatabase(Action, frozen=True):
     """Somebody makes a backup of etcd, and after a while puts it back; only once in a life.
 
     Attributes:
-        lasts: seconds until then.
         bumped: whether revisions go on from where they were, as etcd's manual advises. Else they
             go back behind what all watches have seen, and do not come near it again.
     """
@@ -753,11 +723,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Scenario:
-        """Read what `to_json` wrote.
-
-        Raises:
-            msgspec.ValidationError: it is not one.
-        """
+        """Read what `to_json` wrote."""
         return msgspec.json.decode(text, type=cls)
 
     def told(self) -> str:

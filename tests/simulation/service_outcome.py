@@ -22,9 +22,6 @@ def service_shortcomings(
     """Sentences; none if each RayService serves what its user wants, on one cluster.
 
     Args:
-        services: all RayServices.
-        clusters: all RayClusters.
-        stable: all Services.
         ray: tells what is served.
     """
     wrong = [sentence for service in services for sentence in _status(service)]

@@ -32,7 +32,6 @@ class ServiceHistory:
     """A RayService as it is, and what it has been.
 
     Attributes:
-        object: as stored.
         named: clusters that its status has ever named.
     """
 
@@ -74,9 +73,6 @@ class ServiceHistory:
 
 class ServiceReferee:
     """Called after every transition of a store.
-
-    Args:
-        violations: gets a sentence for everything that must never be.
 
     Attributes:
         lost: names of clusters that somebody else deletes; their end is nobody's fault.

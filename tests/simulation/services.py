@@ -33,9 +33,7 @@ class ServicesOfLife(TroubledRays):
     """The RayServices of a world and their Rays.
 
     Args:
-        world: where.
         lost: names of clusters that the user has deleted.
-        violations: where the referee writes.
         gateway: whether there is a Gateway API.
     """
 

@@ -125,7 +125,6 @@ class Result:
     Attributes:
         violations: what the referee saw and what was wrong at the end, as sentences.
         story: what was done and when, for the report of a failure.
-        transitions: of the store.
         digest: of all transitions with their times: equal digests mean equal lives.
         two_heads: the longest stretch of seconds in which a cluster had two live heads.
     """

@@ -21,12 +21,7 @@ Object = dict[str, Any]
 
 
 class TroubledRays:
-    """Rays that lose what they know, and dashboards that misbehave for a while.
-
-    Args:
-        world: where.
-        ray: all of them.
-    """
+    """Rays that lose what they know, and dashboards that misbehave for a while."""
 
     def __init__(self, world: World, ray: WitnessedRay) -> None:
         self._world = world

@@ -32,8 +32,6 @@ class Wire:
     """A transport for one operator.
 
     Args:
-        server: at the other end.
-        name: of the operator.
         past: how many revisions old a list may be that need not be new.
         streaming: whether the server knows streaming lists.
 

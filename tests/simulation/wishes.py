@@ -81,9 +81,7 @@ class History:
     """A RayCluster through its generations, and what has become of its pods.
 
     Attributes:
-        name: the cluster's.
         wishes: all, the oldest first.
-        present: whether it still exists.
         halted_until: when its conditions last said that it is suspending or suspended.
         spec: the last specification that was written, with what a definition has dropped of it.
         cut: the generations of which a definition has dropped something.

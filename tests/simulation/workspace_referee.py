@@ -30,10 +30,6 @@ def owner_uid(claim: Object) -> str:
 class WorkspaceReferee:
     """Writes down what should not have happened.
 
-    Args:
-        violations: where to.
-        now: seconds.
-
     Attributes:
         living: names of the Workspaces' claims that are not being deleted.
         lost: names of claims that the cloud or the user deletes.

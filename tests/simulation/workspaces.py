@@ -60,12 +60,7 @@ class FatefulCloud(Cloud):
 
 
 class WorkspacesOfLife:
-    """The Workspaces of a world, and the cloud from which they have their nodes.
-
-    Args:
-        world: where.
-        violations: where the referee writes.
-    """
+    """The Workspaces of a world, and the cloud from which they have their nodes."""
 
     def __init__(self, world: World, violations: list[str]) -> None:
         self._world = world

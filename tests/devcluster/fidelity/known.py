@@ -17,7 +17,6 @@ class Known:
     """One known difference.
 
     Attributes:
-        name: short name.
         reason: why the embedded server differs.
         holds: whether this is it: the request, the embedded answer, the real answer.
     """

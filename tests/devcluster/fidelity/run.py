@@ -26,10 +26,7 @@ class Seen:
     """What one server answered to one step, normalised.
 
     Attributes:
-        status: HTTP status.
-        body: JSON value, or text.
         headers: those that are compared.
-        events: of a watch.
     """
 
     status: int = 0
@@ -49,7 +46,6 @@ class Player:
     """Plays sequences on one server.
 
     Attributes:
-        api: the server.
         compact: makes it forget its history.
     """
 
@@ -63,7 +59,6 @@ class Player:
         """Play a sequence in a new namespace.
 
         Args:
-            steps: the sequence.
             namespace: must not exist.
             expected: what another server answered: its watches say how many events to wait for.
         """

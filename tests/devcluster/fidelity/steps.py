@@ -25,7 +25,6 @@ class Step:
         method: HTTP method; `WATCH` opens a watch, whose events are collected until the end of
             the sequence; `COMPACT` makes the server forget its history.
         path: with `<ns>` for the namespace.
-        query: parameters.
         headers: besides Accept and Content-Type of JSON.
         body: an object, a list, or text to be sent as it is.
         of: start from the last body seen of this object (`pods/a`) and merge `body` into it.
@@ -57,9 +56,6 @@ class Memory:
     """What one server has told so far.
 
     Attributes:
-        namespace: of the sequence.
-        objects: last body by `plural/name`.
-        first: the first revision seen by `plural/name`.
         continue_token: of the last page.
     """
 

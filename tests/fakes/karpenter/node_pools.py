@@ -43,11 +43,7 @@ _READY = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
 
 
 class SimulatedPools(LoopComponent[str]):
-    """Gives pools their claims.
-
-    Args:
-        context: client, caches and time.
-    """
+    """Gives pools their claims."""
 
     def __init__(self, context: ComponentContext) -> None:
         super().__init__("node-pools", context)
@@ -100,13 +96,7 @@ class SimulatedPools(LoopComponent[str]):
 
 
 class SimulatedProvider(LoopComponent[str]):
-    """Makes NodeClasses ready after a while.
-
-    Args:
-        context: client, caches and time.
-        resource: of the classes.
-        ready_after: seconds.
-    """
+    """Makes NodeClasses ready after a while."""
 
     def __init__(
         self, context: ComponentContext, resource: Resource[NodeClass], ready_after: float = 1.0

@@ -261,11 +261,7 @@ class Try:
     """A request that would change something.
 
     Attributes:
-        method: of the request.
-        path: of the request.
         body: of the request; that of an update is laid over what is there.
-        media_type: of the body.
-        status: of the answer.
         query: besides the dry run.
     """
 
