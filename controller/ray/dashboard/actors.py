@@ -12,8 +12,8 @@ from controller.ray.dashboard.head_actor import HeadActor
 from controller.ray.dashboard.metrics import DashboardMetrics, DashboardStatistics
 from controller.ray.dashboard.scheduler import ActorScheduler, RequestSender, probe_listing
 from controller.ray.dashboard.values import (
+    BACKOFF,
     DashboardError,
-    DashboardSettings,
     FenceClosed,
     NoResponse,
     NotAuthorized,
@@ -112,9 +112,6 @@ class ControllerDashboards:
 
 _Target: TypeAlias = "tuple[Head, Probe]"
 
-CONCURRENCY = 128
-"""Maximum requests to dashboards in flight at the same time."""
-
 
 class DashboardActors:
     """The actors of one process, shared by all controllers of Ray kinds.
@@ -127,8 +124,6 @@ class DashboardActors:
         wall: the time of day in UTC.
         rng: source of jitter.
         fence: commands are sent only while it is open; None stands for one that always is.
-        concurrency: maximum requests in flight.
-        settings: intervals, time limits and thresholds.
         metrics: records each request and each command.
     """
 
@@ -140,26 +135,19 @@ class DashboardActors:
         wall: Callable[[], datetime],
         rng: random.Random,
         fence: Fence | None = None,
-        concurrency: int = CONCURRENCY,
-        settings: DashboardSettings | None = None,
         metrics: DashboardMetrics | None = None,
     ) -> None:
         self._clock = clock
         self._wall = wall
-        self._settings = settings or DashboardSettings()
         self._metrics = metrics or DashboardMetrics()
         self._handles: dict[str, ControllerDashboards] = {}
         self._actors: dict[Head, HeadActor] = {}
         self._subscriptions: dict[Subscriber, tuple[_Target, ...]] = {}
         self._rng = rng
         self._fence = AlwaysLeader() if fence is None else fence
-        self._sender = RequestSender(
-            connect, clock=clock, settings=self._settings, metrics=self._metrics
-        )
+        self._sender = RequestSender(connect, clock=clock, metrics=self._metrics)
         self._scheduler = ActorScheduler(
             clock,
-            concurrency=concurrency,
-            settings=self._settings,
             handle=self._handle,
             enqueue=self._enqueue,
             on_end=self._forget,
@@ -207,18 +195,18 @@ class DashboardActors:
         if self._closed:
             return
         now, wall = self._clock.time(), self._wall()
-        intervals = _shortest_intervals(subscriptions, self._settings.interval)
+        targets = dict.fromkeys((each.head, each.probe) for each in subscriptions)
         former = self._subscriptions.get(subscriber, ())
-        for (head, probe), interval in intervals.items():
-            self._actor(head).probes.subscribe(probe, subscriber, interval, now, wall)
+        for head, probe in targets:
+            self._actor(head).probes.subscribe(probe, subscriber, now, wall)
         for head, probe in former:
-            if (head, probe) not in intervals:
+            if (head, probe) not in targets:
                 self._actors[head].unsubscribe(probe, subscriber, now)
-        if intervals:
-            self._subscriptions[subscriber] = tuple(intervals)
+        if targets:
+            self._subscriptions[subscriber] = tuple(targets)
         else:
             self._subscriptions.pop(subscriber, None)
-        for head in dict.fromkeys(head for head, _ in (*intervals, *former)):
+        for head in dict.fromkeys(head for head, _ in (*targets, *former)):
             self._scheduler.update(self._actors[head])
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
@@ -263,7 +251,7 @@ class DashboardActors:
     def _actor(self, head: Head) -> HeadActor:
         actor = self._actors.get(head)
         if actor is None:
-            actor = self._actors[head] = HeadActor(head, self._settings, self._metrics)
+            actor = self._actors[head] = HeadActor(head, self._metrics)
         return actor
 
     def _forget(self, actor: HeadActor) -> None:
@@ -333,7 +321,7 @@ class DashboardActors:
         if isinstance(error, NotAuthorized):
             actor.client = None  # the token may have changed
         if isinstance(error, NoResponse):
-            stretch = 1 + self._settings.backoff.jitter * self._rng.random()
+            stretch = 1 + BACKOFF.jitter * self._rng.random()
             if actor.record_silence(began, sentence, self._clock.time(), stretch):
                 _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
                 self._enqueue(actor.probes.subscribers())
@@ -353,15 +341,3 @@ def _outcome(response: CommandValue | RefusedByRay) -> CommandOutcome:
     if isinstance(response, RefusedByRay):
         return CommandRefused(str(response))
     return CommandDone(response)
-
-
-def _shortest_intervals(
-    subscriptions: tuple[ProbeSubscription, ...], default: float
-) -> dict[_Target, float]:
-    """Return the interval of each probe, the shortest if a probe is named twice."""
-    found: dict[_Target, float] = {}
-    for each in subscriptions:
-        target = each.head, each.probe
-        interval = default if each.interval is None else each.interval
-        found[target] = min(interval, found.get(target, interval))
-    return found

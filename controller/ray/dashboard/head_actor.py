@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from controller.ray.dashboard.commands import CommandExpired, CommandQueue
 from controller.ray.dashboard.probe_state import FailureStreak, ProbeSchedule
+from controller.ray.dashboard.values import BACKOFF
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.commands import CommandOutcome, PendingCommand
     from controller.ray.dashboard.metrics import DashboardMetrics
     from controller.ray.dashboard.probes import Probe, ProbeObservation
-    from controller.ray.dashboard.values import DashboardSettings, Head, Subscriber
+    from controller.ray.dashboard.values import Head, Subscriber
     from informers import Clock
 
 
@@ -204,16 +205,15 @@ class HeadActor:
         closed: whether its last subscription and its last command have ended.
     """
 
-    def __init__(self, head: Head, settings: DashboardSettings, metrics: DashboardMetrics) -> None:
-        self._backoff = settings.backoff
+    def __init__(self, head: Head, metrics: DashboardMetrics) -> None:
         self._metrics = metrics
         self.head = head
-        self.probes = ProbeSchedule(settings)
+        self.probes = ProbeSchedule()
         self.commands = CommandQueue()
         self.client: DashboardClient | None = None
         self.task: asyncio.Task[None] | None = None
         self.under_way: PendingCommand | Probe | None = None
-        self.silence = FailureStreak(settings.failure_threshold)
+        self.silence = FailureStreak()
         self.responsiveness = Responsiveness.UNKNOWN
         self.rests_until = -math.inf
         self.queued = False
@@ -292,7 +292,7 @@ class HeadActor:
         """Repeat a command without a definite response later, or end it."""
         if pending.given_up or pending.expires_at <= now:
             return self._expire(pending, now)
-        self.commands.retry(pending, now + self._backoff.delay(pending.failures - 1))
+        self.commands.retry(pending, now + BACKOFF.delay(pending.failures - 1))
         return []
 
     def finish(
@@ -315,7 +315,7 @@ class HeadActor:
         No request is sent during the back-off, which is `stretch` times as long as usual.
         """
         decisive = self.silence.add(began, error)
-        self.rests_until = now + self._backoff.delay(self.silence.length - 1) * stretch
+        self.rests_until = now + BACKOFF.delay(self.silence.length - 1) * stretch
         self.responsiveness = Responsiveness.UNRESPONSIVE
         return decisive
 

@@ -6,17 +6,18 @@ import math
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.ray.dashboard.probes import ProbeObservation
 from controller.ray.dashboard.responses import NoSuchJob
+from controller.ray.dashboard.values import BACKOFF, FAILURE_THRESHOLD
 from workqueue import KeyHeap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controller.ray.dashboard.probes import Probe, ProbeValue
-    from controller.ray.dashboard.values import DashboardSettings, Subscriber
+    from controller.ray.dashboard.values import Subscriber
 
 
 # Consecutive failed requests, which are reported only when there are enough of them.
@@ -25,10 +26,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class FailureStreak:
-    """Consecutive failures, without a success between them.
-
-    Args:
-        threshold: number of failures that make it decisive.
+    """Consecutive failures, without a success between them; `FAILURE_THRESHOLD` are decisive.
 
     Attributes:
         length: failures so far.
@@ -36,10 +34,9 @@ class FailureStreak:
         error: last error, as a sentence.
     """
 
-    __slots__ = ("_threshold", "error", "length", "since")
+    __slots__ = ("error", "length", "since")
 
-    def __init__(self, threshold: int) -> None:
-        self._threshold = threshold
+    def __init__(self) -> None:
         self.length = 0
         self.since: datetime | None = None
         self.error = ""
@@ -47,7 +44,7 @@ class FailureStreak:
     @property
     def decisive(self) -> bool:
         """True if it is long enough to be reported."""
-        return self.length >= self._threshold
+        return self.length >= FAILURE_THRESHOLD
 
     @property
     def start(self) -> datetime:
@@ -59,7 +56,7 @@ class FailureStreak:
         self.length += 1
         self.since = self.since or began
         self.error = error
-        return self.length == self._threshold
+        return self.length == FAILURE_THRESHOLD
 
     def extend(self, other: FailureStreak) -> None:
         """Continue `other` if that streak is older."""
@@ -78,18 +75,32 @@ class FailureStreak:
 
 # The state of one probe: its last result, and the time of its next request.
 
+INTERVAL: Final = 3.0
+"""Seconds between two requests of a probe whose value changes."""
+
+LONGEST_INTERVAL: Final = 30.0
+"""The same for a value that has not changed for a long time."""
+
+IDLE_DIVISOR: Final = 10.0
+"""Between the two, the interval is the time without a change divided by this."""
+
+NOT_FOUND_THRESHOLD: Final = 2
+"""Consecutive responses that a job is unknown before they count."""
+
+CONFIRMATION_INTERVAL: Final = 1.0
+"""Seconds until a probe is repeated to confirm such a response."""
+
 
 class ProbeState:
     """The state of one probe of one head.
 
     Args:
-        settings: intervals and thresholds.
         now: loop time.
         wall: the time of day in UTC.
         longest_interval: maximum interval of the probe.
 
     Attributes:
-        subscribers: the objects that subscribe to it, with their intervals.
+        subscribers: the objects that subscribe to it, in their order.
         failures: its consecutive failed requests.
         generation: incremented whenever the value is invalidated. The response to a request of an
             earlier generation does not count.
@@ -101,7 +112,6 @@ class ProbeState:
         "_longest",
         "_not_found",
         "_observation",
-        "_settings",
         "failures",
         "generation",
         "requested_at",
@@ -111,18 +121,16 @@ class ProbeState:
 
     def __init__(
         self,
-        settings: DashboardSettings,
         *,
         now: float,
         wall: datetime,
-        longest_interval: float = math.inf,
+        longest_interval: float,
     ) -> None:
-        self._settings = settings
         self._longest = longest_interval
         self._observation = ProbeObservation(None, wall)
         self._not_found = 0
-        self.subscribers: dict[Subscriber, float] = {}
-        self.failures = FailureStreak(settings.failure_threshold)
+        self.subscribers: dict[Subscriber, None] = {}
+        self.failures = FailureStreak()
         self.generation = 0
         self.unchanged_since = now
         self.requested_at = -math.inf
@@ -155,27 +163,22 @@ class ProbeState:
     def next_due(self, now: float) -> float:
         """Return the loop time of the next request, after one that has just ended."""
         if self.failures.length:
-            wait = self._settings.backoff.delay(self.failures.length - 1)
-            return now + max(wait, self._settings.confirmation_interval)
+            wait = BACKOFF.delay(self.failures.length - 1)
+            return now + max(wait, CONFIRMATION_INTERVAL)
         if self._needs_confirmation:
-            return now + self._settings.confirmation_interval
-        pause = self._settings.pause(self._interval, now - self.unchanged_since)
-        return max(now, self.requested_at + min(pause, max(self._longest, self._interval)))
+            return now + CONFIRMATION_INTERVAL
+        pause = max(INTERVAL, (now - self.unchanged_since) / IDLE_DIVISOR)
+        return max(now, self.requested_at + min(pause, LONGEST_INTERVAL, self._longest))
 
     def expedite(self, now: float) -> float | None:
         """Count as changed; return the new time of the next request, None after a failure."""
         self.unchanged_since = now
-        return None if self.failures.length else max(now, self.requested_at + self._interval)
-
-    @property
-    def _interval(self) -> float:
-        """The shortest interval of all subscribers."""
-        return min(self.subscribers.values(), default=self._settings.interval)
+        return None if self.failures.length else max(now, self.requested_at + INTERVAL)
 
     @property
     def _needs_confirmation(self) -> bool:
         """True if Ray reports an unknown job, but not often enough in a row."""
-        return 0 < self._not_found < self._settings.not_found_threshold
+        return 0 < self._not_found < NOT_FOUND_THRESHOLD
 
 
 def _older(failures: FailureStreak, silence: FailureStreak) -> FailureStreak | None:
@@ -191,13 +194,9 @@ class ProbeSchedule:
     """The probes of one head. Times are in seconds of the loop's clock.
 
     A probe that open commands invalidate is not due before the last of them has ended.
-
-    Args:
-        settings: intervals and thresholds.
     """
 
-    def __init__(self, settings: DashboardSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._states: dict[Probe, ProbeState] = {}
         self._due: KeyHeap[Probe] = KeyHeap()
         self._subscribed: Counter[Subscriber] = Counter()
@@ -227,19 +226,17 @@ class ProbeSchedule:
         """Return whether this object subscribes to any probe."""
         return subscriber in self._subscribed
 
-    def subscribe(
-        self, probe: Probe, subscriber: Subscriber, interval: float, now: float, wall: datetime
-    ) -> None:
+    def subscribe(self, probe: Probe, subscriber: Subscriber, now: float, wall: datetime) -> None:
         """Add or renew a subscription; either makes the next request come sooner."""
         state = self._states.get(probe)
         if state is None:
             state = self._states[probe] = ProbeState(
-                self._settings, now=now, wall=wall, longest_interval=probe.longest_interval
+                now=now, wall=wall, longest_interval=probe.longest_interval
             )
             self._push(probe, now)
         if subscriber not in state.subscribers:
             self._subscribed[subscriber] += 1
-        state.subscribers[subscriber] = interval
+        state.subscribers[subscriber] = None
         due = state.expedite(now)
         if due is not None and probe in self._due and self._due.rank(probe) > due:
             self._due.push(probe, due)

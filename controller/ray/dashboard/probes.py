@@ -37,7 +37,7 @@ class Probe(ABC):
 
     Attributes:
         name: name in metrics and logs.
-        longest_interval: maximum seconds between two requests, even if the settings allow more.
+        longest_interval: maximum seconds between two requests, however long the value has stayed.
     """
 
     name: ClassVar[str]
@@ -83,14 +83,10 @@ class ProbeSubscription(Subscription):
     Attributes:
         head: head whose dashboard is probed.
         probe: the probe to send.
-        interval: seconds between two requests while the value changes; None for the default of
-            `DashboardSettings`. Subscribers of the same probe share its requests, at the shortest
-            interval of any of them.
     """
 
     head: Head
     probe: Probe
-    interval: float | None = None
 
 
 # The state of a probe as a kind observes it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
 
 import structlog
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.metrics import DashboardMetrics
     from controller.ray.dashboard.probe_state import ProbeState
     from controller.ray.dashboard.probes import Probe, ProbeValue
-    from controller.ray.dashboard.values import DashboardSettings, Head, Subscriber
+    from controller.ray.dashboard.values import Head, Subscriber
     from controller.runtime.election import Fence
     from informers import Clock
 
@@ -42,14 +42,19 @@ if TYPE_CHECKING:
 # There is no task for each actor: a heap of due times and `RequestSlots` choose the next one, and a
 # task lives as long as its request.
 
+CONCURRENCY: Final = 128
+"""Maximum requests to dashboards in flight at the same time."""
+
+RATE: Final = 250.0
+BURST: Final = 250
+"""Requests a second of all actors together, and how many may exceed that rate."""
+
 
 class ActorScheduler:
     """Runs the requests of all actors.
 
     Args:
         clock: the running loop.
-        concurrency: maximum requests in flight.
-        settings: rate and burst.
         handle: carries out one request of an actor.
         enqueue: called with the objects whose commands have expired.
         on_end: called with an actor that has neither probes nor commands left.
@@ -59,8 +64,6 @@ class ActorScheduler:
         self,
         clock: Clock,
         *,
-        concurrency: int,
-        settings: DashboardSettings,
         handle: Callable[[HeadActor, PendingCommand | Probe], Awaitable[None]],
         enqueue: Callable[[Iterable[Subscriber]], None],
         on_end: Callable[[HeadActor], None],
@@ -73,9 +76,9 @@ class ActorScheduler:
         self._due: DelayQueue[HeadActor] = DelayQueue(clock, self._on_due)
         self._slots: RequestSlots[HeadActor] = RequestSlots(
             clock,
-            concurrency=concurrency,
-            rate=settings.rate,
-            burst=settings.burst,
+            concurrency=CONCURRENCY,
+            rate=RATE,
+            burst=BURST,
             start=self._start,
         )
         self._closed = False
@@ -154,6 +157,15 @@ class ActorScheduler:
 
 # Sends one request to one head, within its time limits.
 
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds for reading the token of a head."""
+
+FIRST_REQUEST_TIMEOUT: Final = 2.0
+"""Seconds for the first request to a head.
+
+It is short, so that many new, unresponsive heads hold their slots only briefly.
+"""
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -176,7 +188,6 @@ class RequestSender:
     Args:
         connect: creates the client of a head; may read its token. Raises `DashboardError`.
         clock: the running loop.
-        settings: time limits.
         metrics: records each request.
     """
 
@@ -185,12 +196,10 @@ class RequestSender:
         connect: Callable[[Head], Awaitable[DashboardClient]],
         *,
         clock: Clock,
-        settings: DashboardSettings,
         metrics: DashboardMetrics,
     ) -> None:
         self._connect = connect
         self._clock = clock
-        self._settings = settings
         self._metrics = metrics
 
     async def send(
@@ -227,7 +236,7 @@ class RequestSender:
         """
         limit = math.inf
         if actor.responsiveness is Responsiveness.UNKNOWN:
-            limit = self._settings.first_request_timeout
+            limit = FIRST_REQUEST_TIMEOUT
         if fence is not None:
             if not fence.is_leader():
                 raise FenceClosed("this process does not lead")
@@ -236,7 +245,7 @@ class RequestSender:
 
     async def _client(self, actor: HeadActor) -> DashboardClient:
         if actor.client is None:
-            limit = self._settings.connect_timeout
+            limit = CONNECT_TIMEOUT
             try:
                 async with asyncio.timeout(limit):
                     actor.client = await self._connect(actor.head)

@@ -58,9 +58,6 @@ class World:
     def watch(self, key: str = "ns/job", at: Head = HEAD, *probes: Any) -> None:
         self.dashboards.sync(key, tuple(ProbeSubscription(at, probe) for probe in probes or (JOB,)))
 
-    def watch_every(self, interval: float, key: str = "ns/job") -> None:
-        self.dashboards.sync(key, (ProbeSubscription(HEAD, JOB, interval),))
-
     def leave(self, key: str = "ns/job") -> None:
         self.dashboards.sync(key, ())
 

@@ -131,40 +131,6 @@ async def test_two_controllers_may_choose_the_same_id_for_their_commands():
         assert it.outcome("submit-job") == CommandDone()
 
 
-async def test_a_shared_probe_is_asked_at_the_shortest_interval_wanted():
-    async with world() as it:
-        other = it.joined("other")
-        a_long_job(it)
-
-        async def asked(seconds: float) -> int:
-            before = it.ray.requests()
-            await asyncio.sleep(seconds)
-            return it.ray.requests() - before
-
-        it.watch_every(5)
-        await asyncio.sleep(0.5)
-        assert await asked(15) == 3
-        other.watch_every(1)
-        assert await asked(10) == pytest.approx(10, abs=1)
-        it.watch_every(5)
-        assert await asked(5) == pytest.approx(5, abs=1), "a longer one does not slow it down"
-        other.leave()
-        it.watch_every(5)
-        assert await asked(15) == pytest.approx(3, abs=1)
-
-
-async def test_an_object_may_change_its_interval():
-    async with world() as it:
-        a_long_job(it)
-        it.watch_every(5)
-        await asyncio.sleep(0.5)
-        it.watch_every(1)
-        before = it.ray.requests()
-        await asyncio.sleep(10)
-        assert it.ray.requests() - before == pytest.approx(10, abs=1)
-        assert it.seen() is not None
-
-
 async def test_a_handle_from_after_the_end_of_its_controller_is_a_new_one():
     async with world() as it:
         a_long_job(it)
