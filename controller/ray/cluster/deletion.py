@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 
@@ -199,25 +198,23 @@ FOREGROUND: Final = "foregroundDeletion"
 """Finalizer of the garbage collector, which deletes all owned objects before their owner."""
 
 
-def change_finalizer(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
-) -> MergePatch | None:
+def change_finalizer(seen: ClusterObservation, desired: DesiredCluster) -> MergePatch | None:
     """Add or remove the finalizer of a cluster that is not deleted."""
     meta, target = seen.cluster.metadata, _cluster(seen)
-    if settings.redis_cleanup and keeps_state_in_redis(seen.cluster, desired):
+    if seen.settings.redis_cleanup and keeps_state_in_redis(seen.cluster, desired):
         return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)
     if labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
-    event = _skipped(seen, reason_to_skip(seen, enabled=settings.redis_cleanup))
+    event = _skipped(seen, reason_to_skip(seen, enabled=seen.settings.redis_cleanup))
     return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
 
 
-def finalize(seen: ClusterObservation, settings: RaySettings, now: datetime) -> Plan | None:
+def finalize(seen: ClusterObservation, now: datetime) -> Plan | None:
     """Return the next step of a deleted cluster with our finalizer; None if it does not have it."""
     meta = seen.cluster.metadata
     if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
-    enabled = settings.redis_cleanup
+    enabled = seen.settings.redis_cleanup
     step = step_of(seen, now, enabled=enabled)
     wait = _seconds_left(seen, now)
     match step:
@@ -230,7 +227,7 @@ def finalize(seen: ClusterObservation, settings: RaySettings, now: datetime) -> 
         case DeletionStep.FIND_HEAD:
             return Plan(lookups=(_find_head(seen),), requeue_after=wait)
         case DeletionStep.STOP_HEAD | DeletionStep.CLEAN_UP | DeletionStep.AWAIT_JOB:
-            stages = _stages(seen, settings, clean_up=step is DeletionStep.CLEAN_UP)
+            stages = _stages(seen, clean_up=step is DeletionStep.CLEAN_UP)
             return _with_events(seen, Plan(stages=stages, requeue_after=wait), now)
 
 
@@ -254,12 +251,10 @@ def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
     return Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
 
 
-def _stages(
-    seen: ClusterObservation, settings: RaySettings, *, clean_up: bool
-) -> tuple[tuple[Write, ...], ...]:
+def _stages(seen: ClusterObservation, *, clean_up: bool) -> tuple[tuple[Write, ...], ...]:
     """Delete every pod; the Job does not wait for workers, unless it was refused before."""
     deletions = tuple(_delete_pods(seen))
-    job = tuple(_create_job(seen, settings)) if clean_up else ()
+    job = tuple(_create_job(seen)) if clean_up else ()
     both = (job, deletions) if seen.cleanup.refusal is None else (deletions, job)
     return tuple(stage for stage in both if stage)
 
@@ -272,7 +267,7 @@ def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
             yield delete_pod(seen, pod, what=what, reason="its cluster is deleted")
 
 
-def _create_job(seen: ClusterObservation, settings: RaySettings) -> Iterator[Write]:
+def _create_job(seen: ClusterObservation) -> Iterator[Write]:
     if isinstance(seen.desired, Problem):
         return  # such a cluster is skipped
     meta = seen.cluster.metadata
@@ -280,7 +275,7 @@ def _create_job(seen: ClusterObservation, settings: RaySettings) -> Iterator[Wri
     owned = FOREGROUND not in meta.finalizers
     yield Create(
         Target(JOBS, namespace, name, CLEANUP_SCOPE),
-        cleanup_job(seen.desired, settings, owned=owned),
+        cleanup_job(seen.desired, seen.settings, owned=owned),
         on_success=Event(
             "Normal",
             "CreatedRedisCleanupJob",

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.rollout import PodToDelete
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Plan
     from controller.runtime.reconcile.definitions import InstalledDefinition
 
@@ -170,13 +169,13 @@ class HeldDeletions:
 
 
 def divide(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
+    seen: ClusterObservation, desired: DesiredCluster
 ) -> tuple[list[PodToDelete], HeldDeletions | None]:
     """Return the workers to delete now, and those whose deletion is held."""
     doubt = unexplained_number(seen, desired)
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
-    for each in workers_to_delete(seen, desired, settings):
+    for each in workers_to_delete(seen, desired):
         is_explained = each.cause in _EXPLAINED or (
             not doubt and explains(seen.definition, each.cause)
         )
@@ -187,9 +186,7 @@ def divide(
     return allowed, _held((each.pod for each in held), held[0].reason, doubt)
 
 
-def held_deletions(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
-) -> HeldDeletions | None:
+def held_deletions(seen: ClusterObservation, desired: DesiredCluster) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
     doubt = doubt_of_recreation(seen, desired)
     if doubt:
@@ -198,10 +195,10 @@ def held_deletions(
         outdated = _outdated(seen, desired)
         doubt = "the specification was not edited since the status was written"
         rollout = _held(outdated, "they were created from another template", doubt)
-        return rollout if outdated else divide(seen, desired, settings)[1] or rollout
+        return rollout if outdated else divide(seen, desired)[1] or rollout
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
-    return divide(seen, desired, settings)[1]
+    return divide(seen, desired)[1]
 
 
 def awaits_definition(seen: ClusterObservation) -> bool:

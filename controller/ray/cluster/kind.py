@@ -160,7 +160,7 @@ class RayClusterKind(Kind["ClusterObservation"]):
 
     def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
         """Plan for the observation."""
-        return plan_cluster(observation, self._settings, now)
+        return plan_cluster(observation, now)
 
     def outlook(self, observation: ClusterObservation, now: datetime) -> Iterator[str]:
         """Yield what evictions, drained nodes and disuse would do."""
@@ -178,7 +178,7 @@ class RayClusterKind(Kind["ClusterObservation"]):
             return plan.status
         seen = replace(with_expiry(observation, now), history=plan.memory)
         seen = with_rollout(seen, observation.desired, now)
-        return cluster_status(seen, observation.desired, self._settings, failures, now)
+        return cluster_status(seen, observation.desired, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
         gates = self._settings.feature_gates

@@ -17,6 +17,7 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_announced
 from controller.ray.cluster.children import ObservedChildren
 from controller.ray.cluster.ray_view import RayView
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from workqueue import Backoff
@@ -144,6 +145,7 @@ class ClusterObservation:
         revisions: earlier templates of its pods; None if they are not kept.
         cleanup: the observed removal of a deleted cluster's state from Redis.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        settings: the administrator's settings.
         definition: the fields that the installed definition of RayClusters lacks.
         consistency_warnings: sentences about disagreements of the cache and the API server.
         created_pods: pods that this process created since the last plan; some may be gone already.
@@ -177,6 +179,7 @@ class ClusterObservation:
     revisions: RevisionHistory | None = None
     cleanup: Cleanup = field(default_factory=Cleanup)
     unknown_fields: str = ""
+    settings: RaySettings = field(default_factory=RaySettings)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
     created_pods: tuple[Pod, ...] = ()

@@ -96,6 +96,7 @@ def observe_cluster(
             pods_listed=reads.has_listed(every_pod(cluster), uid),
             pending_scopes=reads.pending_scopes(uid),
             cleanup=observe_cleanup(cluster, reads),
+            settings=settings,
         )
     going = observe_disruptions(
         cluster, desired, chain(heads, *workers.values()), reads, watches=settings.watch_nodes
@@ -127,6 +128,7 @@ def observe_cluster(
         lost_head=_lost_head(cluster, heads, reads),
         revisions=revisions,
         cleanup=observe_cleanup(cluster, reads),
+        settings=settings,
         unknown_fields=sources.unknown_fields_of(cluster, reads),
         definition=sources.read_definition(reads, cluster),
         consistency_warnings=reads.consistency_warnings(uid),

@@ -1,6 +1,6 @@
 """The planner of RayClusters: read `plan_cluster` from top to bottom.
 
-Pure: the plan follows from the observation, the settings and the time alone.
+Pure: the plan follows from the observation and the time alone.
 """
 
 from __future__ import annotations
@@ -61,37 +61,36 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""
 
 
-def plan_cluster(seen: ClusterObservation, settings: RaySettings, now: datetime) -> Plan:
+def plan_cluster(seen: ClusterObservation, now: datetime) -> Plan:
     """Return the plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
-        return finalize(seen, settings, now) or NOTHING  # no other controller removes our finalizer
+        return finalize(seen, now) or NOTHING  # no other controller removes our finalizer
     desired = seen.desired
     if not isinstance(desired, DesiredCluster):
-        return _plan_of_invalid(seen, desired, settings, now)
+        return _plan_of_invalid(seen, desired, now)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
-        return _wait_for_definition(seen, desired, settings, now)
+        return _wait_for_definition(seen, desired, now)
     history = observe_losses(seen, desired, now)
     history = with_trouble(history, seen.conditions, seen.cluster.metadata.generation)
     seen = with_rollout(replace(with_expiry(seen, now), history=history), desired, now)
-    plan = _plan_without_status(seen, desired, settings, now)
+    plan = _plan_without_status(seen, desired, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     plan = with_budgets(with_idle(plan, seen, desired, now), seen, desired, now)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
-        waiting = _wait_for_definition(seen, desired, settings, now)
+        waiting = _wait_for_definition(seen, desired, now)
         return replace(waiting, subscriptions=plan.subscriptions)
     if seen.crash_log is not None and seen.crash_text is None and not _writes(plan):
         plan = replace(plan, lookups=(*plan.lookups, seen.crash_log))
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
-    return replace(plan, status=cluster_status(seen, desired, settings, (), now))
+    return replace(plan, status=cluster_status(seen, desired, (), now))
 
 
 def _writes(plan: Plan) -> bool:
@@ -99,9 +98,7 @@ def _writes(plan: Plan) -> bool:
     return bool(plan.commit or plan.stages or plan.independent or plan.commands)
 
 
-def _wait_for_definition(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
-) -> Plan:
+def _wait_for_definition(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
     """Check again soon; conditions explain why the definition is unreadable and what it lacks.
 
     Deletions that follow from missing fields are held at once: the definition may be complete
@@ -109,41 +106,37 @@ def _wait_for_definition(
     """
     plan = wait_for_definition(seen.cluster, seen.definition)
     why = what_is_awaited(seen.cluster, seen.definition)
-    held = held_deletions(seen, desired, settings) if seen.definition.missing else None
+    held = held_deletions(seen, desired) if seen.definition.missing else None
     if not why and held is None:
         return plan
     return replace(plan, status=waiting_status(seen, why, held, now))
 
 
-def _plan_without_status(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
-) -> Plan:
+def _plan_without_status(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
     if seen.cluster.metadata.terminating:  # the garbage collector follows the owner references
-        return finalize(seen, settings, now) or Plan()
+        return finalize(seen, now) or Plan()
     if is_true(seen.conditions, SUSPENDING):
         return _suspend(seen)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
-    plan = _build(seen, desired, settings, now)
+    plan = _build(seen, desired, now)
     return replace(
         plan,
-        commit=change_finalizer(seen, desired, settings),
-        independent=() if plan.lookups else tuple(_repairs(seen, desired, settings, now)),
+        commit=change_finalizer(seen, desired),
+        independent=() if plan.lookups else tuple(_repairs(seen, desired, now)),
         events=(*_warnings(seen, desired), *child_events(seen), *_pki_ready(desired, plan)),
         requeue_after=_seconds_until_unblocked(seen, now),
     )
 
 
-def _plan_of_invalid(
-    seen: ClusterObservation, problem: Problem, settings: RaySettings, now: datetime
-) -> Plan:
+def _plan_of_invalid(seen: ClusterObservation, problem: Problem, now: datetime) -> Plan:
     """Report the problem, once as an event, and begin nothing.
 
     A suspension, a deletion or the drain of a worker that has begun is completed, and what is seen
     of the pods is reported.
     """
     if seen.cluster.metadata.terminating:
-        return finalize(seen, settings, now) or Plan()
+        return finalize(seen, now) or Plan()
     ready = find_condition(seen.conditions, READY) or {}
     reported = (ready.get("message"), ready.get("observedGeneration"))
     is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
@@ -166,9 +159,7 @@ def _suspend(seen: ClusterObservation) -> Plan:
     return Plan(stages=stages_of(delete_all_pods(seen)))
 
 
-def _build(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
-) -> Plan:
+def _build(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen, desired, now)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
@@ -181,20 +172,18 @@ def _build(
         return Plan(stages=stages_of(children, bindings, *delete_everything(seen)))
     if must_not_restart(seen):
         return Plan(stages=stages_of(children, bindings))
-    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, settings, now)))
+    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, now)))
 
 
-def _scale(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
-) -> list[list[Write]]:
+def _scale(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> list[list[Write]]:
     """Return stages that create missing pods and delete surplus ones."""
-    surplus, held = divide(seen, desired, settings)
+    surplus, held = divide(seen, desired)
     deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
     deletions += announce(seen, now, {each.target.name for each in deletions})
     if seen.children.certificates.awaited:
         return [deletions]
     groups_held = held.groups if held is not None else ()
-    missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
+    missing = find_missing_pods(seen, desired, batch=seen.settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
@@ -225,12 +214,10 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
-def _repairs(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings, now: datetime
-) -> Iterator[Write]:
+def _repairs(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Iterator[Write]:
     """Yield the repairs that are due whatever happens to the pods."""
     yield from stamp_head(seen, desired)
-    yield from stamp_writes(seen, desired, batch=settings.batch)
+    yield from stamp_writes(seen, desired, batch=seen.settings.batch)
     yield from repair_children(seen, desired, now)
     yield from history_writes(seen, desired)
 

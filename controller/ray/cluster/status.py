@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure
 
 
@@ -106,7 +105,6 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 def cluster_status(
     seen: ClusterObservation,
     desired: DesiredCluster,
-    settings: RaySettings,
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> StatusPatch:
@@ -117,7 +115,7 @@ def cluster_status(
     seen = replace(seen, children=children)
     failures = tuple(each for each in failures if not is_of_history(each))
     pod_causes = diagnose_pods(seen, now)
-    held = held_deletions(seen, desired, settings)
+    held = held_deletions(seen, desired)
     cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
     state = _state(seen, desired.spec, failures, present)
     wanted = _fields(seen, desired, present, state=state, held=held)

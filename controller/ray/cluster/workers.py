@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster, WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Create, Delete, Write
 
 
@@ -336,12 +335,12 @@ def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete
 
 
 def workers_to_delete(
-    seen: ClusterObservation, desired: DesiredCluster, settings: RaySettings
+    seen: ClusterObservation, desired: DesiredCluster
 ) -> Iterator[scale_down.PodToDelete]:
     """Yield the workers that specification, autoscaler or their own state condemns, in order."""
     for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
-            found = [*_of_group(seen, desired, group, settings)]
+            found = [*_of_group(seen, desired, group)]
             yield from found
             yield from _of_former_port(
                 seen, desired, group, {each.pod.metadata.uid for each in found}
@@ -382,10 +381,10 @@ def _of_removed_groups(
 
 
 def _of_group(
-    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: RaySettings
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup
 ) -> Iterator[scale_down.PodToDelete]:
     """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
-    may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
+    may_shrink = not desired.spec.autoscaling or seen.settings.delete_unnamed
     rules = scale_down.ScaleDownRules(
         wanted_hash=desired.builder.worker_hash(group),
         may_shrink=may_shrink,

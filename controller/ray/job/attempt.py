@@ -172,7 +172,7 @@ SUBMITTER_PATIENCE: Final = timedelta(seconds=10)
 """Time after a failure in which a submitter may print the rest of the log."""
 
 
-def create_cluster(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
+def create_cluster(seen: JobObservation) -> Iterator[Write]:
     """Create the attempt's cluster under its stored name, unless the job selects a cluster."""
     spec = seen.spec
     if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
@@ -180,7 +180,7 @@ def create_cluster(seen: JobObservation, settings: RaySettings) -> Iterator[Writ
     if CLUSTER_SCOPE in seen.pending_scopes:
         return
     name = seen.cluster_name
-    body = cluster_body(seen.job, spec, name, seen.job_id, settings)
+    body = cluster_body(seen.job, spec, name, seen.job_id, seen.settings)
     body["metadata"].setdefault("annotations", {})[labels.MADE_FROM] = digest_of(spec)
     again = bool(seen.status.get("rayClusterStatus"))
     created = created_cluster(seen.job.metadata, name, again=again)
@@ -211,7 +211,7 @@ def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]
         )
 
 
-def create_submitter(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
+def create_submitter(seen: JobObservation) -> Iterator[Write]:
     """Create the submitter Job, unless Ray already has the job."""
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
         return
@@ -224,7 +224,7 @@ def create_submitter(seen: JobObservation, settings: RaySettings) -> Iterator[Wr
     to = SubmissionTarget(
         seen.cluster.metadata.name, seen.cluster_spec, seen.head.address, seen.job_id
     )
-    body = submitter_job(seen.job, seen.spec, to, settings)
+    body = submitter_job(seen.job, seen.spec, to, seen.settings)
     name: str = body["metadata"]["name"]
     target = Target(JOBS, seen.job.metadata.namespace, name, SUBMITTER_SCOPE)
     yield Create(target, body, on_success=_created("RayJobSubmitter", name))
@@ -298,7 +298,7 @@ def delete_submitter(seen: JobObservation) -> Iterator[Write]:
     )
 
 
-def reconcile_head_service(seen: JobObservation, settings: RaySettings) -> Iterator[Write]:
+def reconcile_head_service(seen: JobObservation) -> Iterator[Write]:
     """Point the job's own head service at the attempt's cluster, if the job owns it."""
     if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
         return
@@ -310,8 +310,8 @@ def reconcile_head_service(seen: JobObservation, settings: RaySettings) -> Itera
         seen.cluster,
         seen.cluster_spec,
         () if seen.head is None else (seen.head.pod,),
-        domain=settings.cluster_domain,
-        cluster_ip=settings.head_cluster_ip_service,
+        domain=seen.settings.cluster_domain,
+        cluster_ip=seen.settings.head_cluster_ip_service,
     )
     name: str = body["metadata"]["name"]
     target = Target(SERVICES, seen.job.metadata.namespace, name, SERVICE_SCOPE)

@@ -195,18 +195,18 @@ _FIELDS: Final = (
 """Fields that say what is deleted and when: what they say is not known while one is refused."""
 
 
-def next_deletion(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> DueDeletion:
+def next_deletion(seen: JobObservation, deadlines: Deadlines) -> DueDeletion:
     """Return the object to delete now, and the time to check again."""
     if seen.problem is not None and seen.problem.concerns(*_FIELDS):
         return DueDeletion()
-    return due_deletion(seen.spec, _finished(seen, deadlines), deadlines.now, settings)
+    return due_deletion(seen.spec, _finished(seen, deadlines), deadlines.now, seen.settings)
 
 
-def unmatched_rules(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> str:
+def unmatched_rules(seen: JobObservation, deadlines: Deadlines) -> str:
     """Return that no rule of deletion is about the way in which the job ended; empty if one is."""
     if not seen.state.terminal or (seen.problem is not None and seen.problem.concerns(*_FIELDS)):
         return ""
-    text = unmatched_end(seen.spec, _finished(seen, deadlines), settings)
+    text = unmatched_end(seen.spec, _finished(seen, deadlines), seen.settings)
     stays = f"cluster {seen.cluster_name} stays: " if seen.owns_cluster else ""
     return f"{stays}{text}" if text else ""
 

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.
@@ -103,7 +102,7 @@ class DashboardOutage:
     length: OutageLength
 
 
-def collect_facts(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobFacts:
+def collect_facts(seen: JobObservation, deadlines: Deadlines) -> JobFacts:
     """Return the present facts; `deadlines` records when time changes the next of them."""
     spec, valid = seen.spec, seen.problem is None
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
@@ -122,7 +121,7 @@ def collect_facts(seen: JobObservation, settings: RaySettings, deadlines: Deadli
         submitter=seen.submitter.fact,
         without_pod=seen.submitter.unstarted,
         ray=_ray(seen, watch),
-        outage=dashboard_outage(seen, settings, watch).length,
+        outage=dashboard_outage(seen, watch).length,
         submission_refused=bool(unconfirmed(seen.submit_outcome)),
         was_known=bool(seen.status.get("jobStatus"))
         or isinstance(seen.submit_outcome, CommandDone),
@@ -137,7 +136,7 @@ def collect_facts(seen: JobObservation, settings: RaySettings, deadlines: Deadli
             deadlines if _waits_to_run(seen) else deadlines.untracked,
         ),
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
-        result_grace_passed=watch.waited(_result_time(seen), settings.transition_grace_period),
+        result_grace_passed=watch.waited(_result_time(seen), seen.settings.transition_grace_period),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0) - disrupted_attempts(seen)),
         disrupted=bool(seen.disruption) and spared_attempts(seen) > 0,
@@ -272,9 +271,7 @@ def _is_given_up(seen: JobObservation) -> bool:
     return given_up and not mapping(seen.status.get("rayJobInfo")).get("endTime")
 
 
-def dashboard_outage(
-    seen: JobObservation, settings: RaySettings, deadlines: Deadlines
-) -> DashboardOutage:
+def dashboard_outage(seen: JobObservation, deadlines: Deadlines) -> DashboardOutage:
     """Return the present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
@@ -291,9 +288,9 @@ def dashboard_outage(
         since = stored or deadlines.now
     else:  # this process has not probed yet, so a stored outage may be over
         return DashboardOutage(stored, OutageLength.SHORT)
-    patience = settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
+    patience = seen.settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
     length = OutageLength.SHORT
-    if deadlines.waited(since, settings.status_check_timeout):
+    if deadlines.waited(since, seen.settings.status_check_timeout):
         length = OutageLength.TOO_LONG
     elif lost and deadlines.waited(since, patience):
         length = OutageLength.TOO_LONG_FOR_LOST_HEAD

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.readiness import JobReadiness
-    from controller.ray.settings import RaySettings
 
 
 # The conditions of a RayJob, which KubeRay does not have.
@@ -104,15 +103,13 @@ class JobConditions(ConditionSet):
 LONGEST_MESSAGE: Final = 2048
 
 
-def failure_message(
-    seen: JobObservation, reason: FailureReason, settings: RaySettings, deadlines: Deadlines
-) -> str:
+def failure_message(seen: JobObservation, reason: FailureReason, deadlines: Deadlines) -> str:
     """Return the sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
-    return excerpt(_sentence(seen, reason, settings, deadlines), characters=LONGEST_MESSAGE)
+    return excerpt(_sentence(seen, reason, deadlines), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
-    seen: JobObservation, reason: FailureReason, settings: RaySettings, deadlines: Deadlines
+    seen: JobObservation, reason: FailureReason, deadlines: Deadlines
 ) -> str:
     match reason:
         case FailureReason.VALIDATION_FAILED:
@@ -120,12 +117,12 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case FailureReason.DEADLINE_EXCEEDED:
             seconds = seen.spec.active_deadline_seconds
             limit = f" ({seconds} s)" if seconds else ""
-            present = job_readiness(seen, settings, deadlines)
+            present = job_readiness(seen, deadlines)
             cause = f": {present.message}" if present.status == "False" else ""
             return f"the attempt took longer than activeDeadlineSeconds{limit}{cause}"
         case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.spec.pre_running_deadline_seconds
-            cause = job_readiness(seen, settings, deadlines).message
+            cause = job_readiness(seen, deadlines).message
             return f"the job did not start to run within {seconds} s: {cause}"
         case FailureReason.APP_FAILED:
             return _app_failed(seen)
@@ -134,9 +131,9 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case FailureReason.HEAD_LOST:
             return _head_lost(seen, deadlines)
         case FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
-            return _grace_period_exceeded(seen, settings, deadlines)
+            return _grace_period_exceeded(seen, deadlines)
         case FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED:
-            return _unreachable(seen, settings, deadlines)
+            return _unreachable(seen, deadlines)
 
 
 def _app_failed(seen: JobObservation) -> str:
@@ -194,25 +191,23 @@ def _deleted(seen: JobObservation) -> str:
     return deleted_by_others(gave, f"cluster {seen.cluster_name}")
 
 
-def _grace_period_exceeded(
-    seen: JobObservation, settings: RaySettings, deadlines: Deadlines
-) -> str:
+def _grace_period_exceeded(seen: JobObservation, deadlines: Deadlines) -> str:
     result = result_of(seen)
     if result is not None:
-        seconds = settings.transition_grace_period.total_seconds()
+        seconds = seen.settings.transition_grace_period.total_seconds()
         return f"Ray said {result.value}, and the submitter had not ended {seconds:.0f} s later"
     ended = seen.submitter.ended
     at = f" at {rfc3339(ended)}" if ended is not None else ""
     said = (
         f"the Ray job did not reach a terminal state within {SUBMITTER_GRACE.total_seconds():.0f}s"
     )
-    quiet = dashboard_outage(seen, settings, deadlines)
-    why = f"; {_unreachable(seen, settings, deadlines)}" if quiet.since is not None else ""
+    quiet = dashboard_outage(seen, deadlines)
+    why = f"; {_unreachable(seen, deadlines)}" if quiet.since is not None else ""
     return f"The RayJob submitter finished{at} but {said}{why}"
 
 
-def _unreachable(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> str:
-    since = dashboard_outage(seen, settings, deadlines).since
+def _unreachable(seen: JobObservation, deadlines: Deadlines) -> str:
+    since = dashboard_outage(seen, deadlines).since
     error = seen.answer.error if seen.answer is not None else ""
     where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"
     at = f" since {rfc3339(since)}" if since is not None else ""

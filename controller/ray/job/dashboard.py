@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
 
 
 # Stable ids of commands to Ray, so that repeating a command has no second effect.
@@ -89,7 +88,7 @@ def is_end_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
     return not deadlines.waited(time_of(seen.status.get("endTime")), STOP_LIMIT)
 
 
-def submit(seen: JobObservation, settings: RaySettings, now: datetime) -> tuple[HeadCommand, ...]:
+def submit(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
     """Return HTTPMode's command to submit the job, once Ray reports that it does not know the job.
 
     It goes to the recorded head of the attempt, and never after Ray has known the job.
@@ -106,7 +105,7 @@ def submit(seen: JobObservation, settings: RaySettings, now: datetime) -> tuple[
         return ()
     command = SubmitJob(
         submit_command_id(seen.job_id),
-        now + settings.status_check_timeout,
+        now + seen.settings.status_check_timeout,
         submission(seen.spec, seen.job_id),
     )
     return (HeadCommand(seen.head.dashboard, command),)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Write
 
@@ -37,12 +36,10 @@ _ENDS: Final = frozenset({State.SUSPENDING, State.SUSPENDED, State.RETRYING})
 _ENDED: Final = frozenset({State.COMPLETE, State.FAILED})
 
 
-def observe_job_group(
-    seen: JobObservation, reads: CacheReader, settings: RaySettings
-) -> ObservedGroups:
+def observe_job_group(seen: JobObservation, reads: CacheReader) -> ObservedGroups:
     """Observe the group of a RayJob with a cluster of its own."""
     spec = seen.spec
-    is_ours = settings.batch_scheduler is VOLCANO and not spec.selected_cluster
+    is_ours = seen.settings.batch_scheduler is VOLCANO and not spec.selected_cluster
     if not is_ours or seen.problem is not None or seen.job.metadata.terminating:
         return NO_GROUPS
     size = _size(seen)

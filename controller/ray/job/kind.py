@@ -83,7 +83,7 @@ class RayJobKind(Kind["JobObservation"]):
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """Return the plan for the RayJob."""
-        return remember(plan_job(observation, self._settings, now), observation.definition)
+        return remember(plan_job(observation, now), observation.definition)
 
     def outlook(self, observation: JobObservation, now: datetime) -> Iterator[str]:
         """Yield whether an attempt counts whose head is taken away, where a field says so."""
@@ -109,7 +109,7 @@ class RayJobKind(Kind["JobObservation"]):
         if is_left_as_it_is(observation):
             return plan.status
         deadlines = Deadlines(now, observation.clock_jumped_at, observation.clock_steady_since)
-        return current_status(observation, self._settings, deadlines, failures)
+        return current_status(observation, deadlines, failures)
 
     def _validate(self, job: RayJob) -> tuple[JobSpec, Problem | None]:
         found = validate_job(job, self._settings.feature_gates)

@@ -14,6 +14,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.job.facts import State
 from controller.ray.job.submitter_state import NO_SUBMITTER, SubmitterState
+from controller.ray.settings import RaySettings
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definitions
 from controller.runtime.reconcile.definitions import (
@@ -81,6 +82,7 @@ class JobObservation:
         log: the last lines of the submitter's log, once they have been read.
         failed_create: what the events of `submitter_job` say about pods that were refused.
         pending_scopes: scopes in which the outcome of a write is unknown.
+        settings: the administrator's settings.
         definition: the fields that the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: errors of refused creates, by scope.
@@ -119,6 +121,7 @@ class JobObservation:
     groups: ObservedGroups = NO_GROUPS
     clock_jumped_at: datetime | None = None
     clock_steady_since: datetime | None = None
+    settings: RaySettings = field(default_factory=RaySettings)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
 
     @property

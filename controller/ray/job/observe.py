@@ -142,11 +142,12 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         unknown_fields=sources.unknown_fields_of(job, reads),
         clock_jumped_at=reads.clock_jumped_at,
         clock_steady_since=reads.clock_steady_since,
+        settings=sources.settings,
         definition=sources.read_definition(reads, job),
     )
     seen = _with_cluster(seen, reads, sources)
     seen = _with_submitter(seen, reads, sources)
-    seen = _with_groups(seen, reads, sources.settings)
+    seen = _with_groups(seen, reads)
     return _with_ray(seen, sources.dashboards)
 
 
@@ -198,9 +199,9 @@ def _with_submitter(
     )
 
 
-def _with_groups(seen: JobObservation, reads: CacheReader, settings: RaySettings) -> JobObservation:
+def _with_groups(seen: JobObservation, reads: CacheReader) -> JobObservation:
     """Return the observation with the PodGroup of the job, and its refused create."""
-    groups, namespace = observe_job_group(seen, reads, settings), seen.job.metadata.namespace
+    groups, namespace = observe_job_group(seen, reads), seen.job.metadata.namespace
     found = ((each, f"{namespace}/{each.name}") for each in groups.absent)
     refused = ((each.scope, reads.create_error(each.resource, key)) for each, key in found)
     errors = ((scope, error) for scope, error in refused if error is not None)

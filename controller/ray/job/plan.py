@@ -1,6 +1,6 @@
 """Plans the next writes of a RayJob; `plan_job` is the entry.
 
-The plan is a pure function of the observation, the settings and the time. The state machine
+The plan is a pure function of the observation and the time. The state machine
 decides the next state in `table.py`; this module gives each state its writes.
 """
 
@@ -54,11 +54,10 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import JobFacts
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.table import DueTransition
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import MergePatch
 
 
-def plan_job(seen: JobObservation, settings: RaySettings, now: datetime) -> Plan:
+def plan_job(seen: JobObservation, now: datetime) -> Plan:
     """Return the plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
@@ -68,11 +67,11 @@ def plan_job(seen: JobObservation, settings: RaySettings, now: datetime) -> Plan
     untouched = leave_as_it_is(seen)
     if untouched is not None:
         return replace(untouched, subscriptions=interests(seen, deadlines))
-    facts = collect_facts(seen, settings, deadlines)
+    facts = collect_facts(seen, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:
-        return _plan_transition(seen, step, settings, deadlines)
-    plan = _plan_state(seen, facts, settings, deadlines)
+        return _plan_transition(seen, step, deadlines)
+    plan = _plan_state(seen, facts, deadlines)
     if seen.state.has_attempt and plan.commit is None and not plan.lookups:
         plan = replace(plan, commit=record_disruption(seen))
     watched = interests(seen, deadlines)
@@ -81,7 +80,7 @@ def plan_job(seen: JobObservation, settings: RaySettings, now: datetime) -> Plan
     waits = [
         wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
     ]
-    notes = _notes(seen, settings) if seen.state.has_attempt else ()
+    notes = _notes(seen) if seen.state.has_attempt else ()
     return replace(
         plan,
         subscriptions=watched,
@@ -90,9 +89,7 @@ def plan_job(seen: JobObservation, settings: RaySettings, now: datetime) -> Plan
     )
 
 
-def _plan_transition(
-    seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
-) -> Plan:
+def _plan_transition(seen: JobObservation, step: DueTransition, deadlines: Deadlines) -> Plan:
     """Write the next state; for a failed attempt, read the logs first."""
     watched = interests(seen, deadlines)
     unread = (seen.submitter.log if seen.log is None else None, seen.head_log)
@@ -104,20 +101,20 @@ def _plan_transition(
         commit = finalizer_patch(seen)  # added before anything is created
     begins = step.state is State.INITIALIZING and commit is None
     return Plan(
-        commit=commit or transition_patch(seen, step, settings, deadlines),
+        commit=commit or transition_patch(seen, step, deadlines),
         subscriptions=watched,
-        events=_notes(seen, settings) if begins else (),
+        events=_notes(seen) if begins else (),
     )
 
 
-def _notes(seen: JobObservation, settings: RaySettings) -> tuple[Event, ...]:
+def _notes(seen: JobObservation) -> tuple[Event, ...]:
     """Return warnings about a valid specification that may surprise, once a generation."""
     if seen.problem is not None or seen.status.get("observedGeneration") == (
         seen.job.metadata.generation
     ):
         return ()
     notes = {
-        "DeletionRulesIncomplete": deletion_holes(seen.spec, settings.feature_gates),
+        "DeletionRulesIncomplete": deletion_holes(seen.spec, seen.settings.feature_gates),
         "InvalidRayJobSpec": ignored_cluster(seen.spec),
     }
     return tuple(
@@ -125,77 +122,71 @@ def _notes(seen: JobObservation, settings: RaySettings) -> tuple[Event, ...]:
     )
 
 
-def _plan_state(
-    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
-) -> Plan:
+def _plan_state(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Return the plan of a state that does not change."""
     match seen.state:
         case State.INITIALIZING | State.WAITING:
-            return _prepare_attempt(seen, facts, settings, deadlines)
+            return _prepare_attempt(seen, facts, deadlines)
         case State.RUNNING:
-            return _run_attempt(seen, facts, settings, deadlines)
+            return _run_attempt(seen, facts, deadlines)
         case State.SUSPENDING | State.RETRYING:
-            return _end_attempt(seen, settings, deadlines)
+            return _end_attempt(seen, deadlines)
         case State.COMPLETE | State.FAILED:
-            return _clean_up(seen, settings, deadlines)
+            return _clean_up(seen, deadlines)
         case State.SUSPENDED:
             late = stages_of([*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)])
-            return Plan(stages=late, status=current_status(seen, settings, deadlines))
+            return Plan(stages=late, status=current_status(seen, deadlines))
         case _:
-            return Plan(status=current_status(seen, settings, deadlines))
+            return Plan(status=current_status(seen, deadlines))
 
 
-def _prepare_attempt(
-    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
-) -> Plan:
+def _prepare_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
     may_create = facts.valid and seen.state is State.INITIALIZING and not awaits_group(seen)
     if may_create and facts.cluster is ClusterFact.ABSENT:
-        writes += create_cluster(seen, settings)
+        writes += create_cluster(seen)
     is_due = facts.valid and facts.cluster is ClusterFact.READY and not facts.records_late
     return Plan(
         commit=record_head(seen) if is_due else None,
         stages=stages_of(sync_group(seen, deadlines.now), writes),
-        status=current_status(seen, settings, deadlines),
+        status=current_status(seen, deadlines),
     )
 
 
-def _run_attempt(
-    seen: JobObservation, facts: JobFacts, settings: RaySettings, deadlines: Deadlines
-) -> Plan:
+def _run_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Submit the job once to the recorded head, unless the specification is invalid."""
     lookups = events_to_read(seen, deadlines)
     if lookups:
         return Plan(lookups=lookups)
     if facts.head is HeadFact.AWAITED and not facts.records_late and not seen.awaits_other_head:
-        return Plan(commit=forget_head(seen), status=current_status(seen, settings, deadlines))
+        return Plan(commit=forget_head(seen), status=current_status(seen, deadlines))
     recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
     came_later = facts.head is HeadFact.REPLACED and not seen.gcs_fault_tolerant
     if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and info_of(seen)):
-        return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))
+        return Plan(commit=record_head(seen), status=current_status(seen, deadlines))
     here = facts.valid and facts.head is HeadFact.SAME
     return Plan(
-        commands=submit(seen, settings, deadlines.now) if here else (),
-        stages=stages_of(create_submitter(seen, settings) if here else ()),
+        commands=submit(seen, deadlines.now) if here else (),
+        stages=stages_of(create_submitter(seen) if here else ()),
         independent=(
             *stop_submitter_retries(seen),
             *end_failed_submitters(seen, deadlines),
-            *reconcile_head_service(seen, settings),
+            *reconcile_head_service(seen),
             *delete_stale_clusters(seen),
             *sync_group(seen, deadlines.now),
         ),
-        status=current_status(seen, settings, deadlines),
+        status=current_status(seen, deadlines),
     )
 
 
-def _end_attempt(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> Plan:
+def _end_attempt(seen: JobObservation, deadlines: Deadlines) -> Plan:
     """End an attempt: stop its job in Ray and delete its submitter, then delete its cluster.
 
     A cluster that is the job's own is deleted after some seconds even if Ray has not confirmed the
     stop: the job ends with it.
     """
-    status = current_status(seen, settings, deadlines)
+    status = current_status(seen, deadlines)
     writes = [*delete_submitter(seen), *sync_group(seen, deadlines.now)]
     stopping = seen.state is State.SUSPENDING and may_still_run(seen)
     given_up = seen.owns_cluster and isinstance(seen.stop_outcome, CommandExpired)
@@ -209,9 +200,9 @@ def _stop(seen: JobObservation, deadlines: Deadlines) -> tuple[HeadCommand, ...]
     return stop(seen, until) if until is not None else ()
 
 
-def _clean_up(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> Plan:
+def _clean_up(seen: JobObservation, deadlines: Deadlines) -> Plan:
     """Delete what the deletion rules name, after the last attempt."""
-    due = next_deletion(seen, settings, deadlines)
+    due = next_deletion(seen, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
     if not _is_stop_awaited(seen, deadlines):
@@ -222,7 +213,7 @@ def _clean_up(seen: JobObservation, settings: RaySettings, deadlines: Deadlines)
     return Plan(
         commands=_stop(seen, deadlines),
         stages=stages_of(writes),
-        status=current_status(seen, settings, deadlines),
+        status=current_status(seen, deadlines),
         requeue_after=delay,
     )
 

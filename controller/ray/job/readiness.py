@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from controller.ray.children.scheduling_groups import ObservedGroups
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import FailedCreates, Failure
     from controller.runtime.reasons import Reason
 
@@ -122,7 +121,6 @@ _UNTIL_CORRECTED: Final = "the job is submitted when the specification is correc
 
 def job_readiness(  # noqa: PLR0911  one for each state
     seen: JobObservation,
-    settings: RaySettings,
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> JobReadiness:
@@ -141,7 +139,7 @@ def job_readiness(  # noqa: PLR0911  one for each state
             message = known + message if seen.spec.job_id and not given_id(seen) else message
             return JobReadiness("WaitingForJobId", message)
         case State.RUNNING:
-            return _running(seen, settings, deadlines)
+            return _running(seen, deadlines)
         case State.SUSPENDING | State.RETRYING:
             return JobReadiness(seen.state.title, _remaining_children(seen))
         case State.SUSPENDED:
@@ -223,20 +221,20 @@ def _without_group(groups: ObservedGroups) -> JobReadiness | None:
     return JobReadiness("RayClusterNotReady", groups.awaited) if groups.awaited else None
 
 
-def _running(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
+def _running(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     info, result = info_of(seen), result_of(seen)
     if result is not None:
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
-    silent = dashboard_outage(seen, settings, deadlines).since is not None
+    silent = dashboard_outage(seen, deadlines).since is not None
     if info is None or silent:
         if seen.head is None and (is_unsubmitted(seen) or may_change_heads(seen)):
             return _initializing(seen)
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
-            return _lost(seen, settings, deadlines)
+            return _lost(seen, deadlines)
         if silent:
-            return _unreachable(seen, settings, deadlines)
+            return _unreachable(seen, deadlines)
     return _as_ray_reports(seen, deadlines)
 
 
@@ -254,10 +252,10 @@ def _as_ray_reports(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
             return JobReadiness("JobStatusUnknown", "the dashboard has not been asked yet")
 
 
-def _lost(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
+def _lost(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     if suspended := child_suspension(seen):
         return JobReadiness("RayClusterSuspended", suspended)
-    since = dashboard_outage(seen, settings, deadlines).since
+    since = dashboard_outage(seen, deadlines).since
     at = f" since {rfc3339(since)}" if since is not None else ""
     end = end_of_head(seen, deadlines)
     gone = "has ended" if end else "is gone"
@@ -274,8 +272,8 @@ def end_of_head(seen: JobObservation, deadlines: Deadlines) -> str:
     return found.detail.removesuffix(ITS_REPLACEMENT) if found is not None else ""
 
 
-def _unreachable(seen: JobObservation, settings: RaySettings, deadlines: Deadlines) -> JobReadiness:
-    since = dashboard_outage(seen, settings, deadlines).since
+def _unreachable(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
+    since = dashboard_outage(seen, deadlines).since
     assert seen.head is not None
     assert since is not None
     error = seen.answer.error if seen.answer is not None else ""

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from controller.ray.job.facts import Deadlines
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.table import DueTransition
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure, MergePatch
 
 
@@ -70,18 +69,17 @@ _INTERVAL: Final = 3.0
 
 def current_status(
     seen: JobObservation,
-    settings: RaySettings,
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
     """Return the desired status if the state does not change."""
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
-    readiness = job_readiness(seen, settings, deadlines, failures)
+    readiness = job_readiness(seen, deadlines, failures)
     if seen.state.has_attempt:
         wanted |= {"rayClusterStatus": cluster_status_copy(seen)}
     if seen.state is State.RUNNING:
         wanted |= ray_fields(seen)
-        since = dashboard_outage(seen, settings, deadlines).since
+        since = dashboard_outage(seen, deadlines).since
         wanted["jobStatusCheckFailureStartTime"] = rfc3339(since) if since is not None else None
     if seen.state is State.FAILED:
         wanted |= _late_result(seen, deadlines)
@@ -89,9 +87,9 @@ def current_status(
         wanted["message"] = str(seen.problem)
     conditions = seen.status.get("conditions")
     if conditions:  # KubeRay's CRD drops them: they would be written for ever
-        wanted["conditions"] = _conditions(seen, settings, deadlines, readiness, failures)
+        wanted["conditions"] = _conditions(seen, deadlines, readiness, failures)
     present: Status = dict(seen.status)
-    unmatched = unmatched_rules(seen, settings, deadlines)
+    unmatched = unmatched_rules(seen, deadlines)
     changed, events = set(difference(present, wanted)), _events(seen, readiness, unmatched)
     told = bool(events) or _condition_states(present) != _condition_states(wanted)
     urgent = told or bool(changed - _NOT_URGENT)
@@ -136,7 +134,6 @@ def cluster_status_copy(seen: JobObservation) -> Status | None:
 
 def _conditions(
     seen: JobObservation,
-    settings: RaySettings,
     deadlines: Deadlines,
     readiness: JobReadiness,
     failures: tuple[Failure, ...],
@@ -148,13 +145,13 @@ def _conditions(
     conditions.set_stopped(unconfirmed_stop(seen, deadlines))
     set_spec_accepted(conditions, seen.problem if _has_begun(seen.state) else None)
     if ended:
-        conditions.set_rules_match(unmatched_rules(seen, settings, deadlines))
+        conditions.set_rules_match(unmatched_rules(seen, deadlines))
         conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
         return conditions.as_list()
     conditions.set_ready(readiness)
     unreachable = ""
     if seen.state is State.RUNNING:
-        quiet = dashboard_outage(seen, settings, deadlines)
+        quiet = dashboard_outage(seen, deadlines)
         if quiet.since is not None:
             error = seen.answer.error if seen.answer is not None else ""
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
@@ -209,11 +206,9 @@ _CLEARED: Status = {
 """Fields that are cleared after an attempt if another may follow (KubeRay)."""
 
 
-def transition_patch(
-    seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
-) -> MergePatch:
+def transition_patch(seen: JobObservation, step: DueTransition, deadlines: Deadlines) -> MergePatch:
     """Return the status write that enters the next state."""
-    patch = _TransitionPatch(seen, step, settings, deadlines)
+    patch = _TransitionPatch(seen, step, deadlines)
     meta = seen.job.metadata
     status = {
         "jobDeploymentStatus": step.state.value or None,
@@ -227,9 +222,7 @@ def transition_patch(
 class _TransitionPatch:
     """The changes, conditions and event of one transition."""
 
-    def __init__(
-        self, seen: JobObservation, step: DueTransition, settings: RaySettings, deadlines: Deadlines
-    ) -> None:
+    def __init__(self, seen: JobObservation, step: DueTransition, deadlines: Deadlines) -> None:
         self._seen = seen
         self._step = step
         self._now = deadlines.now
@@ -238,7 +231,7 @@ class _TransitionPatch:
         self._disrupted = disrupted_attempts(seen) + step.disrupted
         self._message = ""
         if step.reason is not None:
-            self._message = failure_message(seen, step.reason, settings, deadlines)
+            self._message = failure_message(seen, step.reason, deadlines)
             if step.failed and seen.disruption and not step.disrupted and self._disrupted:
                 self._message += (
                     f"; a disruption ({seen.disruption}) took its head, as in {self._disrupted} "

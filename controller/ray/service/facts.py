@@ -38,12 +38,9 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serve import Readiness
-    from controller.ray.settings import RaySettings
 
 
-def collect_facts(
-    seen: ServiceObservation, settings: RaySettings, now: datetime | None = None
-) -> RolloutFacts:
+def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:
     """Return the facts; without a time, no interval and no connection counts.
 
     The goal of an invalid RayService is what had begun: an upgrade, a rollback or a first cluster.
@@ -51,7 +48,7 @@ def collect_facts(
     facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
     if begun and not is_followed(seen):
         return replace(facts, goal=GoalCluster.ACTIVE)
-    facts = replace(facts, strategy=upgrade_type(seen.upgrade, settings.default_upgrade))
+    facts = replace(facts, strategy=upgrade_type(seen.upgrade, seen.settings.default_upgrade))
     to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
     facts = replace(facts, goal=to if begun else _goal(seen))
     if not facts.incremental:
@@ -260,11 +257,11 @@ def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
 # Describes how two clusters share capacity and requests.
 
 
-def shares_text(seen: ServiceObservation, settings: RaySettings) -> str:
+def shares_text(seen: ServiceObservation) -> str:
     """Return a sentence about a valid RayService with an active and a pending cluster."""
     assert seen.active is not None
     assert seen.pending is not None
-    facts = collect_facts(seen, settings)
+    facts = collect_facts(seen)
     active, pending, shares = seen.active.name, seen.pending.name, facts.shares
     if not facts.incremental:
         return f"cluster {active} gets all requests until cluster {pending} serves"

@@ -95,7 +95,7 @@ class RayServiceKind(Kind["ServiceObservation"]):
 
     def plan(self, observation: ServiceObservation, now: datetime) -> Plan:
         """Return the plan for the RayService."""
-        return remember(plan_service(observation, self._settings, now), observation.definition)
+        return remember(plan_service(observation, now), observation.definition)
 
     def status_after(
         self,
@@ -107,7 +107,7 @@ class RayServiceKind(Kind["ServiceObservation"]):
         """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.service, observation.definition):
             return plan.status
-        status = current_status(observation, self._settings, now, failures)
+        status = current_status(observation, now, failures)
         if self.problem(observation) is None and any(map(needs_identity, observation.clusters)):
             return without_generation(status)  # by the stored one such clusters are recognised
         return status

@@ -27,6 +27,7 @@ from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard import ProbeObservation
 from controller.ray.head import serve_ports, template_ports
 from controller.ray.service.identity import ConfigTooLarge, Origin, SpecIdentity, store
+from controller.ray.settings import RaySettings
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Head
     from controller.ray.head import HeadIncarnation
     from controller.ray.service.identity import StoredConfig
-    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CreateError
 
 
@@ -229,6 +229,7 @@ class ServiceObservation:
         create_errors: errors of refused creates, by name of the object.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
         begun: what is valid of the fields that an upgrade needs, of an invalid specification.
+        settings: the administrator's settings.
         definition: the fields that the installed definitions of RayServices and RayClusters lack.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
@@ -249,6 +250,7 @@ class ServiceObservation:
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
     begun: ReadableUpgrade | None = None
+    settings: RaySettings = field(default_factory=RaySettings)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     clock_steady_since: datetime | None = None
 

@@ -104,11 +104,12 @@ def observe_service(
         begun=read_upgrade(service, gates) if isinstance(goal, Problem) else None,
         definition=definition,
         clock_steady_since=reads.clock_steady_since,
+        settings=sources.settings,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))
-    seen = replace(seen, routing=observe_routing(seen, reads, sources.settings))
+    seen = replace(seen, routing=observe_routing(seen, reads))
     if not isinstance(seen.goal, Problem) or is_followed(seen):
-        seen = replace(seen, children=tuple(_children(seen, reads, sources.settings)))
+        seen = replace(seen, children=tuple(_children(seen, reads)))
     if sources.assumes_serve:
         return seen
     closings = observe_closings(
@@ -212,16 +213,16 @@ def _create_errors(
 
 
 def _children(
-    seen: ServiceObservation, reads: CacheReader, settings: RaySettings
+    seen: ServiceObservation, reads: CacheReader
 ) -> Iterator[tuple[Child, ObservedChild]]:
     """Yield the stable services for the cluster that they should select, desired and observed.
 
     There are none before a cluster serves for the first time.
     """
-    present = tuple(_stable(seen, seen.active or seen.pending, reads, settings))
-    selection = wanted_selection(collect_facts(replace(seen, children=present), settings))
+    present = tuple(_stable(seen, seen.active or seen.pending, reads))
+    selection = wanted_selection(collect_facts(replace(seen, children=present)))
     wanted = seen.pending if selection is SelectedCluster.PENDING else seen.active
-    yield from _stable(seen, wanted, reads, settings)
+    yield from _stable(seen, wanted, reads)
 
 
 def _endpoints(seen: ServiceObservation) -> Iterator[Pod]:
@@ -241,14 +242,13 @@ def _stable(
     seen: ServiceObservation,
     cluster: ServingCluster | None,
     reads: CacheReader,
-    settings: RaySettings,
 ) -> Iterator[tuple[Child, ObservedChild]]:
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
     spec = None if keeps_services(seen, cluster) else seen.upgrade
     meta = seen.service.metadata
     wanted = stable_services(
-        seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=settings
+        seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=seen.settings
     )
     for child in (*wanted, *former_services(seen.services, wanted, cluster.name)):
         yield child, observe_child(child, meta.namespace, meta.uid, reads)

@@ -1,6 +1,6 @@
 """The planner of RayServices: read `plan_service` from top to bottom.
 
-The plan is a pure function of the observation, the settings and the time. The rollout decides the
+The plan is a pure function of the observation and the time. The rollout decides the
 next step in `rollout.py`. A step is stored first; this module plans the writes and
 commands that follow from the stored status.
 """
@@ -71,12 +71,11 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Write
 
 
 def plan_service(  # noqa: PLR0911  one for each state of the RayService
-    seen: ServiceObservation, settings: RaySettings, now: datetime
+    seen: ServiceObservation, now: datetime
 ) -> Plan:
     """Return the plan for the RayService at this moment."""
     if is_managed_elsewhere(seen.service):
@@ -85,9 +84,9 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
         return _finalize(seen)
     untouched = leave_as_it_is(seen.service, seen.definition)
     if untouched is not None:
-        return replace(untouched, subscriptions=subscriptions(seen, settings))
+        return replace(untouched, subscriptions=subscriptions(seen))
     if isinstance(seen.goal, Problem) and not (is_suspending(seen) or is_to_be_suspended(seen)):
-        return _keep(seen, settings, now)
+        return _keep(seen, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
@@ -95,32 +94,32 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
     if early is not None:
         return replace(
             early,
-            subscriptions=subscriptions(seen, settings),
+            subscriptions=subscriptions(seen),
             commands=tuple(close_connections(seen, now)),
         )
-    return _plan_rollout(seen, settings, now)
+    return _plan_rollout(seen, now)
 
 
-def _keep(seen: ServiceObservation, settings: RaySettings, now: datetime) -> Plan:
+def _keep(seen: ServiceObservation, now: datetime) -> Plan:
     """Plan for an invalid RayService: its clusters serve their stored configs.
 
     What had begun is followed to its end. If that is not possible, requests are moved only from a
     cluster that can no longer carry them.
     """
-    facts = collect_facts(seen, settings, now)
+    facts = collect_facts(seen, now)
     step = next_step(facts) if is_followed(seen) else _rescue(facts)
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
-        return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
+        return Plan(commit=patch, subscriptions=subscriptions(seen))
     suspended = [write for each in seen.clusters for write in follow_suspension(seen, each)]
     return Plan(
         stages=stages_of(suspended),
-        status=current_status(seen, settings, now),
-        subscriptions=subscriptions(seen, settings),
+        status=current_status(seen, now),
+        subscriptions=subscriptions(seen),
         commands=(*put_configs(seen, now), *close_connections(seen, now)),
         independent=(
             *_services(seen, now),
-            *label_pods(seen, settings),
+            *label_pods(seen),
             *delete_replaced(seen, now),
         ),
         requeue_after=_next_deadline(seen, step, now),
@@ -131,37 +130,35 @@ def _rescue(facts: RolloutFacts) -> Move | RolloutWait:
     return (rescue(facts) if facts.incremental else None) or RolloutWait.NOTHING
 
 
-def _plan_rollout(seen: ServiceObservation, settings: RaySettings, now: datetime) -> Plan:
+def _plan_rollout(seen: ServiceObservation, now: datetime) -> Plan:
     """Store the next step of the rollout; if none is due, act on the stored ones.
 
     The source of another operator's clusters is recorded before any step, because a step stores the
     generation by which they are recognised. What is served already stays so meanwhile: another
     client may take the record off again.
     """
-    facts = collect_facts(seen, settings, now)
+    facts = collect_facts(seen, now)
     unknown = tuple(_identities(seen, facts))
     if unknown:
         return Plan(
             stages=(unknown,),
-            independent=(*_services(seen, now), *label_pods(seen, settings)),
-            status=status_without_identity(seen, settings, now),
-            subscriptions=subscriptions(seen, settings),
+            independent=(*_services(seen, now), *label_pods(seen)),
+            status=status_without_identity(seen, now),
+            subscriptions=subscriptions(seen),
         )
     step = next_step(facts)
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
-        return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
+        return Plan(commit=patch, subscriptions=subscriptions(seen))
     return replace(
-        _plan_stored(seen, facts, settings, now),
-        status=current_status(seen, settings, now),
-        subscriptions=subscriptions(seen, settings),
+        _plan_stored(seen, facts, now),
+        status=current_status(seen, now),
+        subscriptions=subscriptions(seen),
         requeue_after=_next_deadline(seen, step, now),
     )
 
 
-def _plan_stored(
-    seen: ServiceObservation, facts: RolloutFacts, settings: RaySettings, now: datetime
-) -> Plan:
+def _plan_stored(seen: ServiceObservation, facts: RolloutFacts, now: datetime) -> Plan:
     """Plan from the stored status."""
     writes = [] if facts.rolling_back else [*create_pending(seen)]
     resumed = _cluster_at(seen, facts.goal) or seen.active or seen.pending
@@ -178,7 +175,7 @@ def _plan_stored(
         commands=(*put_configs(seen, now), *close_connections(seen, now)),
         independent=(
             *_services(seen, now),
-            *label_pods(seen, settings),
+            *label_pods(seen),
             *delete_replaced(seen, now),
             *(write for cluster in seen.clusters for write in record_applied(seen, cluster)),
         ),

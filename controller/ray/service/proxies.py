@@ -191,7 +191,7 @@ def _serve_port(pod: Pod) -> int:
 # Sets the label that admits a pod to the service of the applications, by its proxy's health.
 
 
-def label_pods(seen: ServiceObservation, settings: RaySettings) -> Iterator[Write]:
+def label_pods(seen: ServiceObservation) -> Iterator[Write]:
     """Yield label pods by whether their proxies take requests; unknown states change nothing.
 
     Where no other endpoint is left, a proxy that has not answered in time keeps its requests: a
@@ -199,7 +199,7 @@ def label_pods(seen: ServiceObservation, settings: RaySettings) -> Iterator[Writ
     """
     for cluster in seen.clusters:
         kept = last_resorts(cluster)
-        for pod in gated_pods(cluster, settings, excludes_head=seen.excludes_head):
+        for pod in gated_pods(cluster, seen.settings, excludes_head=seen.excludes_head):
             if pod.metadata.uid not in kept:
                 yield from _labelled(pod, serves=takes_requests(cluster, pod))
         if seen.excludes_head and cluster.head is not None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure
 
 
@@ -54,7 +53,6 @@ class ServiceCause:
 
 def first_cause(
     seen: ServiceObservation,
-    settings: RaySettings,
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> ServiceCause:
@@ -65,14 +63,14 @@ def first_cause(
     cluster = seen.pending or seen.active
     if cluster is None:
         return ServiceCause("a cluster is being prepared")
-    return cause_of_rollout(seen, settings, cluster, now)
+    return cause_of_rollout(seen, cluster, now)
 
 
 def cause_of_rollout(
-    seen: ServiceObservation, settings: RaySettings, cluster: ServingCluster, now: datetime
+    seen: ServiceObservation, cluster: ServingCluster, now: datetime
 ) -> ServiceCause:
     """Return the first cause for which the cluster does not serve, or what the rollout awaits."""
-    return _of_cluster(seen, cluster) or _of_rollout(seen, settings, now)
+    return _of_cluster(seen, cluster) or _of_rollout(seen, now)
 
 
 def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
@@ -221,8 +219,8 @@ def _not_ready(cluster: RayCluster) -> str:
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
-def _of_rollout(seen: ServiceObservation, settings: RaySettings, now: datetime) -> ServiceCause:
-    step = next_step(collect_facts(seen, settings, now))
+def _of_rollout(seen: ServiceObservation, now: datetime) -> ServiceCause:
+    step = next_step(collect_facts(seen, now))
     if step is RolloutWait.GATEWAY:
         return ServiceCause(f"waits for {step.value}: {routing_problem(seen)}")
     if isinstance(step, RolloutWait) and step is not RolloutWait.NOTHING:

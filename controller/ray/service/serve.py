@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import RaySettings
 
 
 # The readiness of a cluster: whether it serves its stored config, and which part is ready.
@@ -182,20 +181,20 @@ The config of another operator's cluster is then unknown, and the wanted config 
 """
 
 
-def subscriptions(seen: ServiceObservation, settings: RaySettings) -> tuple[ProbeSubscription, ...]:
+def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
     """Return the probes of Serve on each head, and of the proxies that Manta has to probe.
 
     Without a probe of its head, the result of closing a cluster's connections would be lost.
     """
-    return tuple(_subscriptions(seen, settings))
+    return tuple(_subscriptions(seen))
 
 
-def _subscriptions(seen: ServiceObservation, settings: RaySettings) -> Iterator[ProbeSubscription]:
+def _subscriptions(seen: ServiceObservation) -> Iterator[ProbeSubscription]:
     for each in seen.clusters:
         if each.head is None or each.head.terminating:
             continue
         yield ProbeSubscription(each.head.dashboard, ServeProbe())
-        for pod in gated_pods(each, settings, excludes_head=seen.excludes_head):
+        for pod in gated_pods(each, seen.settings, excludes_head=seen.excludes_head):
             if (proxy := proxy_on(each, pod)) is not None:
                 yield ProbeSubscription(proxy, ProxyProbe())
     for closing in seen.closings:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from controller.ray.service.identity import StoredConfig
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.ray.settings import RaySettings
     from controller.runtime.plan import Failure, MergePatch
 
 
@@ -69,14 +68,13 @@ RECORDED_WITHIN: Final = 5.0
 
 def current_status(
     seen: ServiceObservation,
-    settings: RaySettings,
     now: datetime,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
     """Return the desired status if no step is due."""
     endpoints = len(seen.endpoints)
-    cause = first_cause(seen, settings, failures, now)
-    conditions = _conditions(seen, settings, cause, now)
+    cause = first_cause(seen, failures, now)
+    conditions = _conditions(seen, cause, now)
     wanted: Status = {
         "observedGeneration": seen.service.metadata.generation,
         "numServeEndpoints": endpoints,
@@ -93,15 +91,13 @@ def current_status(
     )
 
 
-def status_without_identity(
-    seen: ServiceObservation, settings: RaySettings, now: datetime
-) -> StatusPatch:
+def status_without_identity(seen: ServiceObservation, now: datetime) -> StatusPatch:
     """Return the desired status while it is not recorded from what a cluster was created.
 
     It is held back for a moment, because that is recorded at once if nobody takes it off again. The
     generation stays as it is: by it such clusters are recognised.
     """
-    return replace(without_generation(current_status(seen, settings, now)), settles=RECORDED_WITHIN)
+    return replace(without_generation(current_status(seen, now)), settles=RECORDED_WITHIN)
 
 
 def without_generation(status: StatusPatch) -> StatusPatch:
@@ -144,9 +140,7 @@ def _said(message: str) -> str:
     return excerpt(message, characters=LONGEST_MESSAGE)
 
 
-def _conditions(
-    seen: ServiceObservation, settings: RaySettings, cause: ServiceCause, now: datetime
-) -> ConditionSet:
+def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     conditions = ConditionSet(stored, seen.service.metadata.generation, now)
     set_fields_known(conditions, seen.unknown_fields)
@@ -156,16 +150,16 @@ def _conditions(
         if seen.active is not None and seen.pending is not None:
             message = "waits for a valid specification; see Ready"
             if is_followed(seen):
-                awaited = cause_of_rollout(seen, settings, seen.pending, now).message
-                message = f"{shares_text(seen, settings)}; {awaited}".removesuffix("; ")
+                awaited = cause_of_rollout(seen, seen.pending, now).message
+                message = f"{shares_text(seen)}; {awaited}".removesuffix("; ")
             conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
         return conditions
     _set_ready(conditions, seen, cause)
     if seen.active is not None and seen.pending is not None:
-        message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
+        message = f"{shares_text(seen)}; {cause.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
-        parts = (_no_upgrade(seen, seen.active, settings), closing_text(seen, now))
+        parts = (_no_upgrade(seen, seen.active), closing_text(seen, now))
         message = "; ".join(filter(None, parts))
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
     elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
@@ -173,9 +167,9 @@ def _conditions(
     return conditions
 
 
-def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: RaySettings) -> str:
+def _no_upgrade(seen: ServiceObservation, active: ServingCluster) -> str:
     """Return why an upgrade does not begin, or could not; empty if none is wanted."""
-    if keeps_outdated_cluster(collect_facts(seen, settings)):
+    if keeps_outdated_cluster(collect_facts(seen)):
         return (
             f"cluster {active.name} keeps its former rayClusterConfig, as the upgrade strategy is "
             "None; delete it, or choose another upgradeStrategy.type, to have the present one"

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.children.child import Child, ObservedChild
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import RaySettings
     from controller.runtime.kind import CacheReader
 
 
@@ -51,7 +50,7 @@ NOT_INSTALLED: Final = (
 )
 
 
-def observe_routing(seen: ServiceObservation, reads: CacheReader, settings: RaySettings) -> Routing:
+def observe_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
     """Return the Gateway, the route, and the services of both clusters, desired and observed.
 
     They are desired with the strategy of incremental upgrades and while one is in progress. An
@@ -59,7 +58,7 @@ def observe_routing(seen: ServiceObservation, reads: CacheReader, settings: RayS
     it.
     """
     is_valid = not isinstance(seen.goal, Problem)
-    asked = is_incremental(seen) or (is_valid and _asks(seen, settings))
+    asked = is_incremental(seen) or (is_valid and _asks(seen))
     routing = replace(present_routing(seen, reads), wanted=asked)
     if not routing.served or (not asked and routing.route is None):
         return routing
@@ -124,8 +123,8 @@ def gateway_class(seen: ServiceObservation) -> str:
     return "" if present is None else present.spec.gateway_class_name
 
 
-def _asks(seen: ServiceObservation, settings: RaySettings) -> bool:
-    strategy = upgrade_type(seen.valid_goal.spec, settings.default_upgrade)
+def _asks(seen: ServiceObservation) -> bool:
+    strategy = upgrade_type(seen.valid_goal.spec, seen.settings.default_upgrade)
     return strategy is UpgradeType.INCREMENTAL
 
 

@@ -40,7 +40,6 @@ from tests.ray.service.scenes import (
     NEW,
     OLD,
     PENDING,
-    SETTINGS,
     STEPWISE,
     THIRD,
     Scene,
@@ -62,7 +61,7 @@ def puts(scene: Scene) -> dict[str, dict[str, Any]]:
 
 
 def step_of(scene: Scene) -> RolloutStep:
-    return next_step(collect_facts(scene.observe(), SETTINGS))
+    return next_step(collect_facts(scene.observe()))
 
 
 @pytest.mark.parametrize("capacity", range(0, 101, 20))
@@ -151,7 +150,7 @@ def test_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(change:
     scene.has(ACTIVE, edition(OLD), targetCapacity=100, trafficRoutedPercent=100)
     scene.has(PENDING, edition(NEW), targetCapacity=0, trafficRoutedPercent=0)
     seen = scene.observe()
-    patch = transition_patch(seen, collect_facts(seen, SETTINGS), change, NOW)
+    patch = transition_patch(seen, collect_facts(seen), change, NOW)
     conditions = {each["type"] for each in patch.patch["status"]["conditions"]}
     assert conditions == {"UpgradeInProgress"}
 

@@ -80,7 +80,7 @@ def seen_in(reads: FakeReads, *, settings: RaySettings = SETTINGS, **changes: An
 
 
 def planned(seen: ClusterObservation, *, seconds: float = 0) -> Plan:
-    return plan_cluster(seen, SETTINGS, NOW + timedelta(seconds=seconds))
+    return plan_cluster(seen, NOW + timedelta(seconds=seconds))
 
 
 def of_workers(plan: Plan) -> list[Write]:
@@ -276,7 +276,7 @@ def test_a_rolling_update_reports_no_upgrade_because_of_it():
     seen = seen_in(kept(raw, announced(raw), new(raw, "b")))
     plan = planned(seen)
     assert plan.status is not None
-    status = cluster_status(seen, desired_of(seen), SETTINGS, (), NOW)
+    status = cluster_status(seen, desired_of(seen), (), NOW)
     text = str((plan.status, status))
     assert "'Upgrading'" in text
     assert "NotExplained" not in text

@@ -13,7 +13,6 @@ from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.dashboard import DrainNodes, RayNode
-from controller.ray.settings import RaySettings
 from controller.runtime.plan import Delete, MergePatch, Plan, Write
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
@@ -33,7 +32,7 @@ def planned(*pods: Pod, raw: dict[str, Any] | None = None, ray: RayView | None =
     """The plan for a cluster of a service, of which one worker is wanted."""
     changes = {} if ray is None else {"ray": ray}
     seen = observed(raw or without_rolling(1), *pods, **changes)
-    return plan_cluster(seen, RaySettings(), NOW)
+    return plan_cluster(seen, NOW)
 
 
 def of_workers(plan: Plan) -> list[Write]:

@@ -30,7 +30,7 @@ NO_CONTROLLER = ProbeObservation(ServeState(has_controller=False), NOW)
 def labelled(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> dict[str, str]:
     return {
         write.target.name: write.patch["metadata"]["labels"]["ray.io/serve"]
-        for write in label_pods(seen, settings)
+        for write in label_pods(seen)
     }
 
 

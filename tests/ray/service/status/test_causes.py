@@ -31,7 +31,7 @@ from controller.ray.service.status import RECORDED_WITHIN, current_status, trans
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Failure, MergePatch, Target
 from tests.integration.rayservices import condition
-from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, reported, scene
+from tests.ray.service.kit import EMPTY, NOW, RUNNING, WELL, pod, reported, scene
 
 HEAD = pod("head", serve="true")
 TRACEBACK = """Deploying app 'hello' failed with exception:
@@ -42,7 +42,7 @@ ModuleNotFoundError: No module named 'hello'
 
 
 def cause(seen: ServiceObservation) -> str:
-    return first_cause(seen, SETTINGS, (), NOW).message
+    return first_cause(seen, (), NOW).message
 
 
 def test_a_service_that_serves_has_no_cause():
@@ -52,8 +52,8 @@ def test_a_service_that_serves_has_no_cause():
 @pytest.mark.parametrize(("stale", "role"), [("head", "Head"), ("worker-1", "Worker")])
 def test_a_refused_label_is_an_event_about_a_head_or_a_worker(stale: str, role: str):
     pods = [pod(each, serve=str(each != stale).lower()) for each in ("head", "worker-1")]
-    (write,) = label_pods(scene(*pods, own_readiness=True), SETTINGS)
-    found = first_cause(scene(HEAD), SETTINGS, (Failure(write, "Forbidden", "no"),), NOW)
+    (write,) = label_pods(scene(*pods, own_readiness=True))
+    found = first_cause(scene(HEAD), (Failure(write, "Forbidden", "no"),), NOW)
     assert found.event == f"FailedToUpdate{role}PodServeLabel"
     assert found.message.startswith(f"Pod {stale}: cannot update pod {stale}: no")
 
@@ -63,9 +63,9 @@ def test_a_refused_cluster_is_named_in_the_same_words_as_long_as_it_lasts():
     kept = replace(scene(HEAD), create_errors=(("svc-b", error),))
     create = Create(Target(RAYCLUSTERS, "default", "svc-b"), {})
     failure = Failure(create, error.reason, error.message)
-    said = first_cause(scene(HEAD), SETTINGS, (failure,), NOW)
+    said = first_cause(scene(HEAD), (failure,), NOW)
     assert said.message.endswith("ask for a larger quota or lower replicas")
-    assert said == first_cause(kept, SETTINGS, (), NOW)
+    assert said == first_cause(kept, (), NOW)
 
 
 def without_record(seen: ServiceObservation) -> ServiceObservation:
@@ -82,7 +82,7 @@ def without_record(seen: ServiceObservation) -> ServiceObservation:
 
 
 def test_a_cluster_that_lacks_its_record_is_named_in_a_status_that_waits_for_a_moment():
-    plan = plan_service(without_record(scene(HEAD)), SETTINGS, NOW)
+    plan = plan_service(without_record(scene(HEAD)), NOW)
     assert [type(write) for stage in plan.stages for write in stage] == [MergePatch]
     assert plan.status is not None
     assert plan.status.settles == RECORDED_WITHIN
@@ -95,7 +95,7 @@ def test_a_cluster_that_lacks_its_record_is_named_in_a_status_that_waits_for_a_m
 
 
 def test_a_new_head_of_a_cluster_that_lacks_its_record_gets_requests():
-    plan = plan_service(without_record(scene(pod("head", serve=""))), SETTINGS, NOW)
+    plan = plan_service(without_record(scene(pod("head", serve=""))), NOW)
     assert [write.target.name for write in plan.independent] == ["head"]
 
 
@@ -121,7 +121,7 @@ def test_a_silent_dashboard_says_nothing_of_capacity_as_long_as_the_kubelet_find
     silent = replace(RUNNING, failing_since=NOW, error="connection refused")
     message = "" if head_is_ready else "pod svc-a-head is not ready"
     head = pod("head", serve="true", ready=head_is_ready)
-    facts = collect_facts(scene(head, answer=silent, cluster_message=message), SETTINGS)
+    facts = collect_facts(scene(head, answer=silent, cluster_message=message))
     assert facts.active.ready is ready
     assert not facts.active.serves
 
@@ -143,7 +143,7 @@ def test_an_application_that_waits_is_explained_by_workers_that_do_not_start():
 def test_a_refused_config_has_rays_reason():
     refused = CommandRefused("applications.0.import_path: Field required")
     seen = scene(HEAD, answer=EMPTY, outcome=refused)
-    found = first_cause(seen, SETTINGS, (), NOW)
+    found = first_cause(seen, (), NOW)
     assert found.message == (
         "Ray refuses the config of cluster svc-a: applications.0.import_path: Field required; "
         "correct spec.serveConfigV2"
@@ -208,7 +208,7 @@ def test_what_is_wanted_is_stored_once_serve_has_had_no_controller_for_a_minute(
 
 
 def status_of(seen: ServiceObservation) -> dict[str, Any]:
-    return dict(current_status(seen, SETTINGS, NOW).wanted)
+    return dict(current_status(seen, NOW).wanted)
 
 
 def message(seen: ServiceObservation, kind: str) -> str:
@@ -271,10 +271,10 @@ def test_an_upgrade_says_how_both_clusters_share_the_requests_and_what_it_waits_
 @pytest.mark.parametrize("words", ["no", "no " * 3000])
 def test_a_warning_is_recorded_once(words: str):
     refused = scene(HEAD, answer=EMPTY, outcome=CommandRefused(words))
-    first = current_status(refused, SETTINGS, NOW)
+    first = current_status(refused, NOW)
     assert [each.reason for each in first.events] == ["FailedToUpdateServeApplications"]
     later = replace(refused, status={**refused.status, **first.wanted})
-    assert not current_status(later, SETTINGS, NOW + timedelta(seconds=9)).events
+    assert not current_status(later, NOW + timedelta(seconds=9)).events
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_every_step_of_a_rollout_has_an_event(
     seen = replace(upgrading(scene(HEAD)), next_name="svc-c")
     conditions = [{"type": ROLLBACK_IN_PROGRESS, "status": str(rolling_back)}]
     seen = replace(seen, status={**seen.status, "conditions": conditions})
-    event = transition_patch(seen, collect_facts(seen, SETTINGS), step, NOW).on_success
+    event = transition_patch(seen, collect_facts(seen), step, NOW).on_success
     assert event is not None
     assert (event.type, event.reason, event.note) == ("Normal", reason, note)
 
@@ -331,7 +331,7 @@ def test_a_rollback_to_a_cluster_that_is_gone_is_impossible():
     seen = upgrading(scene(HEAD))
     assert seen.active is not None
     seen = replace(seen, active=replace(seen.active, cluster=None, head=None))
-    facts = collect_facts(seen, SETTINGS)
+    facts = collect_facts(seen)
     event = transition_patch(seen, facts, Change.RESUME_UPGRADE, NOW).on_success
     assert event is not None
     assert (event.type, event.reason) == ("Warning", "RollbackImpossible")

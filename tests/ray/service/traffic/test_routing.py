@@ -32,7 +32,6 @@ from tests.ray.service.scenes import (
     NEW,
     OLD,
     PENDING,
-    SETTINGS,
     STEPWISE,
     Scene,
     edition,
@@ -79,7 +78,7 @@ def test_a_gateway_that_reports_the_present_weights_is_in_force():
 def test_without_the_gateway_api_it_says_what_to_install():
     seen = Routed().observe()
     assert routing_problem(seen) == NOT_INSTALLED
-    assert next_step(collect_facts(seen, SETTINGS, NOW)) is RolloutWait.GATEWAY
+    assert next_step(collect_facts(seen, NOW)) is RolloutWait.GATEWAY
 
 
 @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ def test_before_the_first_change_there_is_no_interval():
 
 def test_the_plan_wakes_when_the_interval_has_passed():
     scene = in_force(lastTrafficMigratedTime=rfc3339(NOW))
-    assert next_step(collect_facts(scene.observe(), SETTINGS, NOW)) is RolloutWait.INTERVAL
+    assert next_step(collect_facts(scene.observe(), NOW)) is RolloutWait.INTERVAL
     assert scene.plan().requeue_after == 1.0
 
 

@@ -17,7 +17,6 @@ from controller.ray.cluster.rollout import RevisionHistory, Rollout, Verdict
 from controller.ray.dashboard import RayNode
 from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves
-from controller.ray.settings import RaySettings
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
@@ -419,7 +418,7 @@ def test_nothing_is_drained_that_no_edit_explains():
     rollout = decided(observed_object(obj, the_head(raw), old("a")))
     assert (rollout.verdict, moves(rollout)) == (Verdict.NOT_EXPLAINED, Moves())
     seen = replace(observed_object(obj, the_head(raw), old("a")), rollout=rollout)
-    held = held_deletions(seen, desired_of(seen), RaySettings())
+    held = held_deletions(seen, desired_of(seen))
     assert held is not None
     assert held.pods == ("a",)
     assert "the specification was not edited since the status was written" in held.message
@@ -443,7 +442,7 @@ def test_a_doubtful_update_without_outdated_pods_holds_the_pods_that_the_doubt_i
     rollout = decided(observed_object(obj, *pods))
     assert rollout.verdict is Verdict.NOT_EXPLAINED
     seen = replace(observed_object(obj, *pods), rollout=rollout)
-    held = held_deletions(seen, desired_of(seen), RaySettings())
+    held = held_deletions(seen, desired_of(seen))
     assert held is not None
     assert len(held.pods) == held_pods
     assert told in held.message

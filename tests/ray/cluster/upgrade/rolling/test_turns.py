@@ -36,7 +36,7 @@ def scene(*groups: int, **settings: Any) -> ClusterObservation:
 
 def recorded(seen: ClusterObservation) -> str:
     """The names that the status records after the present plan."""
-    status = plan_cluster(seen, SETTINGS, NOW).status
+    status = plan_cluster(seen, NOW).status
     assert status is not None
     found = find_condition(status.wanted["conditions"], "GroupsUpgrading") or {}
     assert found.get("status") in {"True", None}
@@ -44,7 +44,7 @@ def recorded(seen: ClusterObservation) -> str:
 
 
 def deletes(seen: ClusterObservation) -> bool:
-    stages = plan_cluster(seen, SETTINGS, NOW).stages
+    stages = plan_cluster(seen, NOW).stages
     return any(isinstance(write, Delete) for stage in stages for write in stage)
 
 
@@ -63,7 +63,7 @@ def test_the_turns_of_several_groups_are_recorded_together():
 
 def test_a_pod_that_is_lost_meanwhile_is_replaced_before_the_turn_is_recorded():
     raw = rolling(2)
-    plan = plan_cluster(observed(raw, the_head(raw), old("a")), SETTINGS, NOW)
+    plan = plan_cluster(observed(raw, the_head(raw), old("a")), NOW)
     assert any(isinstance(write, Create) for stage in plan.stages for write in stage)
 
 
