@@ -6,21 +6,17 @@ Any user who may write ConfigMaps controls them, so their size is limited before
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
 
 import msgspec
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 from controller.kaito.api.fields import FieldError, invalid_value, missing_field
+from controller.kaito.presets.models import Model
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from controller.kaito.presets.models import Model
-
 
 INFERENCE_KEY: Final = "inference_config.yaml"
 TRAINING_KEY: Final = "training_config.yaml"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
@@ -15,12 +16,15 @@ from controller.apimachinery.schema import (
     string,
     struct,
 )
+from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.schemas import (
     inference_set_spec,
     inference_set_status,
     workspace_fields,
     workspace_status,
 )
+from controller.kaito.api.workspace import Workspace
+from controller.kube.objects import KubeObject
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definitions
 from controller.runtime.reconcile.definitions import (
@@ -28,14 +32,6 @@ from controller.runtime.reconcile.definitions import (
     InstalledDefinition,
     UnknownFieldFinder,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kaito.api.inferenceset import InferenceSet
-    from controller.kaito.api.workspace import Workspace
-    from controller.kube.objects import KubeObject
-
 
 # The CustomResourceDefinitions of the `kaito.sh` kinds, as plain data ready to be created.
 #

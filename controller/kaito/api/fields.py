@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.api.workspace import (
+    DataDestination,
+    DataSource,
+    LabelSelector,
+    Partition,
+    ResourceSpec,
+    SelectorRequirement,
+)
 from controller.kaito.presets.gpus import (
     UnknownGPUs,
     gpus_of_slice,
     instance_type_names,
     may_be_provisioned,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import (
-        DataDestination,
-        DataSource,
-        LabelSelector,
-        Partition,
-        ResourceSpec,
-        SelectorRequirement,
-    )
 
 # Errors of fields, with the texts that Kaito's users know.
 #

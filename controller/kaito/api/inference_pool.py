@@ -6,9 +6,11 @@ Router and picker are other programs. Nothing else waits for a pool.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
 from controller.kaito.api import labels
 from controller.kaito.api.status import what_failed
@@ -17,12 +19,6 @@ from controller.kube.resources import Resource
 from controller.runtime.kind import CacheReader, CreateError, Owned
 from controller.runtime.plan import Create, Delete, Event, Target
 from controller.runtime.reasons import refused_create
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.apimachinery.conditions import ConditionSet
-
 
 INFERENCE_POOLS: Final = Resource(
     "inference.networking.k8s.io", "v1", "inferencepools", "InferencePool", KubeObject

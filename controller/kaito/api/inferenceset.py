@@ -5,7 +5,8 @@ As in `workspace`, the cached object keeps plain data, and `parse_inference_set`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -18,24 +19,13 @@ from controller.apimachinery.schedule import (
     read_duration,
 )
 from controller.apimachinery.template import malformed
-from controller.kaito.api.fields import (
-    FieldError,
-    as_problem,
-    invalid_value,
-    missing_field,
-    via,
-)
+from controller.kaito.api.fields import FieldError, as_problem, invalid_value, missing_field, via
 from controller.kaito.api.labels import label_problem
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.validation import MAX_NAME, validate_workspace
 from controller.kaito.api.workspace import LabelSelector, Partition, Workspace
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kaito.api.options import KaitoOptions
-
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 

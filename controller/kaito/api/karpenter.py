@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -13,9 +14,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.labels import subdomain_problem
 from controller.kube.objects import Condition, KubeObject, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class ConditionsStatus(View, frozen=True):

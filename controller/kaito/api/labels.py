@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kube.objects import KubeObject
-
+from controller.kube.objects import KubeObject
 
 WORKSPACE_FINALIZER: Final = "workspace.finalizer.kaito.sh"
 INFERENCE_SET_FINALIZER: Final = "inferenceset.finalizer.kaito.sh"

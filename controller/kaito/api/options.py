@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NodeClassSettings
 from controller.kaito.presets.gpus import Cloud
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 E = TypeVar("E", bound=Enum)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -19,10 +20,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.workspace import Body, Workspace, WorkspaceSpec, child
 from controller.kube.objects import ControllerRevision, ObjectMeta
 from controller.kube.resources import CONTROLLER_REVISIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
 
 # Writes plain data as Go does, with its order of fields and its zero values.
 #

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from controller.apimachinery.core_schemas import conditions, label_selector
 from controller.apimachinery.schema import (
@@ -18,10 +19,6 @@ from controller.apimachinery.schema import (
     time,
     words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # The schema of a Workspace: every field of Kaito's.
 #

@@ -6,23 +6,16 @@ keeps plain data, and `parse_workspace` raises the errors.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.custom_object import (
-    CustomObject,
-    only,
-    parse,
-    read_conditions,
-)
+from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
 from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api import labels
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Workspace(CustomObject, frozen=True, gc=True, weakref=True):

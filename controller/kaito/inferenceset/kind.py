@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import IdentityMemo
 from controller.apimachinery.problem import Problem
@@ -33,18 +34,13 @@ from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
     remedy,
     remember,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.runtime.plan import Failure, Plan, StatusPatch
-
 
 # Fields that an InferenceSet's planner relies on: without them, it would delete replicas.
 #

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
@@ -22,6 +23,7 @@ from controller.kaito.api.status import RESOURCE_READY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workloads.preset import server_image
+from controller.kube.objects import KubeObject, ObjectMeta, StatefulSet
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import CacheReader, CreateError, Owned, owned_by
 from controller.runtime.reconcile.definitions import (
@@ -29,12 +31,6 @@ from controller.runtime.reconcile.definitions import (
     InstalledDefinition,
     UnknownFieldFinder,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from controller.kube.objects import KubeObject, ObjectMeta, StatefulSet
-
 
 # Settings of the InferenceSet controller.
 

@@ -7,10 +7,11 @@ next step follows from the existing Workspaces, so that a restarted operator con
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
@@ -27,6 +28,7 @@ from controller.kaito.api.inferenceset import (
     MaintenanceWindow,
 )
 from controller.kaito.api.karpenter import NODE_POOLS
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.observe import (
     SCOPE,
@@ -36,6 +38,7 @@ from controller.kaito.inferenceset.observe import (
 )
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.workloads.pods import BASE_TAG
+from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -47,13 +50,6 @@ from controller.runtime.plan import (
     stages_of,
 )
 from controller.runtime.reconcile.status import remove_finalizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kube.objects import ObjectMeta
-
 
 # Decides which Workspaces of an InferenceSet are created and which are deleted.
 #

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     FEATURES_SUPPORTED,
@@ -20,18 +22,12 @@ from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.status import ConditionFacts, cut, what_failed
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.plan import Event, Failure, StatusPatch, Target
 from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica
-
 
 # The part of an InferenceSet's status that is about its replicas, in Kaito's words.
 

@@ -10,13 +10,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import structlog
 
-if TYPE_CHECKING:
-    from informers import Clock
-
+from informers import Clock
 
 _log = structlog.stdlib.get_logger("manta.lookups")
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from controller.kaito.api.status import cut
 from controller.kaito.lookups.background import LookupFailed
+from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.runtime.plan import Subscription
-
-if TYPE_CHECKING:
-    from controller.kube.client import Client
 
 # Source of names and numbers: kaito-project/kaito at 056b8280,
 # pkg/workspace/controllers/benchmark.go, presets/workspace/inference/vllm/benchmark_entrypoint.py.

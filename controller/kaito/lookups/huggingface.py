@@ -11,10 +11,11 @@ import binascii
 import json
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import aiohttp
 import msgspec
@@ -36,16 +37,11 @@ from controller.kaito.presets.models import (
     is_repository,
     model_from_files,
 )
+from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.kube.resources import SECRETS
 from controller.runtime.plan import ExternalCommand, Subscription
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.client import Client
-    from informers import Clock
-
+from informers import Clock
 
 _MOST_REDIRECTS: Final = 3
 UNREACHABLE: Final = "ModelMetadataUnavailable"

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.quantity import parse_quantity
 from controller.kaito.presets.models import GIB, Model, Row, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _COUNT: Final = "nvidia.com/gpu.count"

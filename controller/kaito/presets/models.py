@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import yaml
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.quantity import parse_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 # Reads the data files: tables of models and machines, each with its source.
 

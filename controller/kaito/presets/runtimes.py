@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from controller.kaito.presets.gpus import NodeGPUs
 from controller.kaito.presets.models import Model, Row, model_id, read_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kaito.presets.gpus import NodeGPUs
-
 
 # Command lines for containers: flags are sorted, so that the same options give the same text.
 #

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -13,15 +14,10 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter import NodeClaim
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut
 from controller.kaito.provisioning.nodes import claim_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
-
-    from controller.kaito.api.karpenter import NodeClaim
-    from controller.kube.objects import Condition, ObjectMeta
-
+from controller.kube.objects import Condition, ObjectMeta
 
 _LAUNCHED: Final = "Launched"
 _STAGES: Final = (_LAUNCHED, "Registered", "Initialized")

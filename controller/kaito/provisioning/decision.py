@@ -8,9 +8,11 @@ more claims than needed nodes, even if events or responses are lost, late or rep
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -30,10 +32,6 @@ from controller.kaito.provisioning.claims import (
     remembered,
 )
 from controller.kaito.provisioning.nodes import claim_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
 
 class Awaited(Enum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
@@ -13,13 +14,8 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, GpuNode
 from controller.kaito.api.options import KaitoOptions, image_family
 from controller.kaito.api.status import NODES_READY, ConditionFacts
 from controller.kaito.presets.gpus import Cloud, find_instance_type
+from controller.kube.objects import ObjectMeta
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from controller.kube.objects import ObjectMeta
-
 
 ACCELERATOR: Final = "nvidia"
 """Value of the label that nodes with GPUs get."""

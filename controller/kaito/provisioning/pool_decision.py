@@ -7,8 +7,9 @@ cover a part of the target for as long as they exist.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -20,10 +21,6 @@ from controller.kaito.provisioning.claims import (
     ObservedClaim,
 )
 from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 NAME_TAKEN: Final = "NodePoolNameTaken"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,15 +14,9 @@ from controller.apimachinery.conditions import READY, time_of
 from controller.apimachinery.ownership import OWNER_UID, owner_uid
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
-from controller.kaito.provisioning.claims import MOST_NODES
+from controller.kaito.provisioning.claims import MOST_NODES, ObservedClaim
 from controller.kaito.provisioning.nodes import NODE_TAINT, NodeRequest, node_pool_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.kaito.provisioning.claims import ObservedClaim
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 _FIRST_CLAIMS: Final = timedelta(seconds=10)
 """The time after the creation of a pool in which its first claims are created; later ones replace

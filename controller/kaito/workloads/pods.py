@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
@@ -15,14 +16,9 @@ from controller.kaito.api.fields import image_problem, split_domain
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.workspace import Adapter, Body, DataSource, ResourceSpec
 from controller.kaito.presets.gpus import Cloud, disk_request, find_instance_type
+from controller.kaito.presets.models import Model
 from controller.kaito.presets.runtimes import WEIGHTS_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.kaito.presets.models import Model
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 # The parts that one concern adds to a pod, so that a pod is the sum of its concerns.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Runtime
@@ -42,13 +43,8 @@ from controller.kaito.workloads.server import (
     pod_labels,
     server_probes,
 )
+from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
-
 
 # The StatefulSet that serves a preset: one pod for each node, which takes all of its GPUs.
 

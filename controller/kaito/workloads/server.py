@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
-from controller.kaito.api.workspace import (
-    Body,
-    InferenceSpec,
-    ResourceSpec,
-    WorkspaceSpec,
-    child,
-)
+from controller.kaito.api.revisions import Revision
+from controller.kaito.api.workspace import Body, InferenceSpec, ResourceSpec, WorkspaceSpec, child
 from controller.kaito.presets.gpus import (
     NodeGPUs,
     UnknownGPUs,
@@ -25,6 +21,7 @@ from controller.kaito.presets.gpus import (
     gpus_of_slice,
     startup_seconds,
 )
+from controller.kaito.presets.models import Model
 from controller.kaito.presets.runtimes import (
     RAY_PORT,
     VllmSettings,
@@ -39,15 +36,8 @@ from controller.kaito.workloads.pods import (
     node_affinity,
     node_terms,
 )
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import STATEFUL_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kaito.api.revisions import Revision
-    from controller.kaito.presets.models import Model
-    from controller.kube.objects import ObjectMeta
-
 
 # Probes of model servers.
 #

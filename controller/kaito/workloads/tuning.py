@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -13,6 +14,8 @@ from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.user_yaml import InvalidYaml
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import TRAINING_KEY, read_training_options
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.api.revisions import Revision
 from controller.kaito.api.workspace import (
     Body,
     DataDestination,
@@ -22,6 +25,7 @@ from controller.kaito.api.workspace import (
     WorkspaceSpec,
     child,
 )
+from controller.kaito.presets.gpus import NodeGPUs
 from controller.kaito.presets.runtimes import WEIGHTS_PATH, TunableModel, tuning_command
 from controller.kaito.workloads import pods
 from controller.kaito.workloads.pods import (
@@ -44,16 +48,8 @@ from controller.kaito.workloads.pods import (
     weights_image,
 )
 from controller.kaito.workloads.server import SERVER_PORT
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, JOBS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.revisions import Revision
-    from controller.kaito.presets.gpus import NodeGPUs
-    from controller.kube.objects import ObjectMeta
-
 
 # The options of a tuning: a ConfigMap of the user's, or the default one of the method.
 

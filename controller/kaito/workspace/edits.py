@@ -9,8 +9,9 @@ field. If none can be read, an edit is refused only if nodes would be deleted fo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -27,16 +28,11 @@ from controller.kaito.api.revisions import (
     stored_specification,
 )
 from controller.kaito.api.validation import update_errors
+from controller.kaito.api.workspace import Workspace
+from controller.kaito.provisioning.pool_decision import PoolFacts
+from controller.kaito.workspace.observation import Goal, WorkspaceObservation
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Create, Delete, Target, Write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.provisioning.pool_decision import PoolFacts
-    from controller.kaito.workspace.observation import Goal, WorkspaceObservation
-
 
 _OTHERWISE = "or delete the workspace and create it again"
 _RETAINED = "keep the fields as they are, " + _OTHERWISE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -15,6 +17,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.workspace.edits import refused_edit
 from controller.kaito.workspace.observation import (
     Goal,
@@ -27,20 +30,13 @@ from controller.kaito.workspace.observe import WorkspaceSources, observe_workspa
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.status import current_status
 from controller.kaito.workspace.watches import claim_workspace_keys, watches
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import Resource
 from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import AnyExternalSource, Event, Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import DefinitionReader, remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.kaito.lookups.huggingface import WorkspaceLookups
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-
 
 # The fields on which planning relies: without them claims would be deleted and servers restarted.
 #

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
@@ -13,8 +14,10 @@ from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.revisions import possible_names
 from controller.kaito.api.status import Cause, ConditionFacts, cut
+from controller.kaito.api.workspace import Workspace
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
+from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, engine_metadata
 from controller.kaito.workloads.preset import is_benchmarked, server_image
 from controller.kaito.workloads.server import headless_service_name
@@ -33,13 +36,6 @@ from controller.kube.objects import (
 )
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime.kind import CacheReader, owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups.huggingface import WorkspaceLookups
-
 
 # The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.
 #

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import FieldError, invalid_value, message_of
-from controller.kaito.api.karpenter import (
-    NODE_CLAIMS,
-    NODE_POOLS,
-    NODES,
-    NodeClassSettings,
-)
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, NodeClassSettings
 from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.status import Cause
 from controller.kaito.presets.gpus import (
@@ -26,11 +23,8 @@ from controller.kaito.presets.gpus import (
     estimate_nodes,
     find_instance_type,
 )
-from controller.kaito.provisioning.claims import (
-    MOST_NODES,
-    Commitment,
-    ObservedClaim,
-)
+from controller.kaito.presets.models import Model
+from controller.kaito.provisioning.claims import MOST_NODES, Commitment, ObservedClaim
 from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
 from controller.kaito.provisioning.nodes import (
     ACCELERATOR,
@@ -51,15 +45,8 @@ from controller.kaito.workspace.observation import (
     context_of,
     missing_model,
 )
+from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from controller.kaito.presets.models import Model
-    from controller.kube.objects import ObjectMeta
-
 
 # Checks the memory of nodes that serve with Transformers, which runs a model on one node only.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
@@ -15,15 +17,18 @@ from controller.kaito.api.config_maps import (
     training_config_errors,
 )
 from controller.kaito.api.fields import INVALID, FieldError, message_of, via
+from controller.kaito.api.inference_pool import SeenInferencePool
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, revision_hash
 from controller.kaito.api.status import Cause
 from controller.kaito.api.validation import runtime_errors, validate_workspace
+from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
 from controller.kaito.presets.models import Model, find_model, model_id, read_model, write_model
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings, Commitment, Slot
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
     NodeHistory,
@@ -31,22 +36,12 @@ from controller.kaito.provisioning.nodes import (
     can_claim,
     node_request,
 )
+from controller.kaito.provisioning.pool_decision import PoolFacts
 from controller.kaito.workloads.tuning import config_name
+from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod, StatefulSet
+from controller.runtime.kind import FailedCreate
+from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definitions import InstalledDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.kaito.api.inference_pool import SeenInferencePool
-    from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
-    from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
-    from controller.kaito.provisioning.claims import Commitment, Slot
-    from controller.kaito.provisioning.pool_decision import PoolFacts
-    from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod, StatefulSet
-    from controller.runtime.kind import FailedCreate
-    from controller.runtime.plan import Plan
-
 
 # Settings of the Workspace controller.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.conditions import READY
+from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
@@ -22,6 +24,7 @@ from controller.kaito.api.karpenter import (
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.status import Cause
 from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
     Commitment,
@@ -55,15 +58,9 @@ from controller.kaito.workspace.watches import (
     node_text,
     workspace_keys,
 )
+from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import CacheReader, owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
-    from controller.kube.objects import ObjectMeta
-    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
+from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,20 @@ plan observes a fact and either writes or leaves the next step to an event.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import counted_from, time_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
+from controller.kaito.api.revisions import HistoryStep
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, write_commitment
+from controller.kaito.provisioning.decision import ClaimDecision
 from controller.kaito.provisioning.pools import write_pool_commitment
 from controller.kaito.workspace.edits import history_of, write_history
 from controller.kaito.workspace.nodes import (
@@ -33,9 +36,14 @@ from controller.kaito.workspace.nodes import (
     pool_target,
     progress_of,
 )
-from controller.kaito.workspace.observation import model_annotation
+from controller.kaito.workspace.observation import (
+    WorkspaceMemory,
+    WorkspaceObservation,
+    model_annotation,
+)
 from controller.kaito.workspace.status import current_status, deleting_status
 from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
+from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import (
     NOTHING,
     AnyLookup,
@@ -51,15 +59,6 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reasons import events_of
 from controller.runtime.reconcile.status import remove_finalizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from controller.kaito.api.revisions import HistoryStep
-    from controller.kaito.provisioning.decision import ClaimDecision
-    from controller.kaito.workspace.observation import WorkspaceMemory, WorkspaceObservation
-    from controller.kube.objects import ObjectMeta
-
 
 # Stores in a Workspace's metadata what later writes depend on, before they are sent.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
@@ -28,9 +30,7 @@ from controller.kaito.api.status import (
     what_failed,
 )
 from controller.kaito.provisioning.decision import claim_condition
-from controller.kaito.provisioning.pool_decision import (
-    pool_condition,
-)
+from controller.kaito.provisioning.pool_decision import pool_condition
 from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.edits import history_of
@@ -42,6 +42,7 @@ from controller.kaito.workspace.model_server import (
     server_cause,
 )
 from controller.kaito.workspace.nodes import NodeProgress, progress_of
+from controller.kaito.workspace.observation import WorkspaceObservation
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import (
     WorkloadStep,
@@ -50,16 +51,9 @@ from controller.kaito.workspace.workload import (
     serves,
     workload_step,
 )
+from controller.kube.objects import Job, Pod
 from controller.runtime.plan import Create, Event, Failure, StatusPatch, verb_of
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kube.objects import Job, Pod
-
 
 # The progress of the workload of a Workspace: conditions besides those of nodes, and `state`.
 

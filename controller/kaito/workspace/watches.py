@@ -7,8 +7,9 @@ kinds of the same process watch other parts. Kaito's StatefulSets and services h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,18 +20,13 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_
 from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
+from controller.kaito.api.workspace import Workspace
 from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kaito.provisioning.pools import read_pool_commitment
 from controller.kube import resources
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime.kind import Owned, References
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kaito.api.workspace import Workspace
-
 
 JOBS: Final = msgspec.structs.replace(resources.JOBS, part="workspaces")
 PODS: Final = msgspec.structs.replace(resources.PODS, part="workspaces")

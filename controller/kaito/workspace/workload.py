@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
@@ -23,22 +25,20 @@ from controller.kaito.workloads.preset import (
 )
 from controller.kaito.workloads.server import Serving, template_stateful_set, workload_gpus
 from controller.kaito.workloads.tuning import Tuning, default_config_map, results_folder, tuning_job
-from controller.kaito.workspace.observation import config_problem, missing_model
+from controller.kaito.workspace.nodes import NodeProgress
+from controller.kaito.workspace.observation import (
+    SeenWorkload,
+    WorkspaceObservation,
+    config_problem,
+    missing_model,
+)
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube import resources
+from controller.kube.objects import Job, ObjectMeta, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime import reasons
 from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target, Write
 from controller.runtime.reasons import Reason, cause_of_missing_pod, next_look, suspension_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.kaito.workspace.nodes import NodeProgress
-    from controller.kaito.workspace.observation import SeenWorkload, WorkspaceObservation
-    from controller.kube.objects import Job, ObjectMeta, StatefulSet
-
 
 SCOPE: Final = "workload"
 """Scope of writes to the workload: while the outcome of one is unknown, none is sent."""
