@@ -52,32 +52,6 @@ async def test_workers_of_two_groups_are_replaced_once_and_within_the_budget() -
         assert "upgrade" not in (await rolling.world.cluster()).status
 
 
-async def test_without_surge_workers_are_drained_before_others_come() -> None:
-    async with a_cluster(3, maxSurge=0, maxUnavailable=1) as rolling:
-        await rolling.edit("new")
-        await rolling.completes()
-        assert rolling.world.journal.workers_created() == 6
-
-
-async def test_only_the_group_that_changed_is_replaced() -> None:
-    async with a_cluster(2, 2) as rolling:
-        before = {pod.metadata.name for pod in rolling.workers()}
-        await rolling.edit("new", 1)
-        await rolling.completes()
-        kept = before & {pod.metadata.name for pod in rolling.workers()}
-        assert len(kept) == 2
-        assert all("group-0" in name for name in kept)
-
-
-async def test_nothing_is_asked_of_ray_at_rest() -> None:
-    async with a_cluster(2) as rolling:
-        await rolling.edit("new")
-        await rolling.completes()
-        asked = rolling.rays.ray.requests()
-        await rolling.world.settle(600)
-        assert rolling.rays.ray.requests() - asked <= 2
-
-
 async def test_each_worker_is_drained_before_its_pod_goes() -> None:
     async with a_cluster(2, drainTimeoutSeconds=100) as rolling:
         nodes = rolling.nodes()
@@ -88,14 +62,6 @@ async def test_each_worker_is_drained_before_its_pod_goes() -> None:
         await rolling.completes()
         assert rolling.world.loop.time() - began > 200  # two drains that take all their time
         assert len(nodes.drained) == 2
-
-
-async def test_an_idle_worker_goes_as_soon_as_it_is_drained() -> None:
-    async with a_cluster(2, drainTimeoutSeconds=1000) as rolling:
-        began = rolling.world.loop.time()
-        await rolling.edit("new")
-        await rolling.completes()
-        assert rolling.world.loop.time() - began < 120
 
 
 async def test_an_old_ray_that_cannot_drain_is_not_waited_for() -> None:
@@ -111,13 +77,6 @@ async def test_an_old_ray_that_cannot_drain_is_not_waited_for() -> None:
         await rolling.world.eventually(said)
         await rolling.completes()
         assert rolling.world.loop.time() - began < 200
-
-
-async def test_without_a_drain_time_pods_are_deleted_at_once() -> None:
-    async with a_cluster(2, drainTimeoutSeconds=0) as rolling:
-        await rolling.edit("new")
-        await rolling.completes()
-        assert not rolling.nodes().drained
 
 
 async def test_a_paused_update_replaces_nothing_and_goes_on_when_it_is_resumed() -> None:
@@ -154,72 +113,6 @@ async def test_a_pause_half_way_stops_and_a_rollback_goes_back() -> None:
         await rolling.completes()
         assert len(rolling.workers()) == 4
         assert len(before & uids(rolling.workers())) >= 1, "what was never touched stays"
-
-
-async def test_a_third_template_replaces_the_second_one_at_any_moment() -> None:
-    async with a_cluster(3) as rolling:
-        await rolling.edit("second")
-        await rolling.world.settle(7)
-        await rolling.edit("third")
-        await rolling.completes()
-        wanted = {pod.metadata.annotations[labels.TEMPLATE_HASH] for pod in rolling.workers()}
-        assert len(wanted) == 1
-        assert len(rolling.workers()) == 3
-
-
-async def test_a_suspension_in_the_middle_deletes_everything_and_resuming_brings_the_new() -> None:
-    async with a_cluster(3) as rolling:
-        await rolling.edit("new")
-        await rolling.world.settle(7)
-        await rolling.patch({"suspend": True})
-        await rolling.world.eventually(lambda: not rolling.world.journal.present, seconds=120)
-        await rolling.patch({"suspend": False})
-        await rolling.completes()
-        await rolling.world.settle(60)
-        assert len(rolling.workers()) == 3
-
-
-async def test_groups_of_nothing_and_lone_heads_are_done_at_once() -> None:
-    async with a_cluster(0) as rolling:
-        await rolling.edit("new")
-        await rolling.world.settle(5)
-        assert await rolling.is_complete()
-
-
-async def test_groups_that_are_added_and_removed_meanwhile() -> None:
-    async with a_cluster(2, 2) as rolling:
-        await rolling.edit("new")
-        await rolling.world.settle(7)
-        groups = (await rolling.world.cluster()).spec["workerGroupSpecs"]
-        added = {**groups[0], "groupName": "group-9", "replicas": 1}
-        await rolling.patch({"workerGroupSpecs": [groups[0], added]})
-        await rolling.completes()
-        await rolling.world.settle(60)
-        names = sorted(pod.metadata.labels[labels.GROUP] for pod in rolling.workers())
-        assert names == ["group-0", "group-0", "group-9"]
-
-
-async def test_a_scale_down_in_the_middle_is_carried_out() -> None:
-    async with a_cluster(5) as rolling:
-        await rolling.edit("new")
-        await rolling.world.settle(10)
-        await rolling.world.scale(2)
-        await rolling.completes()
-        await rolling.world.settle(60)
-        assert len(rolling.workers()) == 2
-
-
-async def test_a_worker_that_is_lost_in_the_middle_is_made_up_for() -> None:
-    async with a_cluster(3) as rolling:
-        world = rolling.world
-        await rolling.edit("new")
-        await world.settle(5)
-        victim = rolling.workers()[0].metadata.name
-        rolling.referee.spared.add(victim)
-        await world.user.delete(PODS, world.namespace, victim)
-        await rolling.completes()
-        await world.settle(30)
-        assert len(rolling.workers()) == 3
 
 
 async def test_while_no_status_can_be_stored_nothing_is_replaced_but_a_lost_worker_is() -> None:

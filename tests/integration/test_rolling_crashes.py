@@ -108,11 +108,6 @@ def kill_after_every_write(rolling: RollingWorld, operator: RunningOperator) -> 
     return last
 
 
-async def test_twenty_workers_in_two_groups_are_replaced_within_the_budget() -> None:
-    async with a_cluster(*MANY) as (rolling, _):
-        assert await play(rolling) == expected(MANY)
-
-
 async def test_with_all_watches_late_each_worker_is_replaced_once() -> None:
     late = [Rule(Lag(LAG_SECONDS), resource=str(each)) for each in LATE]
     async with a_cluster(*FEW, late=late) as (rolling, _):
