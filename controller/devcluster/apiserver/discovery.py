@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.apiserver.builtin_types import ANY, Field, table
 from controller.devcluster.apiserver.messages import (
     ApiResponse,
-    accepted,
     bytes_response,
     json_response,
     plain_not_found,
@@ -227,7 +226,7 @@ class Discovery:
         if path == "/version":
             return json_response(200, VERSION)
         if path in {"/api", "/apis"}:
-            return self._root(request, path)
+            return self._root(path)
         if path.startswith("/openapi"):
             return self._openapi(path)
         found = self._group_or_version(path.strip("/").split("/"))
@@ -252,14 +251,7 @@ class Discovery:
             case _:
                 return None
 
-    def _root(self, request: ApiRequest, path: str) -> ApiResponse:
-        for entry in accepted(request.headers.get("accept", "")):
-            if entry.form == "APIGroupDiscoveryList" and entry.parameters.get("v") == "v2":
-                media_type = f"{entry.name};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-                body = self._aggregated(core=path == "/api")
-                answer = json_response(200, body)
-                answer.headers["content-type"] = media_type
-                return answer
+    def _root(self, path: str) -> ApiResponse:
         if path == "/api":
             versions = {"kind": "APIVersions", "versions": ["v1"]}
             return json_response(200, versions | {"serverAddressByClientCIDRs": []})
@@ -292,31 +284,6 @@ class Discovery:
             if (resource.group, resource.version) == (group, version)
         ]
 
-    def _aggregated(self, *, core: bool) -> Json:
-        items: list[Json] = []
-        for group, versions in self._registry.groups().items():
-            if bool(group) is core:
-                continue
-            items.append(
-                {
-                    "metadata": {"name": group} if group else {},
-                    "versions": [
-                        {
-                            "version": version,
-                            "resources": [_aggregated(one) for one in self._of(group, version)],
-                            "freshness": "Current",
-                        }
-                        for version in versions
-                    ],
-                }
-            )
-        return {
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {},
-            "items": items,
-        }
-
 
 def _group(name: str, versions: list[str]) -> Json:
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
@@ -348,25 +315,3 @@ def _other_names(resource: ApiResource) -> Json:
     """Return short names and categories; clients expect no empty lists."""
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(values) for key, values in names.items() if values}
-
-
-def _aggregated(resource: ApiResource) -> Json:
-    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    entry: Json = {
-        "resource": resource.plural,
-        "responseKind": kind,
-        "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": resource.singular,
-        "verbs": list(resource.verbs),
-        **_other_names(resource),
-    }
-    if resource.subresources:
-        entry["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": _SUBRESOURCE_KINDS.get(name, kind),
-                "verbs": _SUBRESOURCE_VERBS[name],
-            }
-            for name in sorted(resource.subresources)
-        ]
-    return entry

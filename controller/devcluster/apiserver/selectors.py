@@ -47,16 +47,13 @@ class LabelRequirement:
         return int(value) > int(bound) if self.operator == "gt" else int(value) < int(bound)
 
 
-_TOKENS = re.compile(r"\s*(?:(?P<symbol>==|!=|[!=<>(),])|(?P<word>[^\s!=<>(),]+))")
-_OPERATORS = {
-    "in": "in",
-    "notin": "notin",
-    "=": "in",
-    "==": "in",
-    "!=": "notin",
-    ">": "gt",
-    "<": "lt",
-}
+_WORD = r"[^\s!=<>(),]+"
+_REQUIREMENT = re.compile(
+    rf"\s*(?:!\s*(?P<absent>{_WORD})"
+    rf"|(?P<key>{_WORD})\s*(?:(?P<sign>==|!=|[=<>])\s*(?P<value>{_WORD})?"
+    rf"|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?P<end>,|$)"
+)
+_OPERATORS = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
 
 
 def parse_label_selector(text: str) -> tuple[LabelRequirement, ...]:
@@ -65,104 +62,33 @@ def parse_label_selector(text: str) -> tuple[LabelRequirement, ...]:
     Raises:
         ApiError: 400, it does not follow the grammar.
     """
-    return _LabelParser(text).whole()
+    requirements: list[LabelRequirement] = []
+    position, more = 0, bool(text.strip())
+    while more:
+        match = _REQUIREMENT.match(text, position)
+        if match is None:
+            raise bad_request(f"unable to parse requirement: {text[position:]!r}")
+        requirements.append(_requirement(match))
+        position, more = match.end(), match["end"] == ","
+    return tuple(requirements)
 
 
-class _UnexpectedError(Exception):
-    """An unexpected token."""
-
-
-class _LabelParser:
-    """A recursive descent parser with upstream's error messages."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = [(match[0].strip(), bool(match["word"])) for match in _TOKENS.finditer(text)]
-        self._at = 0
-
-    def _peek(self) -> str:
-        return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
-
-    @property
-    def _is_word(self) -> bool:
-        return self._at < len(self._tokens) and self._tokens[self._at][1]
-
-    def _take(self) -> str:
-        token = self._peek()
-        self._at += 1
-        return token
-
-    def _unexpected(self, expected: str) -> _UnexpectedError:
-        return _UnexpectedError(f"found '{self._peek()}', expected: {expected}")
-
-    def whole(self) -> tuple[LabelRequirement, ...]:
-        """Parse all terms.
-
-        Raises:
-            ApiError: 400.
-        """
-        requirements: list[LabelRequirement] = []
-        while self._peek():
-            if not self._is_word and self._peek() != "!":
-                raise bad_request(str(self._unexpected("!, identifier, or 'end of string'")))
-            try:
-                requirements.append(self._requirement())
-            except _UnexpectedError as error:
-                raise bad_request(f"unable to parse requirement: {error}") from None
-            if self._peek() not in {"", ","}:
-                raise bad_request(str(self._unexpected("',' or 'end of string'")))
-            if self._take() == "," and not self._is_word and self._peek() != "!":
-                raise bad_request(str(self._unexpected("identifier after ','")))
-        return tuple(requirements)
-
-    def _requirement(self) -> LabelRequirement:
-        if self._peek() == "!":
-            self._take()
-            return LabelRequirement(self._word("identifier"), "absent")
-        key = self._word("identifier")
-        if self._peek() in {"", ","}:
-            return LabelRequirement(key, "exists")
-        if self._peek() not in _OPERATORS:
-            raise self._unexpected("in, notin, =, ==, !=, gt, lt")
-        sign = self._take()
-        values = self._set() if sign in {"in", "notin"} else self._single()
-        operator = _OPERATORS[sign]
-        _check_values(key, operator, values)
-        return LabelRequirement(key, operator, frozenset(values))
-
-    def _word(self, expected: str) -> str:
-        if not self._is_word:
-            raise self._unexpected(expected)
-        return self._take()
-
-    def _single(self) -> list[str]:
-        return [""] if self._peek() in {"", ","} else [self._word("identifier")]
-
-    def _set(self) -> list[str]:
-        if self._peek() != "(":
-            raise _UnexpectedError(f"found '{self._peek()}' expected: '('")
-        self._take()
-        values: list[str] = []
-        while self._peek() != ")":
-            if self._is_word:
-                values.append(self._take())
-                if self._peek() not in {",", ")"}:
-                    raise self._unexpected("',' or ')'")
-            elif self._peek() == ",":
-                self._take()
-                if self._peek() in {",", ")"}:
-                    values.append("")
-            else:
-                raise self._unexpected("',', ')' or identifier")
-        self._take()
-        return values
-
-
-def _check_values(key: str, operator: str, values: list[str]) -> None:
-    if operator in {"gt", "lt"} and not re.fullmatch(r"-?\d+", values[0]):
-        raise _UnexpectedError("for 'Gt', 'Lt' operators, the value must be an integer")
-    for index, value in enumerate(values):
-        for problem in is_label_value(value):
-            raise _UnexpectedError(f'values[{index}][{key}]: Invalid value: "{value}": {problem}')
+def _requirement(match: re.Match[str]) -> LabelRequirement:
+    if match["absent"]:
+        return LabelRequirement(match["absent"], "absent")
+    key = match["key"]
+    if match["set"]:
+        operator, values = match["set"], [each.strip() for each in match["values"].split(",")]
+    elif match["sign"]:
+        operator, values = _OPERATORS[match["sign"]], [match["value"] or ""]
+    else:
+        return LabelRequirement(key, "exists")
+    is_number = operator not in {"gt", "lt"} or re.fullmatch(r"-?\d+", values[0])
+    problems = [problem for value in values for problem in is_label_value(value)]
+    if problems or not is_number:
+        why = problems[0] if problems else "it must be an integer"
+        raise bad_request(f"unable to parse requirement: values of {key}: {why}")
+    return LabelRequirement(key, operator, frozenset(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from controller.devcluster.apiserver.resources import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
 POD = GroupVersionKind("", "v1", "Pod")
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 async def test_health(api):
@@ -55,24 +54,6 @@ async def test_resources_of_a_version(api):
     eviction = resources["pods/eviction"]
     found = (eviction["group"], eviction["version"], eviction["kind"])
     assert found == ("policy", "v1", "Eviction"), "else kubectl drain deletes pods"
-
-
-async def test_aggregated_discovery(api):
-    core = await api.get("/api", accept=AGGREGATED)
-    assert core.headers["content-type"] == AGGREGATED
-    assert core.body["kind"] == "APIGroupDiscoveryList"
-    (group,) = core.body["items"]
-    resources = {one["resource"]: one for one in group["versions"][0]["resources"]}
-    assert resources["pods"]["scope"] == "Namespaced"
-    assert resources["pods"]["singularResource"] == "pod"
-    kinds = {one["subresource"]: one["responseKind"] for one in resources["pods"]["subresources"]}
-    assert kinds["eviction"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
-    assert kinds["log"] == resources["pods"]["responseKind"]
-    names = {
-        item["metadata"]["name"]
-        for item in (await api.get("/apis", accept=AGGREGATED)).body["items"]
-    }
-    assert "batch" in names
 
 
 async def test_openapi_says_that_patches_can_be_validated(api):

@@ -27,6 +27,7 @@ class Known:
 
 
 MALFORMED_TOKENS = ("nonsense", "<continue>")
+MALFORMED_SELECTORS = ("a b=c", "app in x", "app=x,", "=x")
 PARSER_WORDS = (
     "json parse error",
     "yaml: ",
@@ -36,6 +37,8 @@ PARSER_WORDS = (
     "cannot unmarshal",
     "invalid continue token",
     "invalid character",
+    "unable to parse requirement",
+    "found '",
 )
 
 
@@ -62,7 +65,10 @@ def _is_parsers_wording(step: Step, embedded: Seen, real: Seen) -> bool:
         step.body, dict
     )
     malformed = (
-        isinstance(step.body, str) or not_a_list or step.query.get("continue") in MALFORMED_TOKENS
+        isinstance(step.body, str)
+        or not_a_list
+        or step.query.get("continue") in MALFORMED_TOKENS
+        or step.query.get("labelSelector") in MALFORMED_SELECTORS
     )
     said = any(words in _message(real) for words in PARSER_WORDS)
     return malformed and said and _alike_but_message(embedded, real)

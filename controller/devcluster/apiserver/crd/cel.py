@@ -7,8 +7,10 @@ refused when the definition is created, so that no rule is ever silently ignored
 
 from __future__ import annotations
 
+import ast
 import operator
 import re
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
@@ -22,16 +24,19 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign>\|\||&&|==|!=|<=|>=|[!<>()\[\],.]))"
 )
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, items: item in items,
 }
-_CONSTANTS = {"true": True, "false": False, "null": None}
+_PYTHON = {"&&": "and", "||": "or", "!": "not", "true": "True", "false": "False", "null": "None"}
+"""Words of CEL that Python writes otherwise."""
 _VARIABLES = {"self", "oldSelf"}
+_ESCAPED, _ITSELF = re.compile(r"\\(.)"), r"\1"
 
 
 class RuleError(ValueError):
@@ -82,162 +87,101 @@ def compile_rule(rule: Mapping[str, Any]) -> Rule:
     unknown = rule.keys() - {"rule", "message", "reason", "fieldPath"}
     if unknown:
         raise RuleError(f"{', '.join(sorted(unknown))} of a rule is not supported")
-    parser = _Parser(text)
-    evaluate = parser.whole()
+    compiler = _Compiler(text)
+    evaluate = compiler.whole()
     message = rule.get("message") or f"failed rule: {text}"
     return Rule(
-        text, message, rule.get("reason") or "FieldValueInvalid", "oldSelf" in parser.used, evaluate
+        text,
+        message,
+        rule.get("reason") or "FieldValueInvalid",
+        "oldSelf" in compiler.used,
+        evaluate,
     )
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = self._split(text)
-        self._at = 0
-        self.used: set[str] = set()
+def _in_python(text: str) -> str:
+    """Return an expression of CEL with Python's operators and constants, empty if it has others."""
+    words: list[str] = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None or (match["name"] != "in" and iskeyword(match["name"] or "")):
+            return ""
+        word = match[str(match.lastgroup)]
+        if match["string"]:
+            word = f"({_ESCAPED.sub(_ITSELF, word[1:-1])!r})"
+        words.append(_PYTHON.get(word, word))
+        position = match.end()
+    return " ".join(words)
 
-    def _split(self, text: str) -> list[tuple[str, str]]:
-        tokens: list[tuple[str, str]] = []
-        position = 0
-        end = len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None:
-                raise self._unsupported()
-            kind = str(match.lastgroup)
-            tokens.append((kind, match.group(kind)))
-            position = match.end()
-        return tokens
+
+class _Compiler:
+    """Compiles one rule, whose syntax is Python's but for `_PYTHON`.
+
+    Attributes:
+        used: the variables that it reads.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.used: set[str] = set()
+        self._text = text
+
+    def whole(self) -> Value:
+        """Compile the rule.
+
+        Raises:
+            RuleError: it is outside the supported part.
+        """
+        try:
+            return self._value(ast.parse(_in_python(self._text), mode="eval").body)
+        except SyntaxError:
+            raise self._unsupported() from None
 
     def _unsupported(self) -> RuleError:
         return RuleError(f"rule {self._text!r} is outside the supported part of CEL")
 
-    def _peek(self) -> str:
-        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
+    def _value(self, node: ast.expr) -> Value:  # noqa: PLR0911  a line for each form
+        match node:
+            case ast.BoolOp(op, values):
+                terms = [self._value(each) for each in values]
+                combine = all if isinstance(op, ast.And) else any
+                return lambda scope: combine(term(scope) for term in terms)
+            case ast.UnaryOp(ast.Not(), operand):
+                negated = self._value(operand)
+                return lambda scope: not negated(scope)
+            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
+                return _constant(-number)
+            case ast.Compare(first, [sign], [second]) if type(sign) in _COMPARISONS:
+                compare, left, right = _COMPARISONS[type(sign)], *map(self._value, (first, second))
+                return lambda scope: _compare(compare, left(scope), right(scope))
+            case ast.Attribute(holder, name):
+                return _member(self._value(holder), name)
+            case ast.Call(func, [argument], []):
+                return self._call(func, argument)
+            case ast.List(elements):
+                items = [self._value(each) for each in elements]
+                return lambda scope: [item(scope) for item in items]
+            case ast.Constant(value):
+                return _constant(value)
+            case ast.Name(name) if name in _VARIABLES:
+                self.used.add(name)
+                return lambda scope: scope[name]
+            case _:
+                raise self._unsupported()
 
-    def _take(self, expected: str = "") -> tuple[str, str]:
-        if self._at >= len(self._tokens):
-            raise self._unsupported()
-        kind, text = self._tokens[self._at]
-        if expected and text != expected:
-            raise self._unsupported()
-        self._at += 1
-        return kind, text
-
-    def whole(self) -> Value:
-        """Parse the whole rule."""
-        value = self._or()
-        if self._at != len(self._tokens):
-            raise self._unsupported()
-        return value
-
-    def _or(self) -> Value:
-        terms = self._operands("||", self._and)
-        return terms[0] if len(terms) == 1 else lambda scope: any(term(scope) for term in terms)
-
-    def _and(self) -> Value:
-        terms = self._operands("&&", self._comparison)
-        return terms[0] if len(terms) == 1 else lambda scope: all(term(scope) for term in terms)
-
-    def _operands(self, operator: str, operand: Callable[[], Value]) -> list[Value]:
-        """Return the operands of a chain of one operator; one if the operator is absent."""
-        operands = [operand()]
-        while self._peek() == operator:
-            self._take()
-            operands.append(operand())
-        return operands
-
-    def _comparison(self) -> Value:
-        left = self._unary()
-        sign = self._peek()
-        if sign == "in":
-            self._take()
-            container = self._unary()
-            return lambda scope: left(scope) in container(scope)
-        compare = _COMPARISONS.get(sign)
-        if compare is None:
-            return left
-        self._take()
-        right = self._unary()
-        return lambda scope: _compare(compare, left(scope), right(scope))
-
-    def _unary(self) -> Value:
-        if self._peek() == "!":
-            self._take()
-            negated = self._unary()
-            return lambda scope: not negated(scope)
-        value = self._primary()
-        while self._peek() == ".":
-            self._take()
-            name = self._name()
-            value = self._method(value, name) if self._peek() == "(" else _member(value, name)
-        return value
-
-    def _method(self, value: Value, name: str) -> Value:
-        if name not in _METHODS:
-            raise self._unsupported()
-        self._take("(")
-        argument = self._or()
-        self._take(")")
-        return lambda scope: _METHODS[name](value(scope), argument(scope))
-
-    def _name(self) -> str:
-        kind, name = self._take()
-        if kind != "name":
-            raise self._unsupported()
-        return name
-
-    def _primary(self) -> Value:
-        kind, text = self._take()
-        if kind == "string":
-            return _constant(re.sub(r"\\(.)", r"\1", text[1:-1]))
-        if kind == "number":
-            return _constant(float(text) if "." in text else int(text))
-        return self._name_or_group(text)
-
-    def _name_or_group(self, text: str) -> Value:
-        if text == "(":
-            value = self._or()
-            self._take(")")
-            return value
-        if text == "[":
-            return self._list()
-        if text in _CONSTANTS:
-            return _constant(_CONSTANTS[text])
-        if text in {"has", "size"} and self._peek() == "(":
-            return self._call(text)
-        if text not in _VARIABLES:
-            raise self._unsupported()
-        self.used.add(text)
-        return lambda scope: scope[text]
-
-    def _list(self) -> Value:
-        items: list[Value] = []
-        while self._peek() != "]":
-            items.append(self._or())
-            if self._peek() != "]":
-                self._take(",")
-        self._take("]")
-        return lambda scope: [item(scope) for item in items]
-
-    def _call(self, function: str) -> Value:
-        self._take("(")
-        if function == "size":
-            value = self._or()
-            self._take(")")
-            return lambda scope: len(value(scope))
-        holder = self._primary()
-        names: list[str] = []
-        while self._peek() == ".":
-            self._take()
-            names.append(self._name())
-        self._take(")")
-        if not names:
-            raise self._unsupported()
-        for name in names[:-1]:
-            holder = _member(holder, name)
-        return lambda scope: holder(scope).get(names[-1]) is not None  # null counts as absent
+    def _call(self, function: ast.expr, argument: ast.expr) -> Value:
+        match function, argument:
+            case ast.Name("has"), ast.Attribute(holder, name):
+                place = self._value(holder)
+                return lambda scope: place(scope).get(name) is not None  # null counts as absent
+            case ast.Name("size"), _:
+                value = self._value(argument)
+                return lambda scope: len(value(scope))
+            case ast.Attribute(holder, name), _ if name in _METHODS:
+                value, given = self._value(holder), self._value(argument)
+                return lambda scope: _METHODS[name](value(scope), given(scope))
+            case _:
+                raise self._unsupported()
 
 
 def _constant(value: Any) -> Value:

@@ -64,6 +64,8 @@ def test_the_rule_is_its_own_message():
         "self == 'a' 'b'",
         "self[0] == 1",
         "self ? 1 : 2",
+        "self and self",
+        "not self",
     ],
 )
 def test_what_is_not_supported_is_refused(rule):

@@ -212,7 +212,6 @@ async def test_whoever_scales_owns_the_number(api, things):
 
 async def test_discovery_names_the_scale(api, things):
     path, _, _ = things.partition("/namespaces")
-    version = path.removeprefix("/apis/")
     found = {one["name"]: one for one in (await api.get(path)).body["resources"]}
     assert found["things/scale"] == {
         "name": "things/scale",
@@ -223,13 +222,6 @@ async def test_discovery_names_the_scale(api, things):
         "kind": "Scale",
         "verbs": ["get", "patch", "update"],
     }
-    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    groups = (await api.get("/apis", accept=accept)).body["items"]
-    (own,) = (one for one in groups if one["metadata"]["name"] == version.partition("/")[0])
-    (thing,) = own["versions"][0]["resources"]
-    (scales,) = (one for one in thing["subresources"] if one["subresource"] == "scale")
-    assert scales["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
-    assert scales["verbs"] == ["get", "patch", "update"]
 
 
 async def test_the_number_cannot_be_applied(api, things):
