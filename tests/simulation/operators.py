@@ -50,7 +50,7 @@ class WitnessedJobKind(RayJobKind):
 
     def __init__(self, referee: JobReferee, actors: DashboardActors) -> None:
         dashboards = actors.for_controller(self.name)
-        super().__init__(dashboards, dashboards, JOB_SETTINGS)
+        super().__init__(JOB_SETTINGS, dashboards, dashboards)
         self._referee = referee
         self.actors = actors
 
