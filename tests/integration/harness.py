@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.conditions import find_condition
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.objects import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
@@ -198,6 +199,22 @@ class World(Cluster):
         except NotFound:
             return not self.journal.present
         return False
+
+    async def condition(self, kind: str = "Ready", name: str = "example") -> dict[str, Any]:
+        """A condition of a cluster; one that it has not is empty."""
+        conditions = (await self.cluster(name)).status.get("conditions") or ()
+        nothing = {"status": "", "reason": "", "message": ""}
+        return nothing | (find_condition(conditions, kind) or {})
+
+    async def says(self, reason: str, *words: str, seconds: float = 60.0) -> str:
+        """The message of `Ready` once it is False for this reason and has all words."""
+
+        async def message() -> str:
+            ready = await self.condition()
+            found = (ready["status"], ready["reason"]) == ("False", reason)
+            return ready["message"] if found and all(x in ready["message"] for x in words) else ""
+
+        return await self.eventually(message, seconds=seconds)
 
     async def events_about(self, kind: str, name: str, *awaited: str) -> list[tuple[str, str]]:
         """Reasons and notes of the events about an object, once all `awaited` reasons are there.

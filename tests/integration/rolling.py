@@ -208,7 +208,7 @@ class RollingWorld:
         await self.patch({"upgradeStrategy": {"rollingUpdate": settings}})
 
     async def condition(self, kind: str = "Upgrading") -> Json:
-        return _condition(await self.world.cluster(), kind)
+        return await self.world.condition(kind)
 
     async def is_complete(self) -> bool:
         """Whether the operator has seen the specification, and nothing is left to replace."""

@@ -63,12 +63,6 @@ async def set_tls(world: World, options: Json | None) -> None:
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", body)
 
 
-async def ready_reason(world: World) -> str:
-    conditions = (await world.cluster()).status.get("conditions", ())
-    found: list[Json] = [each for each in conditions if each["type"] == "Ready"]
-    return found[0]["reason"] if found else ""
-
-
 async def follows(world: World, replicas: int) -> None:
     """The workers' certificate has the addresses of so many workers."""
     await world.scale(replicas)
@@ -144,7 +138,7 @@ async def test_no_pod_starts_before_cert_manager_is_installed_and_has_issued(wor
 
     async def says(reason: str) -> None:
         async def is_said() -> bool:
-            return await ready_reason(world) == reason
+            return (await world.condition())["reason"] == reason
 
         await world.eventually(is_said, seconds=600)
 

@@ -424,17 +424,9 @@ async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: Wor
     assert now["metadata"]["uid"] == made.metadata.uid
     assert now["spec"]["resources"]["requests"]["storage"] == "5Gi"
     assert [owner["name"] for owner in now["metadata"]["ownerReferences"]] == ["example"]
-    message = await condition(world, "ChildrenAsSpecified")
-    assert "size 1Gi is wanted and 5Gi was claimed" in message
-    assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in message
-
-
-async def condition(world: World, kind: str) -> str:
-    """Message of a condition that is False."""
-    cluster = await world.cluster()
-    found = {each["type"]: each for each in cluster.status.get("conditions", ())}
-    assert found[kind]["status"] == "False"
-    return str(found[kind]["message"])
+    told = await message(world, "ChildrenAsSpecified")
+    assert "size 1Gi is wanted and 5Gi was claimed" in told
+    assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in told
 
 
 async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_left(world: World):
@@ -463,9 +455,8 @@ async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_le
 
 
 async def message(world: World, kind: str) -> str:
-    cluster = await world.cluster()
-    found = {each["type"]: each for each in cluster.status.get("conditions", ())}
-    return str(found.get(kind, {}).get("message", ""))
+    found = await world.condition(kind)
+    return found["message"] if found["status"] == "False" else ""
 
 
 async def is_silent(world: World, kind: str) -> bool:
@@ -487,7 +478,7 @@ async def test_an_ingress_of_another_owner_is_left_alone_and_said(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
     await world.eventually(world.is_ready)
     await world.eventually(lambda: message(world, "ChildrenAsSpecified"))
-    assert "Ingress example-head-ingress exists" in await condition(world, "ChildrenAsSpecified")
+    assert "Ingress example-head-ingress exists" in await message(world, "ChildrenAsSpecified")
     assert await raw(world, INGRESSES, "example-head-ingress") == before
 
 

@@ -107,8 +107,7 @@ async def change(world: World, **spec: Any) -> None:
 
 
 async def is_suspended(world: World) -> bool:
-    conditions = (await world.cluster()).status.get("conditions", [])
-    return any(c["type"] == "RayClusterSuspended" and c["status"] == "True" for c in conditions)
+    return (await world.condition("RayClusterSuspended"))["status"] == "True"
 
 
 async def recreate(world: World) -> None:

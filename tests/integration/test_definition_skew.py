@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYSERVICES
 from controller.testing.faults import watch_lag
@@ -102,7 +101,7 @@ async def test_a_definition_that_drops_a_field_of_the_groups_deletes_no_worker(
     await world.eventually(lambda: holds_deletions(world))
     await world.settle(5)
     assert (len(world.journal.created), world.journal.marked) == (pods, set())
-    ready = await condition(world, "Ready")
+    ready = await world.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "DeletionHeld")
 
     await restore_definition(world)
@@ -133,12 +132,12 @@ async def test_a_field_that_the_definition_lacks_explains_nothing_even_after_an_
     await world.user.create(RAYCLUSTERS, world.namespace, slices())
     await world.eventually(world.is_ready)
     await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
-    await world.eventually(lambda: condition(world, "DefinitionComplete"))
+    await world.eventually(lambda: is_incomplete(world))
     await world.scale(3)
     await world.eventually(lambda: holds_deletions(world))
     await world.settle(5)
     assert (len(world.journal.created), world.journal.marked) == (9, set())
-    incomplete = await condition(world, "DefinitionComplete")
+    incomplete = await world.condition("DefinitionComplete")
     assert (incomplete["status"], incomplete["reason"]) == ("False", "FieldsMissing")
     assert "lacks spec.workerGroupSpecs.numOfHosts:" in incomplete["message"]
     assert "manta crds | kubectl apply" in incomplete["message"]
@@ -165,7 +164,7 @@ async def test_what_was_listed_while_a_definition_lacked_the_groups_deletes_no_w
     await restore_definition(world)
     await world.settle(60)
     assert world.journal.marked == set()
-    assert (await condition(world, "HeadPodReady"))["observedGeneration"] == 2
+    assert (await world.condition("HeadPodReady"))["observedGeneration"] == 2
 
 
 @pytest.mark.embedded_only
@@ -179,7 +178,7 @@ async def test_without_openapi_the_number_of_workers_is_guarded_and_this_is_said
     await world.eventually(lambda: holds_deletions(world))
     await world.settle(5)
     assert world.journal.marked == set()
-    unknown = await condition(world, "DefinitionComplete")
+    unknown = await world.condition("DefinitionComplete")
     assert (unknown["status"], unknown["reason"]) == ("Unknown", "OpenAPIUnreadable")
 
 
@@ -195,27 +194,27 @@ class WithoutOpenApi:
         return await self._inner.request(request)
 
 
-async def condition(world: World, kind: str) -> Any:
-    return find_condition((await world.cluster()).status.get("conditions", ()), kind)
-
-
 async def holds_deletions(world: World) -> bool:
-    return await condition(world, "DeletionHeld") is not None
+    return bool((await world.condition("DeletionHeld"))["status"])
 
 
 async def is_ready_again(world: World) -> bool:
     return not await holds_deletions(world) and await world.is_ready()
 
 
+async def is_incomplete(world: World) -> bool:
+    return not await is_complete(world)
+
+
 async def is_complete(world: World) -> bool:
-    return await condition(world, "DefinitionComplete") is None
+    return not (await world.condition("DefinitionComplete"))["status"]
 
 
 async def is_well_when_applied(world: World, manifest: dict[str, Any]) -> bool:
     """Apply until it holds: a real server serves the restored definition a moment later."""
     spec = {"spec": manifest["spec"]}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", spec)
-    ready = await condition(world, "Ready")
+    ready = await world.condition("Ready")
     return ready["status"] == "True" and not await holds_deletions(world)
 
 

@@ -123,12 +123,7 @@ async def test_while_it_waits_the_object_says_for_what(world: World):
     await ready_cluster(world, body)
     await delete(world)
 
-    async def says() -> bool:
-        conditions = (await world.cluster()).status["conditions"]
-        [ready] = [each for each in conditions if each["type"] == "Ready"]
-        return ready["reason"] == "BeingDeleted" and "waiting for head pod" in ready["message"]
-
-    await world.eventually(says)
+    await world.says("BeingDeleted", "waiting for head pod")
     assert not cleaners(world)
     await let_pods_go(world)
     await world.eventually(world.is_gone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -54,22 +54,6 @@ def _path(world: World, plural: str) -> str:
     return f"/apis/{EVENTS.api_version}/namespaces/{world.namespace}/{plural}"
 
 
-async def ready(world: World) -> dict[str, Any]:
-    conditions = (await world.cluster()).status.get("conditions", [])
-    return next((each for each in conditions if each["type"] == "Ready"), {})
-
-
-async def said(world: World, reason: str, *, seconds: float = 60.0) -> str:
-    """The message of `Ready`, once it says `reason`."""
-
-    async def message() -> str:
-        found = await ready(world)
-        matches = found.get("status") == "False" and found["reason"] == reason
-        return found["message"] if matches else ""
-
-    return await world.eventually(message, seconds=seconds)
-
-
 async def warned(world: World, reason: str, *words: str) -> None:
     """Whether exactly one warning was told, and says all of this."""
     await world.settle(LONG_ENOUGH)
@@ -82,7 +66,7 @@ async def cured(world: World) -> None:
     """Whether the cluster becomes ready, tells so once, and warns no more."""
 
     async def is_ready() -> bool:
-        return (await ready(world)).get("status") == "True"
+        return (await world.condition())["status"] == "True"
 
     warnings = len([each for each in await told(world) if each.type == "Warning"])
     await world.eventually(is_ready, seconds=700, pause=1.0)
@@ -114,7 +98,7 @@ async def correct_workers(world: World) -> None:
 async def test_an_image_that_cannot_be_pulled(world: World):
     world.start_operator()
     await create(world, outcome="image-pull-error")
-    message = await said(world, "ImagePullBackOff")
+    message = await world.says("ImagePullBackOff")
     assert "cannot pull the image of init container wait-gcs-ready" in message
     assert "correct the image of the Ray container in the template of group workers" in message
     await warned(world, "ImagePullBackOff", "group workers: pod example-workers-worker-")
@@ -135,7 +119,7 @@ async def test_the_error_of_a_worker_that_crashes_is_read_once_for_each_end(worl
     world.server.hooks.pod_log = log
     world.start_operator()
     await create(world, replicas=1, outcome="crash")
-    message = await said(world, "CrashLoopBackOff")
+    message = await world.says("CrashLoopBackOff")
     assert "saying: RuntimeError: no GPU found; see `kubectl logs" in message
     await world.settle(300)
     (worker,) = world.journal.workers()
@@ -161,7 +145,7 @@ async def test_a_quota_that_is_too_small(world: World):
     await world.eventually(counted)
     world.start_operator()
     await create(world, replicas=3)
-    message = await said(world, "QuotaExceeded")
+    message = await world.says("QuotaExceeded")
     assert "exceeded quota: team, requested: pods=1, used: pods=2, limited: pods=2" in message
     assert "lower replicas" in message
     await warned(world, "FailedToCreateWorkerPod", "QuotaExceeded: group workers: ")
@@ -186,7 +170,7 @@ async def test_pods_that_may_not_be_created(
 ):
     running = world.start_operator(rules=[Rule(refusal, resource="pods", verbs=CREATE)])
     await create(world)
-    message = await said(world, reason)
+    message = await world.says(reason)
     assert message.startswith("head: cannot create a pod: ")
     assert words in message
     await warned(world, "FailedToCreateHeadPod", f"{reason}: head: ", words)
@@ -210,7 +194,7 @@ async def test_a_group_whose_pods_are_refused_costs_no_other_group_its_pods(worl
         return len(world.journal.workers()) == good["replicas"]
 
     await world.eventually(there)
-    assert (await said(world, "ObjectInvalid")).startswith("group bad: ")
+    assert (await world.says("ObjectInvalid")).startswith("group bad: ")
     await warned(world, "FailedToCreateWorkerPod", "group bad: ")
 
 
@@ -219,7 +203,7 @@ async def test_a_refusal_is_not_told_again_by_the_next_operator(world: World):
     rules = [Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)]
     first = world.start_operator(rules=rules)
     await create(world)
-    await said(world, "Forbidden")
+    await world.says("Forbidden")
     await first.kill()
     second = world.start_operator(rules=rules)
     await warned(world, "FailedToCreateHeadPod")
@@ -239,7 +223,7 @@ async def test_a_head_that_runs_out_of_memory(world: World):
     head = await world.eventually(lambda: running_head(world))
     await kill_for_memory(world, head)
 
-    message = await said(world, "OOMKilled")
+    message = await world.says("OOMKilled")
     assert "its memory limit is 1Gi; raise resources.limits.memory of ray-head" in message
     await warned(world, "OOMKilled", "head: pod example-head-", "exit code 137 (OOMKilled)")
 
@@ -284,17 +268,17 @@ async def test_a_node_that_is_lost(world: World):
     assert await told(world) == [], "it came up without trouble"
 
     await lose(world, "true")
-    message = await said(world, "NodeLost")
+    message = await world.says("NodeLost")
     assert "on node manta-node-0, which no longer reports" in message
     assert ", since 2026-01-01T" in message
     await world.settle(600)
-    assert "was deleted and cannot terminate" in await said(world, "NodeLost")
+    assert "was deleted and cannot terminate" in await world.says("NodeLost")
     await warned(world, "NodeLost", "node manta-node-0: pod example-head-")
 
     await lose(world, None)
 
     async def is_ready() -> bool:
-        return (await ready(world)).get("status") == "True"
+        return (await world.condition())["status"] == "True"
 
     await world.eventually(is_ready, seconds=120)
     warnings = [each for each in await told(world) if each.type == "Warning"]
@@ -313,12 +297,12 @@ async def test_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: 
     refused = Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)
     running = world.start_operator(rules=[refused])
     await create(world)
-    await said(world, "Forbidden")
+    await world.says("Forbidden")
     verdicts: set[tuple[str, str]] = set()
 
     async def watch() -> None:
         while True:
-            found = await ready(world)
+            found = await world.condition()
             verdicts.add((found["status"], found["reason"]))
             await world.settle(0.1)
 

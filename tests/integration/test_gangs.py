@@ -31,18 +31,6 @@ async def create(world: World, *, replicas: int = 2, **labels: str) -> None:
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
 
 
-async def says(world: World, reason: str, *words: str) -> str:
-    """The message of `Ready` once it is False for this reason and has all words."""
-
-    async def message() -> str:
-        conditions = (await world.cluster()).status.get("conditions", [])
-        [found] = [each for each in conditions if each["type"] == "Ready"] or [{}]
-        told = found.get("reason") == reason and all(each in found["message"] for each in words)
-        return found["message"] if told else ""
-
-    return await world.eventually(message)
-
-
 async def names(world: World, resource: Resource[Any]) -> list[str]:
     found = (await world.user.list(resource, world.namespace)).items
     return sorted(each.metadata.name for each in found)
@@ -58,7 +46,7 @@ async def test_no_pod_starts_before_the_schedulers_api_is_installed(
 ):
     world.start_operator(kind=operator(scheduler))
     await create(world, **GANG)
-    await says(world, "SchedulingGroupMissing", f"batch scheduler {scheduler.name} needs")
+    await world.says("SchedulingGroupMissing", f"batch scheduler {scheduler.name} needs")
     await world.settle(120)
     assert await names(world, PODS) == []
 
@@ -79,10 +67,10 @@ async def test_no_pod_starts_while_its_group_is_refused(world: World):
     )
     world.start_operator(kind=operator(VOLCANO), rules=[refusal])
     await create(world)
-    await says(world, "AdmissionDenied", "queue is closed")
+    await world.says("AdmissionDenied", "queue is closed")
     await world.settle(600)
     assert await names(world, PODS) == []
-    await says(world, "AdmissionDenied", "queue is closed")
+    await world.says("AdmissionDenied", "queue is closed")
 
     refusal.times = 0
     await world.eventually(world.is_ready, seconds=120)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import READY, find_condition
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
@@ -88,7 +87,7 @@ async def selected(rolling: RollingWorld) -> str:
 
 
 async def ready(rolling: RollingWorld) -> tuple[str, str]:
-    found = find_condition((await rolling.world.cluster()).status["conditions"], READY) or {}
+    found = await rolling.world.condition()
     return found["status"], found["reason"]
 
 

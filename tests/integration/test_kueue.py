@@ -149,11 +149,7 @@ async def test_an_elastic_cluster_is_resized_beside_its_autoscaler_and_waits_for
     await world.scale(4)
     await world.eventually(lambda: len(world.journal.workers()) == 4, seconds=60)
 
-    async def says() -> bool:
-        ready = find_condition((await world.cluster()).status["conditions"], "Ready")
-        return bool(ready) and ready["reason"] == "SchedulingGated"
-
-    await world.eventually(says, seconds=60, pause=0.2)
+    await world.says("SchedulingGated")
     await world.settle(3)
     assert len(world.journal.ready_workers()) == 2, "there is no quota for more"
     waiting = [pod.metadata.name for pod in world.journal.workers() if not is_ready(pod)]

@@ -125,8 +125,7 @@ async def test_a_live_read_that_is_refused_is_named_on_the_cluster(world: World)
     world.start_operator(rules=[Rule(refused, resource="pods", verbs=frozenset({"get"}))])
 
     async def said() -> bool:
-        conditions = (await world.cluster()).status["conditions"]
-        [ready] = [each for each in conditions if each["type"] == "Ready"]
+        ready = await world.condition()
         return ready["status"] == "False" and "pods may not be read" in ready["message"]
 
     await world.eventually(said)

@@ -41,12 +41,6 @@ async def patch(world: World, policy: Json | None) -> None:
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", body)
 
 
-async def ready_condition(world: World) -> Json:
-    conditions = (await world.cluster()).status.get("conditions", ())
-    found: list[Json] = [each for each in conditions if each["type"] == "Ready"]
-    return found[0] if found else {}
-
-
 @pytest.mark.vital
 async def test_on_a_living_cluster_policies_come_follow_and_go_and_no_pod_is_touched(world: World):
     world.start_operator()
@@ -106,7 +100,7 @@ async def test_without_the_right_to_list_policies_nothing_starts_until_it_is_gra
     await world.user.create(RAYCLUSTERS, world.namespace, manifest(ASKED))
 
     async def is_refused() -> bool:
-        return (await ready_condition(world)).get("reason") == "Forbidden"
+        return (await world.condition())["reason"] == "Forbidden"
 
     await world.eventually(is_refused)
     await world.settle(60)
@@ -116,7 +110,7 @@ async def test_without_the_right_to_list_policies_nothing_starts_until_it_is_gra
 
     async def names_the_verb() -> bool:
         words = "the verb create on networkpolicies.networking.k8s.io"
-        return words in (await ready_condition(world)).get("message", "")
+        return words in (await world.condition())["message"]
 
     await world.eventually(names_the_verb, seconds=90)
     await world.settle(60)
@@ -139,7 +133,7 @@ async def test_an_operator_whose_gate_is_off_keeps_what_is_asked_for_and_removes
     world.start_operator(kind=RayClusterKind(RaySettings(feature_gates=gates)))
 
     async def is_refused() -> bool:
-        message = (await ready_condition(world)).get("message", "")
+        message = (await world.condition())["message"]
         return "needs the feature gate RayClusterNetworkPolicy" in message
 
     await world.eventually(is_refused)

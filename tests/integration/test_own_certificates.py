@@ -211,8 +211,7 @@ async def test_another_authority_follows_a_deleted_one_and_the_pods_to_delete_ar
         await world.user.delete(PODS, world.namespace, pod.metadata.name)
 
     async def is_mended() -> bool:
-        conditions = (await world.cluster()).status["conditions"]
-        is_left = any(each["type"] == "ChildrenAsSpecified" for each in conditions)
+        is_left = (await world.condition("ChildrenAsSpecified"))["status"]
         return not is_left and await world.is_ready()
 
     await world.eventually(is_mended, seconds=180)

@@ -43,13 +43,8 @@ async def change(world: World, **spec: Any) -> None:
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
 
 
-async def condition(world: World, kind: str) -> str:
-    found = (await world.cluster()).status.get("conditions", [])
-    return next((each["status"] for each in found if each["type"] == kind), "")
-
-
 async def is_suspended(world: World) -> bool:
-    return await condition(world, "RayClusterSuspended") == "True"
+    return (await world.condition("RayClusterSuspended"))["status"] == "True"
 
 
 @pytest.mark.embedded_only
@@ -214,7 +209,7 @@ async def test_a_head_whose_labels_are_taken_away_gets_no_second_one_while_it_ru
     assert [pod.metadata.uid for pod in world.journal.created.values() if role(pod) == "head"] == [
         head.metadata.uid
     ]
-    assert await condition(world, "ObservationInDoubt") == "True"
+    assert (await world.condition("ObservationInDoubt"))["status"] == "True"
     pod = await world.user.get(PODS, world.namespace, head.metadata.name)
     assert not pod.metadata.terminating
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import REAL_KUBECONFIG, World, role
@@ -39,28 +38,11 @@ async def create(world: World, body: dict[str, Any]) -> None:
     await world.user.create(RAYCLUSTERS, world.namespace, body)
 
 
-async def ready(world: World) -> dict[str, Any]:
-    conditions = (await world.cluster()).status.get("conditions", [])
-    return dict(find_condition(conditions, "Ready") or {})
-
-
 async def becomes_ready(world: World) -> None:
     async def reached() -> bool:
-        return (await ready(world)).get("status") == "True"
+        return (await world.condition())["status"] == "True"
 
     await world.eventually(reached, pause=0.2)
-
-
-async def says(world: World, reason: str, *words: str) -> str:
-    """The message of `Ready` once it is False for this reason and has all words."""
-
-    async def message() -> str:
-        condition = await ready(world)
-        found = (condition.get("status"), condition.get("reason")) == ("False", reason)
-        text = condition.get("message", "")
-        return text if found and all(word in text for word in words) else ""
-
-    return await world.eventually(message, seconds=60, pause=0.2)
 
 
 def workers_on(machines: Machines, *names: str) -> list[int]:
@@ -76,7 +58,7 @@ async def test_a_worker_without_a_place_is_named_in_the_schedulers_words_and_pla
     await machines.add("a", cpu="2500m")
     world.start_operator()
     await create(world, cluster(replicas=2))
-    message = await says(world, "Unschedulable", "Insufficient cpu")
+    message = await world.says("Unschedulable", "Insufficient cpu")
     assert "0/1 nodes are available" in message
     await world.settle(5)
     assert len(world.journal.created) == 3
@@ -92,7 +74,7 @@ async def test_a_head_without_a_place_is_named_and_its_workers_wait(machines: Ma
     await machines.add("a", cpu="500m")
     world.start_operator()
     await create(world, cluster(replicas=2))
-    assert "pod example-head" in await says(world, "Unschedulable", "Insufficient cpu")
+    assert "pod example-head" in await world.says("Unschedulable", "Insufficient cpu")
     await machines.add("b")
     await becomes_ready(world)
     assert len(world.journal.created) == 3
@@ -103,7 +85,7 @@ async def test_pods_that_tolerate_no_taint_wait_until_it_is_taken_away(machines:
     await machines.add("a", taints=(DEDICATED,))
     world.start_operator()
     await create(world, cluster(replicas=1))
-    await says(world, "Unschedulable", "untolerated taint")
+    await world.says("Unschedulable", "untolerated taint")
     await world.user.merge_patch(NODES, "", machines.node("a"), {"spec": {"taints": None}})
     await becomes_ready(world)
     assert len(world.journal.created) == 2
@@ -144,7 +126,7 @@ async def test_workers_spread_over_zones_and_a_zone_that_is_full_is_named(machin
     cordoned = {"spec": {"unschedulable": True}}
     await world.user.merge_patch(NODES, "", machines.node("x"), cordoned)
     await world.scale(6)
-    await says(world, "Unschedulable", "topology spread constraints")
+    await world.says("Unschedulable", "topology spread constraints")
     await world.user.merge_patch(NODES, "", machines.node("x"), {"spec": {"unschedulable": None}})
     await becomes_ready(world)
     assert workers_on(machines, "x", "y") == [3, 3]
@@ -174,7 +156,7 @@ async def test_workers_that_a_pod_of_higher_priority_displaces_wait_and_come_bac
     try:
         await world.user.create(PODS, world.namespace, pod)
         await world.eventually(lambda: urgent_runs(world), seconds=60)
-        await says(world, "Unschedulable", "Insufficient cpu")
+        await world.says("Unschedulable", "Insufficient cpu")
         await world.settle(10)  # in which nothing is created again and again
         ours = [pod for pod in world.journal.created.values() if role(pod)]
         lost = len(ours) - len([pod for pod in world.journal.present.values() if role(pod)])
@@ -244,9 +226,9 @@ async def test_workers_of_a_node_that_dies_are_named_and_replaced_once_the_node_
     assert workers_on(machines, "b") == [2]
 
     await machines.kill("b")
-    await says(world, "NodeLost", machines.node("b"))
+    await world.says("NodeLost", machines.node("b"))
     await machines.add("c", cpu="2")
-    message = await says(world, "NodeLost", "was deleted and cannot terminate")
+    message = await world.says("NodeLost", "was deleted and cannot terminate")
     assert "delete its Node object" in message
     assert "(and 1 more of node" in message
     await world.settle(5)
@@ -269,7 +251,7 @@ async def test_a_head_whose_node_dies_is_named_and_replaced_once_the_node_is_gon
     await becomes_ready(world)
 
     await machines.kill("a")
-    message = await says(world, "NodeLost", "was deleted and cannot terminate")
+    message = await world.says("NodeLost", "was deleted and cannot terminate")
     assert "delete its Node object" in message
     assert heads(world) == 1, "the lost one may still run"
     await machines.remove("a")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.errors import KubeError
 from controller.kube.resources import SERVICES, Resource
@@ -76,13 +75,7 @@ def writes(operator: RunningOperator, resource: str, name: str, since: int) -> i
 
 
 async def contested(world: World) -> str:
-    conditions = (await world.cluster()).status.get("conditions", [])
-    return str((find_condition(conditions, "FieldsContested") or {}).get("message", ""))
-
-
-async def ready_reason(world: World) -> str:
-    conditions = (await world.cluster()).status["conditions"]
-    return str((find_condition(conditions, "Ready") or {})["reason"])
+    return (await world.condition("FieldsContested"))["message"]
 
 
 async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_said(world: World):
@@ -101,13 +94,13 @@ async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_sa
     await world.settle(200)
     assert 3 <= writes(operator, "services", SERVICE, since) <= 12
     assert f"another writer keeps deleting Service {SERVICE}" in await contested(world)
-    assert await ready_reason(world) == "RepeatedlyDeleted"
+    assert (await world.condition())["reason"] == "RepeatedlyDeleted"
     told = [note for reason, note in await warnings(world, "RayCluster") if "Contested" in reason]
     assert len(told) == 1
     for task in world._background - before:
         task.cancel()
     await world.settle(62)
-    assert await ready_reason(world) == "AllPodsReady"
+    assert (await world.condition())["reason"] == "AllPodsReady"
     await world.settle(60)
     await rival.delete(SERVICES, world.namespace, SERVICE)
     await world.settle(2)

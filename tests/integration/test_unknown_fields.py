@@ -133,8 +133,7 @@ async def test_the_object_is_served_and_a_correction_removes_the_condition(world
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
 
     async def is_silent() -> bool:
-        conditions = (await world.cluster()).status["conditions"]
-        return find_condition(conditions, "FieldsKnown") is None
+        return not (await world.condition("FieldsKnown"))["status"]
 
     await world.eventually(is_silent)
     assert world.journal.marked == set()

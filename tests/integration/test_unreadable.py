@@ -68,11 +68,6 @@ def deep_cluster(name: str = "deep", **changes: Any) -> dict[str, Any]:
     return body
 
 
-async def ready_condition(world: World, name: str) -> dict[str, Any]:
-    conditions = (await world.cluster(name)).status.get("conditions", [])
-    return next((each for each in conditions if each["type"] == "Ready"), {})
-
-
 async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says_so(world: World):
     first = world.start_operator()
     await world.create_cluster(replicas=2)
@@ -83,7 +78,7 @@ async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says
     world.start_operator(transport=wrong)
 
     async def said() -> bool:
-        return (await ready_condition(world, "example")).get("reason") == "PodUnreadable"
+        return (await world.condition())["reason"] == "PodUnreadable"
 
     await world.eventually(said)
     await world.settle(120)
@@ -109,7 +104,7 @@ async def test_unreadable_pods_of_a_cluster_do_not_concern_one_whose_name_they_b
         group["template"]["spec"]["restartPolicy"] = "OnFailure"
     await world.user.create(RAYCLUSTERS, world.namespace, body)
     await world.eventually(world.is_ready)
-    assert (await ready_condition(world, "example-b"))["reason"] == "PodUnreadable"
+    assert (await world.condition(name="example-b"))["reason"] == "PodUnreadable"
 
 
 @pytest.mark.parametrize("levels", LEVELS)
