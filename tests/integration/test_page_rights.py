@@ -26,7 +26,7 @@ async def token(world: World, name: str, *rules: dict[str, Any]) -> str:
     """A token of a new service account that these rules allow something in the namespace."""
     if world.server is not None and world.server.hooks.tokens is None:
         world.server.audit.authorizer = Rbac(world.server.store)
-        world.server.hooks.tokens = TokenIssuer(world.server.store, b"key", world.wall)
+        world.server.hooks.tokens = TokenIssuer(world.server.store, world.wall)
     ask, place = world.user.request_json, f"/namespaces/{world.namespace}"
     accounts = f"/api/v1{place}/serviceaccounts"
     metadata = {"metadata": {"name": name}}

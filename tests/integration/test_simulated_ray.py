@@ -76,7 +76,7 @@ def files() -> list[Any]:
 async def manta_dev(*nodes: str) -> AsyncIterator[World]:
     """What `manta dev --nodes NODES` runs, in virtual time and without a socket."""
     async with embedded_server() as server:
-        server.hooks.tokens = TokenIssuer(server.store, b"k" * 32, virtual_wall)
+        server.hooks.tokens = TokenIssuer(server.store, virtual_wall)
         world = World(server, namespace="default", server=server, wall=virtual_wall)
         await install_crds(world, *gateway_api_definitions())
         await install_cert_manager(world)

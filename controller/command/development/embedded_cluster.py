@@ -190,7 +190,7 @@ async def embedded_cluster(
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
-    server.hooks.tokens = TokenIssuer(server.store, secrets.token_bytes(32), wall)
+    server.hooks.tokens = TokenIssuer(server.store, wall)
     server.audit.authorizer = Rbac(server.store)
     hosts = [*_HOSTS, process_node.host_ip] if process_node else _HOSTS
     authority, certificate = issued_once("manta-dev", hosts, wall(), timedelta(days=365))

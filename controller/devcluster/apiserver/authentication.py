@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import hmac
+import secrets
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import msgspec
-
-from controller.devcluster.apiserver.objects import child, encode, timestamp
+from controller.devcluster.apiserver.objects import child, timestamp
 from controller.devcluster.apiserver.status import ApiError
 
 if TYPE_CHECKING:
@@ -63,7 +59,6 @@ def service_account(namespace: str, name: str) -> User:
     return user_named(f"{_ACCOUNT}{namespace}:{name}")
 
 
-_HEADER = {"alg": "HS256", "typ": "JWT"}
 _ISSUER = "https://kubernetes.default.svc"
 _SECONDS = 3600
 _LEAST_SECONDS = 600
@@ -71,20 +66,31 @@ UNMANAGED = "default"
 """Account that need not exist, since no controller here creates one in each namespace."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Issued:
+    """What a token stands for: an account and perhaps a pod, by their uids, until it expires."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod: Json
+    audiences: list[str]
+    expires: datetime
+
+
 class TokenIssuer:
-    """Issues and verifies tokens.
+    """Issues and verifies tokens, which say nothing by themselves.
 
     Args:
         store: store with the service accounts and pods.
-        key: a random secret.
         wall: the time in UTC.
     """
 
-    def __init__(self, store: ObjectStore, key: bytes, wall: Callable[[], datetime]) -> None:
+    def __init__(self, store: ObjectStore, wall: Callable[[], datetime]) -> None:
         self._accounts = store.table("serviceaccounts")
         self._pods = store.table("pods")
-        self._key = key
         self._wall = wall
+        self._issued: dict[str, _Issued] = {}
 
     def exists(self, namespace: str, name: str) -> bool:
         """Return whether there can be tokens of that service account."""
@@ -94,73 +100,43 @@ class TokenIssuer:
         """Answer a TokenRequest for a service account that exists."""
         spec = child(request, "spec")
         seconds = max(int(spec.get("expirationSeconds") or _SECONDS), _LEAST_SECONDS)
-        now = self._wall()
-        expires = now + timedelta(seconds=seconds)
-        bound = child(spec, "boundObjectRef")
-        claims: Json = {
-            "iss": _ISSUER,
-            "aud": spec.get("audiences") or [_ISSUER],
-            "sub": service_account(namespace, name).name,
-            "iat": int(now.timestamp()),
-            "exp": int(expires.timestamp()),
-            "kubernetes.io": {
-                "namespace": namespace,
-                "serviceaccount": {"name": name, "uid": self._uid(namespace, name)},
-            },
-        }
-        if bound.get("kind") == "Pod":
-            claims["kubernetes.io"]["pod"] = {"name": bound.get("name"), "uid": bound.get("uid")}
+        now, bound = self._wall(), child(spec, "boundObjectRef")
+        issued = _Issued(
+            namespace,
+            name,
+            self._uid(namespace, name),
+            bound if bound.get("kind") == "Pod" else {},
+            spec.get("audiences") or [_ISSUER],
+            now + timedelta(seconds=seconds),
+        )
+        self._issued = {key: one for key, one in self._issued.items() if one.expires > now}
+        token = secrets.token_urlsafe(32)
+        self._issued[token] = issued
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {**spec, "audiences": claims["aud"], "expirationSeconds": seconds},
-            "status": {"token": self._signed(claims), "expirationTimestamp": timestamp(expires)},
+            "spec": {**spec, "audiences": issued.audiences, "expirationSeconds": seconds},
+            "status": {"token": token, "expirationTimestamp": timestamp(issued.expires)},
         }
 
     def user(self, token: str) -> User | None:
         """Return the user with that token; None if it is not valid."""
-        content, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(content)):
+        issued = self._issued.get(token)
+        if issued is None or issued.expires <= self._wall() or _ISSUER not in issued.audiences:
             return None
-        claims = _decoded(content.partition(".")[2])
-        bound = child(claims, "kubernetes.io")
-        account, pod = child(bound, "serviceaccount"), child(bound, "pod")
-        namespace, name = str(bound["namespace"]), str(account["name"])
-        if claims["exp"] <= self._wall().timestamp() or _ISSUER not in claims["aud"]:
+        namespace, name = issued.namespace, issued.name
+        if not self.exists(namespace, name) or self._uid(namespace, name) != issued.uid:
             return None
-        if not self.exists(namespace, name) or self._uid(namespace, name) != account["uid"]:
-            return None
-        if pod:
-            stored = self._pods.items.get(f"{namespace}/{pod['name']}")
-            if stored is None or stored.object["metadata"]["uid"] != pod["uid"]:
+        if issued.pod:
+            stored = self._pods.items.get(f"{namespace}/{issued.pod['name']}")
+            if stored is None or stored.object["metadata"]["uid"] != issued.pod["uid"]:
                 return None
         return service_account(namespace, name)
 
     def _uid(self, namespace: str, name: str) -> str:
         stored = self._accounts.items.get(f"{namespace}/{name}")
         return str(stored.object["metadata"]["uid"]) if stored else ""
-
-    def _signed(self, claims: Json) -> str:
-        content = f"{_encoded(encode(_HEADER))}.{_encoded(encode(claims))}"
-        return f"{content}.{self._signature(content).decode()}"
-
-    def _signature(self, content: str) -> bytes:
-        digest = hmac.new(self._key, content.encode(), hashlib.sha256).digest()
-        return _encoded(digest).encode()
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> Any:
-    """Return the claims of a token with a valid signature."""
-    return msgspec.json.decode(binascii.a2b_base64(_padded(text)))
-
-
-def _padded(text: str) -> str:
-    return text.translate(str.maketrans("-_", "+/")) + "=" * (-len(text) % 4)
 
 
 class Refused(ApiError):  # noqa: N818  named for what happened

@@ -15,9 +15,8 @@ RBAC = "rbac.authorization.k8s.io/v1"
 @pytest.fixture
 def guarded(embedded):
     embedded.server.audit.authorizer = Rbac(embedded.server.store)
-    embedded.server.hooks.tokens = TokenIssuer(
-        embedded.server.store, b"key", embedded.server._handler.writer._wall
-    )
+    wall = embedded.server._handler.writer._wall
+    embedded.server.hooks.tokens = TokenIssuer(embedded.server.store, wall)
     return embedded
 
 
@@ -194,8 +193,7 @@ async def test_a_token_for_others_is_not_one_for_the_api_server(guarded):
 async def test_a_changed_or_foreign_token_is_not_valid(guarded):
     issuer = guarded.server.hooks.tokens
     _, token = await token_of(guarded, "default")
-    head, claims, signature = token.split(".")
-    other = TokenIssuer(guarded.server.store, b"another key", issuer._wall)
+    other = TokenIssuer(guarded.server.store, issuer._wall)
     foreign = other.issue("default", "default", {})["status"]["token"]
-    for wrong in ("", ".", "..", "x", f"{head}.{claims}.", f"{head}.e30.{signature}", foreign):
+    for wrong in (foreign, token[:-1], f"{token}a", token.swapcase(), ""):
         assert issuer.user(wrong) is None

@@ -34,7 +34,7 @@ def now() -> datetime:
 async def guarded():
     """A session that trusts the certificate and sends no token, and the server."""
     server = ApiServer(wall=now, clock=asyncio.get_running_loop(), rng=random.Random(1))
-    issuer = server.hooks.tokens = TokenIssuer(server.store, b"key", now)
+    issuer = server.hooks.tokens = TokenIssuer(server.store, now)
     server.audit.authorizer = Rbac(server.store)
     authority, certificate = issued_once("dev", HOSTS, now(), timedelta(days=1))
     http = await serve(server, guard=Guard("secret", issuer, HOSTS), tls=certificate.context())

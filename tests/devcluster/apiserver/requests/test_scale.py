@@ -302,7 +302,7 @@ READS = {"log", "proxy", "exec", "attach", "portforward"}
 async def group(api):
     """Whatever the requests are about; the API group of Things."""
     if not api.is_real:
-        api.server.hooks.tokens = TokenIssuer(api.server.store, b"key", lambda: EPOCH)
+        api.server.hooks.tokens = TokenIssuer(api.server.store, lambda: EPOCH)
     name = f"g{uuid.uuid4().hex[:8]}.test.dev"
     body = definition(name)
     for version in body["spec"]["versions"]:
