@@ -1,6 +1,6 @@
 """InferenceSet, replicas of a Workspace: the cached view and its typed specification.
 
-As in `workspace`, the cached object keeps plain data, and `parse_inference_set` raises the errors.
+As in `workspace`, the cached object keeps plain data, and what parses it raises the errors.
 """
 
 from __future__ import annotations
@@ -109,15 +109,6 @@ class InferenceSetSpec(View, frozen=True):
         return policy if options.auto_upgrade else None
 
 
-def parse_inference_set(inference_set: InferenceSet) -> InferenceSetSpec:
-    """Return the typed specification without nulls. It copies the data, so parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type.
-    """
-    return parse(inference_set.spec, InferenceSetSpec)
-
-
 # Validates an InferenceSet with Kaito's rules, and the Workspaces that it would create.
 
 
@@ -137,7 +128,7 @@ def validate_inference_set(
 ) -> InferenceSetSpec | Problem:
     """Return the specification if the object is valid, else all errors as one problem."""
     try:
-        spec = parse_inference_set(inference_set)
+        spec = parse(inference_set.spec, InferenceSetSpec)
     except msgspec.ValidationError as error:
         return malformed(error, "spec").or_reason(INVALID_SET)
     errors = tuple(_errors(inference_set, spec, options))

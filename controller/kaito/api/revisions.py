@@ -241,11 +241,7 @@ def revision_hash(workspace: Workspace) -> str:
 
 
 def is_revision_hash(workspace: Workspace, stored: str) -> bool:
-    """Return whether a present or an old version stored this hash for the specification.
-
-    Raises:
-        controller.apimachinery.quantity.InvalidQuantity: as above.
-    """
+    """Return whether a present or an old version stored this hash for the specification."""
     writers = (kaito_writer(), old_kaito_writer())
     return any(_hash(_parts(workspace, writer)) == stored for writer in writers)
 
@@ -256,11 +252,7 @@ def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH)
 
 
 def revision_data(workspace: Workspace) -> dict[str, Any]:
-    """Return `data` of the ControllerRevision.
-
-    Raises:
-        controller.apimachinery.quantity.InvalidQuantity: as above.
-    """
+    """Return `data` of the ControllerRevision."""
     parts = _parts(workspace, kaito_writer())
     return {name: parts[name] for name in sorted(parts)}
 

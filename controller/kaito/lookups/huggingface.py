@@ -44,7 +44,7 @@ from controller.runtime.plan import ExternalCommand, Subscription
 from informers import Clock
 
 _MOST_REDIRECTS: Final = 3
-UNREACHABLE: Final = "ModelMetadataUnavailable"
+UNAVAILABLE: Final = "ModelMetadataUnavailable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class WebReader:
             if isinstance(found, Document):
                 return found
             url = found
-        raise LookupFailed(UNREACHABLE, f"{self._origin.host} redirects again and again")
+        raise LookupFailed(UNAVAILABLE, f"{self._origin.host} redirects again and again")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -124,7 +124,7 @@ class WebReader:
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             message = cut(f"{host} cannot be reached: {error or type(error).__name__}")
-            raise LookupFailed(UNREACHABLE, message) from None
+            raise LookupFailed(UNAVAILABLE, message) from None
 
     def _redirected(self, url: URL, location: str) -> URL:
         """Return the address of another path of the same server.
@@ -135,7 +135,7 @@ class WebReader:
         """
         other = url.join(URL(location))
         if other.origin() != self._origin:
-            raise LookupFailed(UNREACHABLE, f"{self._origin.host} redirects to another server")
+            raise LookupFailed(UNAVAILABLE, f"{self._origin.host} redirects to another server")
         return other
 
 
@@ -150,7 +150,7 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     async for part in answer.content.iter_any():
         left -= len(part)
         if left < 0:
-            raise LookupFailed(UNREACHABLE, f"{answer.url.host} sends more than {limit} bytes")
+            raise LookupFailed(UNAVAILABLE, f"{answer.url.host} sends more than {limit} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -170,7 +170,6 @@ _MOST_CONFIG: Final = 2 << 20
 
 _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 NOT_SERVABLE: Final = "ModelNotSupported"
-UNAVAILABLE: Final = "ModelMetadataUnavailable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,23 +95,12 @@ class Model(Row, frozen=True):
     @property
     def cache_bytes_per_token(self) -> int:
         """Bytes of keys and values that one token takes in all layers together."""
-        return self._elements_per_token * self.layers * _BYTES_PER_ELEMENT
-
-    @property
-    def _elements_per_token(self) -> int:
         if self.kv_lora_rank:
-            return self.kv_lora_rank + self.qk_rope_head_dim
-        return 2 * self._cached_heads * self._head_dim
-
-    @property
-    def _cached_heads(self) -> int:
-        return self.kv_heads or self.heads
-
-    @property
-    def _head_dim(self) -> int:
-        if self.head_dim or not self.heads:
-            return self.head_dim
-        return self.hidden_size // self.heads
+            elements = self.kv_lora_rank + self.qk_rope_head_dim
+        else:
+            usual = self.hidden_size // self.heads if self.heads else 0
+            elements = 2 * (self.kv_heads or self.heads) * (self.head_dim or usual)
+        return elements * self.layers * _BYTES_PER_ELEMENT
 
 
 # Finds the model that the name of a preset stands for. Names compare without case.

@@ -69,21 +69,6 @@ class _Options(Row, frozen=True):
     compiles_kernels: frozenset[str]
 
 
-def reasoning_parser(model: Model) -> str:
-    """Return the parser of the model's reasoning; empty if it does not reason."""
-    return _options().reasoning_parser.of(model)
-
-
-def tool_call_parser(model: Model) -> str:
-    """Return the parser of its calls of tools; empty if there is none."""
-    return _options().tool_call_parser.of(model)
-
-
-def chat_template(model: Model) -> str:
-    """Return the file of a chat template that replaces the model's own; empty to use its own."""
-    return _options().chat_template.of(model)
-
-
 def needed_flags(model: Model) -> dict[str, str]:
     """Return flags that this model needs, by name."""
     flags: dict[str, str] = {}
@@ -230,11 +215,12 @@ def _flags_of_model(model: Model) -> dict[str, str]:
         "dtype": "auto" if model.quantization else "bfloat16",
     }
     flags |= needed_flags(model)
-    if parser := tool_call_parser(model):
+    options = _options()
+    if parser := options.tool_call_parser.of(model):
         flags |= {"tool-call-parser": parser, "enable-auto-tool-choice": ""}
-    if parser := reasoning_parser(model):
+    if parser := options.reasoning_parser.of(model):
         flags["reasoning-parser"] = parser
-    if template := chat_template(model):
+    if template := options.chat_template.of(model):
         flags["chat-template"] = f"{_TEMPLATES}/{template}"
     return flags
 

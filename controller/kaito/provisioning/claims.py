@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
-from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NodeClaim
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut
 from controller.kaito.provisioning.nodes import claim_name
@@ -60,22 +59,32 @@ class ObservedClaim:
     message: str = ""
 
 
-def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
-    """Return whether a claim belongs to this Workspace, not to an earlier namesake (KAI-20).
+class Owner(Enum):
+    """The owner of an object that has the name or the labels of a Workspace's."""
 
-    Claims of ours have the Workspace's uid. Those that Kaito created have its name and namespace
-    only; they belong to it if they are not older.
+    THIS = "this Workspace"
+    EARLIER = "an earlier Workspace of this name"
+    OTHER = "another owner"
+
+
+def owner_of(obj: ObjectMeta, named: tuple[str, ...], workspace: ObjectMeta) -> Owner:
+    """Return the owner of an object by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
+
+    Objects that Kaito created have no uid; they belong to a Workspace that is not younger.
+
+    Args:
+        obj: metadata of the object.
+        named: key of the Workspace that its labels name.
+        workspace: metadata of the Workspace.
     """
-    uid = owner_uid(claim.metadata)
-    if uid:
-        return uid == workspace.uid
-    own = claim.metadata.labels or {}
-    names = (own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE))
-    if names != (workspace.name, workspace.namespace):
-        return False
-    created = time_of(claim.metadata.creation_timestamp)
-    since = time_of(workspace.creation_timestamp)
-    return created is None or since is None or created >= since
+    uid = owner_uid(obj)
+    if uid == workspace.uid:
+        return Owner.THIS
+    if named != (workspace.key,):
+        return Owner.OTHER
+    created, since = time_of(obj.creation_timestamp), time_of(workspace.creation_timestamp)
+    is_older = created is not None and since is not None and created < since
+    return Owner.EARLIER if uid or is_older else Owner.THIS
 
 
 def observed_claim(claim: NodeClaim) -> ObservedClaim:
@@ -245,7 +254,7 @@ _MOST_SLOTS: Final = 4 * MOST_NODES
 _ANY_TIME: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 
 
-class _Stored(
+class Stored(
     msgspec.Struct,
     frozen=True,
     rename="camel",
@@ -255,7 +264,7 @@ class _Stored(
     """Part of the annotation: defaults are left out."""
 
 
-class Slot(_Stored, frozen=True):
+class Slot(Stored, frozen=True):
     """One claim of the set, and those that it replaces.
 
     Attributes:
@@ -296,7 +305,7 @@ class Slot(_Stored, frozen=True):
         return msgspec.structs.replace(self, retry_at=rfc3339(until))
 
 
-class Commitment(_Stored, frozen=True):
+class Commitment(Stored, frozen=True):
     """The set.
 
     Attributes:
@@ -371,6 +380,6 @@ def read_commitment(text: str | None) -> Commitment | None:
     return found if is_possible else None
 
 
-def write_commitment(commitment: Commitment) -> str:
+def write_commitment(commitment: Stored) -> str:
     """Return the text of the annotation."""
     return msgspec.json.encode(commitment).decode()

@@ -200,10 +200,6 @@ _NODE_CLASSES: Final = {
 _NODE_CLASS: Final = "default"
 
 
-class NoNodeClass(ValueError):  # noqa: N818 - reads as what it says
-    """No nodes can be claimed in this cloud."""
-
-
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
     """The wanted properties of the nodes of a Workspace.
@@ -258,12 +254,8 @@ def node_claim_body(
 
     It has no owner reference: a cluster-scoped object cannot be owned by a namespaced one.
     `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).
-
-    Raises:
-        NoNodeClass: claims need a class of nodes, and this cloud has none.
+    The cloud must be one in which nodes can be claimed.
     """
-    if cloud not in _NODE_CLASSES:
-        raise NoNodeClass(f"nodes cannot be claimed on {cloud.value}; bring your own nodes")
     group, kind = _NODE_CLASSES[cloud]
     return {
         "apiVersion": NODE_CLAIMS.api_version,

@@ -19,8 +19,9 @@ from controller.kaito.provisioning.claims import (
     CLAIMS_READY,
     ClaimState,
     ObservedClaim,
+    Owner,
 )
-from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
 
 NAME_TAKEN: Final = "NodePoolNameTaken"
 
@@ -82,7 +83,7 @@ class PoolFacts:
     @property
     def own_pool(self) -> ObservedPool | None:
         """The pool, if it belongs to this Workspace."""
-        is_own = self.found is not None and self.found.owner is PoolOwner.THIS
+        is_own = self.found is not None and self.found.owner is Owner.THIS
         return self.found if is_own else None
 
 
@@ -203,18 +204,18 @@ def _obstacle(facts: PoolFacts) -> Cause | None:
     if facts.found is not None:
         return _obstacle_of(facts.found)
     if facts.is_taken:
-        return _taken(facts.name, PoolOwner.OTHER.value)
+        return _taken(facts.name, Owner.OTHER.value)
     is_going = any(each.state is ClaimState.TERMINATING for each in facts.claims.values())
     return _until_gone(facts.name) if is_going else None
 
 
 def _obstacle_of(pool: ObservedPool) -> Cause | None:
     """Return the same for an existing pool: it may be another owner's (KAI-9) or terminating."""
-    if pool.owner is PoolOwner.OTHER:
+    if pool.owner is Owner.OTHER:
         return _taken(pool.name, pool.owner_text)
     if pool.is_terminating:
         return _until_gone(pool.name)
-    if pool.owner is PoolOwner.THIS:
+    if pool.owner is Owner.THIS:
         return None
     message = (
         f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.conditions import READY, time_of
-from controller.apimachinery.ownership import OWNER_UID, owner_uid
+from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
-from controller.kaito.provisioning.claims import MOST_NODES, ObservedClaim
+from controller.kaito.api.labels import name_in
+from controller.kaito.provisioning.claims import MOST_NODES, ObservedClaim, Owner, Stored, owner_of
 from controller.kaito.provisioning.nodes import NODE_TAINT, NodeRequest, node_pool_name
 from controller.kube.objects import ObjectMeta
 
@@ -23,14 +23,6 @@ _FIRST_CLAIMS: Final = timedelta(seconds=10)
 them."""
 
 _LATELY: Final = timedelta(minutes=10)
-
-
-class PoolOwner(Enum):
-    """The owner of the NodePool that has the name of a Workspace's."""
-
-    THIS = "this Workspace"
-    EARLIER = "an earlier Workspace of this name"
-    OTHER = "another owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class ObservedPool:
     uid: str
     resource_version: str = ""
     created: datetime | None = None
-    owner: PoolOwner = PoolOwner.THIS
+    owner: Owner = Owner.THIS
     owner_text: str = ""
     replicas: int | None = None
     template: str = ""
@@ -84,14 +76,16 @@ def is_replacing(pool: ObservedPool, claims: Iterable[ObservedClaim], now: datet
 def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
     """Return the facts about a pool on which decisions depend."""
     meta, ready = pool.metadata, _not_ready(pool)
-    owner = pool_owner(pool, workspace)
+    named = _named_workspaces(pool)
+    owner = owner_of(meta, named, workspace)
+    other = f"Workspace {named[0]}" if named else owner.value
     return ObservedPool(
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
         created=time_of(meta.creation_timestamp),
         owner=owner,
-        owner_text=_named_workspace(meta) if owner is PoolOwner.OTHER else owner.value,
+        owner_text=other if owner is Owner.OTHER else owner.value,
         replicas=pool.spec.replicas,
         template=_mark(pool),
         instance_types=_instance_types(pool),
@@ -114,30 +108,9 @@ def _may_be(instance_type: str, known: tuple[str, ...]) -> bool:
     return not known or instance_type.lower() in {each.lower() for each in known}
 
 
-def pool_owner(pool: NodePool, workspace: ObjectMeta) -> PoolOwner:
-    """Return the owner of a pool, by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
-
-    Pools that Kaito created have no uid; they belong to a Workspace that is not younger.
-    """
-    meta = pool.metadata
-    own, uid = meta.labels or {}, owner_uid(meta)
-    if uid == workspace.uid:
-        return PoolOwner.THIS
-    names = (own.get(labels.POOL_WORKSPACE), own.get(labels.POOL_WORKSPACE_NAMESPACE))
-    if names != (workspace.name, workspace.namespace):
-        return PoolOwner.OTHER
-    return PoolOwner.EARLIER if uid or _is_older(meta, workspace) else PoolOwner.THIS
-
-
-def _is_older(meta: ObjectMeta, workspace: ObjectMeta) -> bool:
-    created, since = time_of(meta.creation_timestamp), time_of(workspace.creation_timestamp)
-    return created is not None and since is not None and created < since
-
-
-def _named_workspace(meta: ObjectMeta) -> str:
-    own = meta.labels or {}
-    name, namespace = own.get(labels.POOL_WORKSPACE), own.get(labels.POOL_WORKSPACE_NAMESPACE)
-    return f"Workspace {namespace}/{name}" if name and namespace else PoolOwner.OTHER.value
+def _named_workspaces(pool: NodePool) -> tuple[str, ...]:
+    """Return the key of the Workspace that a pool names; empty if it names none."""
+    return name_in(pool, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
 
 
 def _instance_types(pool: NodePool) -> tuple[str, ...]:
@@ -160,7 +133,7 @@ def _not_ready(pool: NodePool) -> tuple[str, str]:
 # It is an annotation, so that it survives the operator and fits Kaito's definitions too.
 
 
-class PoolCommitment(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+class PoolCommitment(Stored, frozen=True):
     """The size; defaults are left out of the annotation.
 
     Attributes:
@@ -192,11 +165,6 @@ def read_pool_commitment(text: str | None) -> PoolCommitment | None:
     except (msgspec.DecodeError, ValueError):
         return None
     return found if 0 <= found.replicas <= found.target <= MOST_NODES else None
-
-
-def write_pool_commitment(commitment: PoolCommitment) -> str:
-    """Return the text of the annotation."""
-    return msgspec.json.encode(commitment).decode()
 
 
 # The body of a NodePool: as many nodes as a Workspace needs, and all alike.

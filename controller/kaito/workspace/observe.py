@@ -29,8 +29,9 @@ from controller.kaito.provisioning.claims import (
     ClaimFacts,
     Commitment,
     ObservedClaim,
-    belongs_to,
+    Owner,
     observed_claim,
+    owner_of,
     read_commitment,
 )
 from controller.kaito.provisioning.nodes import NodeFacts, matching, node_pool_name
@@ -191,7 +192,9 @@ def _own_claims(
     A claim without the label of the watch is seen only after a look-up of its name.
     """
     found = reads.by_index(NODE_CLAIMS, BY_WORKSPACE, workspace.key)
-    yield from (each for each in found if belongs_to(each, workspace))
+    for each in found:
+        if owner_of(each.metadata, workspace_keys(each), workspace) is Owner.THIS:
+            yield each
     for name in committed:
         claim = reads.get(NODE_CLAIMS, name)
         if (

@@ -20,7 +20,6 @@ from controller.kaito.api.revisions import HistoryStep
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, write_commitment
 from controller.kaito.provisioning.decision import ClaimDecision
-from controller.kaito.provisioning.pools import write_pool_commitment
 from controller.kaito.workspace.edits import history_of, write_history
 from controller.kaito.workspace.nodes import (
     NodeProgress,
@@ -247,7 +246,7 @@ def _annotations(
     if claims is not None and claims.is_due:
         marks[labels.NODE_CLAIMS] = write_commitment(claims.commitment)
     if pool is not None and pool.is_due:
-        marks[labels.NODE_POOL_COMMITMENT] = write_pool_commitment(pool.commitment)
+        marks[labels.NODE_POOL_COMMITMENT] = write_commitment(pool.commitment)
     return marks
 
 

@@ -6,19 +6,14 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from controller.kaito.api.status import Cause
-from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim, write_commitment
 from controller.kaito.provisioning.pool_decision import (
     ObservedNodeClass,
     PoolDecision,
     PoolFacts,
     decide_pool,
 )
-from controller.kaito.provisioning.pools import (
-    ObservedPool,
-    PoolCommitment,
-    read_pool_commitment,
-    write_pool_commitment,
-)
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, read_pool_commitment
 
 NAME, MACHINE = "default-phi", "Standard_NX"
 
@@ -100,11 +95,11 @@ class PoolWorld:
             self.shown = len(self.history) - 1  # what a look-up finds is shown
             return decision
         if decision.is_due and decision.commitment != facts.commitment:
-            text = write_pool_commitment(facts.commitment) if facts.commitment else None
+            text = write_commitment(facts.commitment) if facts.commitment else None
             if text != self.now.commitment:
                 self._see()  # a conflict: another process has written since
                 return decision
-            self._change(commitment=write_pool_commitment(decision.commitment))
+            self._change(commitment=write_commitment(decision.commitment))
             self._see()
         if decision.create:
             self._write(lambda: self._create(decision.commitment.replicas))

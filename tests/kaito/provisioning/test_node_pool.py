@@ -13,15 +13,13 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings, NodePool
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets.gpus import Cloud
+from controller.kaito.provisioning.claims import Owner, write_commitment
 from controller.kaito.provisioning.nodes import node_request
 from controller.kaito.provisioning.pools import (
     PoolCommitment,
-    PoolOwner,
     node_pool_body,
     observed_pool,
-    pool_owner,
     read_pool_commitment,
-    write_pool_commitment,
 )
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
@@ -98,21 +96,21 @@ def pool(spec: dict[str, Any] | None = None, **more: Any) -> NodePool:
 @pytest.mark.parametrize(
     ("labels", "created", "owner"),
     [
-        (NAMES | {OWNER_UID: "u-1"}, BEFORE, PoolOwner.THIS),
-        ({OWNER_UID: "u-1"}, BEFORE, PoolOwner.THIS),
-        (NAMES | {OWNER_UID: "u-0"}, AFTER, PoolOwner.EARLIER),
-        (NAMES, AFTER, PoolOwner.THIS),
-        (NAMES, BEFORE, PoolOwner.EARLIER),
-        (ANOTHER, AFTER, PoolOwner.OTHER),
-        (ANOTHER | {OWNER_UID: "u-2"}, AFTER, PoolOwner.OTHER),
-        ({}, AFTER, PoolOwner.OTHER),
+        (NAMES | {OWNER_UID: "u-1"}, BEFORE, Owner.THIS),
+        ({OWNER_UID: "u-1"}, BEFORE, Owner.THIS),
+        (NAMES | {OWNER_UID: "u-0"}, AFTER, Owner.EARLIER),
+        (NAMES, AFTER, Owner.THIS),
+        (NAMES, BEFORE, Owner.EARLIER),
+        (ANOTHER, AFTER, Owner.OTHER),
+        (ANOTHER | {OWNER_UID: "u-2"}, AFTER, Owner.OTHER),
+        ({}, AFTER, Owner.OTHER),
     ],
 )
 def test_a_pool_belongs_to_the_workspace_that_it_names(
-    labels: dict[str, str], created: str, owner: PoolOwner
+    labels: dict[str, str], created: str, owner: Owner
 ):
     found = pool(metadata={"labels": labels, "creationTimestamp": created})
-    assert pool_owner(found, workspace().metadata) is owner
+    assert observed_pool(found, workspace().metadata).owner is owner
 
 
 def test_a_pool_of_another_owner_says_whose_it_is():
@@ -151,7 +149,7 @@ def test_a_mark_that_is_not_of_the_pools_own_template_is_none(mark: str):
 
 def test_what_is_stored_is_read_again_and_what_cannot_be_is_as_nothing():
     stored = PoolCommitment(target=3, template="x a=b", replicas=1, nodes=("n",), claims=("c",))
-    assert read_pool_commitment(write_pool_commitment(stored)) == stored
+    assert read_pool_commitment(write_commitment(stored)) == stored
     for text in ('{"target":"many"}', '{"target":2,"replicas":-1}', '{"target":2,"replicas":3}'):
         assert read_pool_commitment(text) is None
     assert read_pool_commitment("{") is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kaito.api.status import Cause
-from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim, Owner
 from controller.kaito.provisioning.pool_decision import (
     NAME_TAKEN,
     ObservedNodeClass,
@@ -16,7 +16,7 @@ from controller.kaito.provisioning.pool_decision import (
     PoolFacts,
     decide_pool,
 )
-from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
 
 NAME, MACHINE, TEMPLATE = "default-phi", "Standard_NX", "Standard_NX apps=phi"
 FACTS = PoolFacts(NAME, 2, MACHINE, TEMPLATE)
@@ -93,8 +93,8 @@ def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
 # names that are taken
 
 
-OTHER = replace(POOL, owner=PoolOwner.OTHER, owner_text="Workspace a/b-c", template="other")
-EARLIER = replace(POOL, owner=PoolOwner.EARLIER, owner_text="an earlier Workspace of this name")
+OTHER = replace(POOL, owner=Owner.OTHER, owner_text="Workspace a/b-c", template="other")
+EARLIER = replace(POOL, owner=Owner.EARLIER, owner_text="an earlier Workspace of this name")
 
 
 def test_the_pool_of_an_earlier_workspace_is_waited_for():
