@@ -22,14 +22,8 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.plan import (
-        AnyExternalSource,
-        Failure,
-        LiveList,
-        LogTail,
-        Plan,
-        StatusPatch,
-    )
+    from controller.runtime.expectations.record import Record
+    from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
@@ -234,51 +228,8 @@ class CacheReader(Protocol):
         """Return the newest revision observed, of the store or of a response for this owner."""
         ...
 
-    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Return scopes with a write of unknown outcome: create and delete nothing there.
-
-        The runtime resolves the outcome and then enqueues the key.
-        """
-        ...
-
-    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether a create met an object of this name that belongs to another owner."""
-        ...
-
-    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Return the names under which a create of this owner met an object of another owner."""
-        ...
-
-    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """Return the last error of a create under this name, None after one has succeeded."""
-        ...
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether a `Lookup` found nothing under this name."""
-        ...
-
-    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Return whether that list succeeded and nothing of its resource was created since."""
-        ...
-
-    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """Return the result of that lookup, None before it was made."""
-        ...
-
-    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
-        """Return what the events of an object said when they were read last; None before."""
-        ...
-
-    def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Return replicas that this process is creating, with their numbers of members."""
-        ...
-
-    def memory(self, owner_uid: str) -> Any:
-        """Return the `memory` of this owner's last plan that had one, None if there is none."""
-        ...
-
-    def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Return objects that this process created since that plan; some may be gone."""
+    def record(self, owner_uid: str, /) -> Record:
+        """Return what the process remembers of an object: its writes and its plan's lookups."""
         ...
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
@@ -294,10 +245,6 @@ class CacheReader(Protocol):
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
         """Return whether the schema of a primary was read since it got its present generation."""
-        ...
-
-    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Return sentences about objects that differ from what was written."""
         ...
 
 
@@ -346,6 +293,7 @@ class Kind(Generic[Observation]):
         meta = obj.metadata
         served = [each.resource for each in self.owned if reads.serves(each.resource)]
         children = {resource: owned_by(reads, resource, meta) for resource in served}
+        record = reads.record(meta.uid)
         seen = Seen(
             self.primary,
             obj,
@@ -354,8 +302,8 @@ class Kind(Generic[Observation]):
                 for resource, found in children.items()
             },
             {resource: _blocked(reads, resource, meta) for resource in served},
-            reads.pending_scopes(meta.uid),
-            reads.consistency_warnings(meta.uid),
+            record.pending_scopes,
+            record.consistency_warnings,
         )
         return cast("Observation", seen)
 
@@ -415,7 +363,7 @@ def _blocked(reads: CacheReader, resource: Resource[Any], owner: ObjectMeta) -> 
     kind, namespace = resource.kind, owner.namespace if resource.namespaced else ""
     taken = {
         name: f"{kind} {name} belongs to another owner: delete or rename one of the two"
-        for name in reads.name_conflicts(resource, owner.uid)
+        for name in reads.record(owner.uid).name_conflicts(resource)
     }
     odd = reads.unreadable(resource, namespace).items()
     return taken | {name: f"{kind} {name} cannot be decoded: {each.reason}" for name, each in odd}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.event_series import RecorderStatistics
-    from controller.runtime.expectations.reader import ExpectationStatistics
+    from controller.runtime.expectations.statistics import ExpectationStatistics
     from workqueue import Clock, TimerHandle, Workers
 
 

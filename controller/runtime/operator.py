@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.caches.cache import CacheScope
     from controller.runtime.election import Election
-    from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.record import Owner
     from controller.runtime.kind import Kind
     from controller.runtime.manager import Runnable
     from controller.runtime.settings import Settings

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.objects import KubeObject
-from controller.kube.resources import Resource
+from controller.kube.resources import PODS, Resource
 from controller.runtime.caches.watches import ResourceWatch, merge_watches
 from controller.runtime.expectations.overlay import NotCached
+from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     CreateError,
     FailedCreate,
@@ -115,53 +116,14 @@ class FakeReads:
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
         return self.newest
 
-    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        return self.pending
-
-    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        return f"{resource.kind}/{key}" in self.taken
-
-    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        prefix = f"{resource.kind}/default/"
-        return frozenset(
-            each.removeprefix(prefix) for each in self.taken if each.startswith(prefix)
-        )
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        return key in self.absent
-
-    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        return self.refused.get(f"{resource.kind}/{key}")
-
-    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        return self.listed
-
-    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        if lookup.pod:
-            none = None if self.unread_logs else LogText(unavailable="this test has no such log")
-            return self.logs.get(lookup.pod, none)
-        return self.logs.get(lookup.label_selector)
-
-    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
-        return self.failed_creates.get(creator_uid)
-
-    def memory(self, owner_uid: str) -> Any:
-        return self.history
-
-    def created(self, resource: Resource[Any], owner_uid: str) -> tuple[Any, ...]:
-        return self.made if resource.plural == "pods" else ()
-
-    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
-        return self.begun
+    def record(self, owner_uid: str) -> Record:
+        return _FakeRecord(self, owner_uid)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
         return self.schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
         return f"{resource.kind}/{key}" not in self.unverified
-
-    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        return self.said
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
         return self.odd.get(resource, {})
@@ -176,3 +138,48 @@ class FakeReads:
         if watch is None or not self.serves(resource):
             raise NotCached(f"{resource} are not watched by {self.kind.name}")
         return watch
+
+
+class _FakeRecord(Record):
+    """The record that `FakeReads` describes."""
+
+    def __init__(self, reads: FakeReads, owner_uid: str) -> None:
+        super().__init__(
+            Owner(owner_uid, "", ""),
+            failed_creates=reads.failed_creates,
+            replicas=reads.begun,
+            memory=reads.history,
+            made={PODS: list(reads.made)},
+        )
+        self._reads = reads
+
+    @property
+    def pending_scopes(self) -> frozenset[str]:
+        return self._reads.pending
+
+    @property
+    def consistency_warnings(self) -> tuple[str, ...]:
+        return self._reads.said
+
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
+        return f"{resource.kind}/{key}" in self._reads.taken
+
+    def name_conflicts(self, resource: Resource[Any]) -> frozenset[str]:
+        prefix = f"{resource.kind}/default/"
+        taken = (each for each in self._reads.taken if each.startswith(prefix))
+        return frozenset(each.removeprefix(prefix) for each in taken)
+
+    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
+        return key in self._reads.absent
+
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
+        return self._reads.refused.get(f"{resource.kind}/{key}")
+
+    def has_listed(self, lookup: LiveList) -> bool:
+        return self._reads.listed
+
+    def log_tail(self, lookup: LogTail) -> LogText | None:
+        if lookup.pod:
+            unread = LogText(unavailable="this test has no such log")
+            return self._reads.logs.get(lookup.pod, None if self._reads.unread_logs else unread)
+        return self._reads.logs.get(lookup.label_selector)

@@ -18,7 +18,7 @@ OTHERS = (
 world of the test."""
 
 
-BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool", "SchemaNode", "Failed")
+BOUNDED = ("SpamFilter", "FairLimiter", "InternPool", "SchemaNode", "Failed")
 """Classes that keep the latest of what they have seen, up to a capacity that their tests check;
 schemas: one for each resource, which share more or fewer nodes by the moments they were read at;
 and the errors of caches, of which each cache keeps its last."""

@@ -15,10 +15,10 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource
+from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.overlay import ObjectReference
-from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.reader import ExpectationStatistics
+from controller.runtime.expectations.record import Owner
+from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
@@ -100,8 +100,8 @@ class Book:
         self.store.replace([], revision)
         self.stores: dict[Resource[Any], Store[Any]] = {CONFIG_MAPS: self.store}
         self.expectations = Expectations(now=self.now, wall=lambda: NOW)
-        self.expectations.add_cache(
-            CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
+        self.expectations.overlay(CONFIG_MAPS).add_cache(
+            "", self.store, {"owner": index_by_owner}, selective=selective
         )
         self.woken: list[Owner] = []
         self.expectations.enqueue = self.woken.append
@@ -114,7 +114,7 @@ class Book:
 
     def show(self, obj: KubeObject, resource: Resource[Any] = CONFIG_MAPS) -> None:
         self.stores[resource].put(obj)
-        self.expectations.observe_change(resource, obj.metadata.key)
+        self.expectations.overlay(resource).observe_change(obj.metadata.key)
         self.bookmark(int(obj.metadata.resource_version), resource)
 
     def remove(self, obj: ConfigMap, revision: int) -> None:
@@ -132,19 +132,19 @@ class Book:
             if key not in after:
                 self.expectations.observe_delete(CONFIG_MAPS, obj)
         for key in after:
-            self.expectations.observe_change(CONFIG_MAPS, key)
+            self.expectations.overlay(CONFIG_MAPS).observe_change(key)
         self.bookmark(revision)
 
     def bookmark(self, revision: int, resource: Resource[Any] = CONFIG_MAPS) -> None:
         store = self.stores[resource]
         store.advance(str(revision))
-        self.expectations.observe_revision(resource, "", store.resource_version)
+        self.expectations.overlay(resource).observe_revision("", store.resource_version)
 
     def watch(self, resource: Resource[Any]) -> None:
         """Feed a store of one more resource, at revision 1."""
         store = self.stores[resource] = Store({"owner": index_by_owner})
         store.replace([], "1")
-        self.expectations.add_cache(resource, "", store, {"owner": index_by_owner})
+        self.expectations.overlay(resource).add_cache("", store, {"owner": index_by_owner})
 
     def owned_by(self, owner: Owner) -> None:
         """An object of a kind is there, and writes."""
@@ -198,25 +198,29 @@ class Book:
 
     def pending(self, owner: str = OWNER.uid) -> frozenset[str]:
         """Return the scopes in which the outcome of a write is unknown."""
-        return self.expectations.reader.pending_scopes(owner)
+        return self.expectations.reader.record(owner).pending_scopes
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is said about objects of which caches and server disagree."""
-        return self.expectations.reader.consistency_warnings(OWNER.uid)
+        return self.expectations.reader.record(OWNER.uid).consistency_warnings
 
     def revision(self) -> str:
         return self.expectations.reader.revision(CONFIG_MAPS, OWNER.uid)
 
     def is_taken(self, name: str = "a") -> bool:
-        return self.expectations.reader.has_name_conflict(CONFIG_MAPS, f"default/{name}")
+        return self.expectations.reader.record(OWNER.uid).has_name_conflict(
+            CONFIG_MAPS, f"default/{name}"
+        )
 
     def is_absent(self, name: str = "a") -> bool:
-        return self.expectations.reader.looked_up_absent(CONFIG_MAPS, f"default/{name}")
+        return self.expectations.reader.record(OWNER.uid).looked_up_absent(
+            CONFIG_MAPS, f"default/{name}"
+        )
 
     def next_question(self, name: str = "a") -> float:
         entry = self.expectations.get(self.reference(name))
         assert entry is not None
-        return self.expectations.next_live_read(entry)
+        return entry.next_live_read(self.time)
 
     def statistics(self) -> ExpectationStatistics:
         return self.expectations.statistics()
@@ -249,7 +253,7 @@ class Book:
     @property
     def questions(self) -> list[str]:
         """Names of objects that the owner's next reconcile reads live, or sends again."""
-        found = self.expectations.questions(OWNER)
+        found = self.expectations.record(OWNER.uid).questions(self.time)
         return [
             *(write.target.name for write in found.repeats),
             *(reference.name for reference in found.reads),

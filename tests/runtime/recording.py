@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from controller.kube.objects import KubeObject
@@ -49,15 +51,23 @@ class RecordingExpectations:
         self.known = known or {}
         self.refuted = False
 
-    def is_refuted(self, _owner: Any, _write: Any) -> bool:
+    def record(self, uid: str) -> RecordingExpectations:
+        assert uid == OWNER.uid
+        return self
+
+    @property
+    def lists(self) -> Any:
+        return SimpleNamespace(add=partial(self._tell, "list"))
+
+    def is_refuted(self, _write: Any) -> bool:
         return self.refuted
 
     def peek(self, target: Target) -> KubeObject | None:
         return self.known.get(target)
 
-    def __getattr__(self, name: str) -> Any:
-        def tell(owner: Any, *arguments: Any, **options: Any) -> None:
-            assert owner is OWNER
-            self.told.append((name, *arguments, *options.values()))
+    def _tell(self, name: str, *arguments: Any, **options: Any) -> None:
+        rest = arguments[1:] if arguments[0] is OWNER else arguments
+        self.told.append((name, *rest, *options.values()))
 
-        return tell
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._tell, name)

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector
 from controller.runtime.event_series import RecorderStatistics
-from controller.runtime.expectations.reader import ExpectationStatistics
+from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,

@@ -136,14 +136,16 @@ class WidgetKind:
         taken = {
             name
             for name in self.names(widget, revision, 64)
-            if reads.has_name_conflict(self.child, f"{widget.metadata.namespace}/{name}")
+            if reads.record(uid).has_name_conflict(
+                self.child, f"{widget.metadata.namespace}/{name}"
+            )
         }
         seen = Seen(
             widget,
             tuple(children),
             revision,
-            reads.pending_scopes(uid),
-            reads.consistency_warnings(uid),
+            reads.record(uid).pending_scopes,
+            reads.record(uid).consistency_warnings,
             frozenset(taken),
         )
         self.seen.append(seen)

@@ -504,8 +504,7 @@ class Simulation:
     def _look_for_leaks(self, operator: RunningOperator) -> None:
         blame = self.referee.violations.append
         expectations = operator.operator.expectations
-        if expectations.statistics().expectations:
-            entries = [e for o in expectations._overlays.all() for e in o.expectations.values()]
+        if entries := expectations.all():
             blame(f"left expectations: {entries[:3]}")
         for controller in operator.operator.controllers.values():
             left = self._objects(str(controller._kind.primary))

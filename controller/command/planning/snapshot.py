@@ -6,6 +6,7 @@ It replaces caches and API server at once: nothing in it happens by itself.
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
+from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     OWNER_INDEX,
     FailedCreate,
@@ -30,16 +32,46 @@ from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatc
 from informers import Codec, Undecodable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.kind import CreateError, Kind
+    from controller.runtime.kind import Kind
     from controller.runtime.plan import AnyLookup, LiveList, LogTail, Target, Write
 
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
 _Index = dict[str, "Callable[[Any], Sequence[str]]"]
+
+
+@dataclass(slots=True)
+class _DryRecord(Record):
+    """A record without writes: the snapshot is complete, and reads no logs and no events.
+
+    Attributes:
+        absent: resources and keys of which a lookup found nothing.
+    """
+
+    absent: Container[tuple[str, str]] = ()
+
+    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
+        """Return whether a lookup found nothing."""
+        return (str(resource), key) in self.absent
+
+    def has_listed(self, lookup: LiveList) -> bool:
+        """Return True: the snapshot is complete."""
+        del lookup
+        return True
+
+    def log_tail(self, lookup: LogTail) -> LogText | None:
+        """Return no log: a dry run reads none."""
+        del lookup
+        return LogText(unavailable="a plan reads no logs")
+
+    def failed_create(self, uid: str) -> FailedCreate | None:
+        """Return that nothing was refused: a dry run reads no events."""
+        del uid
+        return FailedCreate(datetime.max.replace(year=9000, tzinfo=UTC))
 
 
 class Snapshot:
@@ -138,29 +170,9 @@ class Snapshot:
         del resource, owner_uid
         return str(self._writes)
 
-    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Return nothing: every write here has a known outcome."""
-        del owner_uid
-        return frozenset()
-
-    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Return nothing: a dry run finds no object of another owner."""
-        del resource, key
-        return False
-
-    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Return nothing: a dry run finds no object of another owner."""
-        del resource, owner_uid
-        return frozenset()
-
-    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """Return None: nothing was refused."""
-        del resource, key
-        return None
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Return whether a lookup found nothing."""
-        return (str(resource), key) in self._absent
+    def record(self, owner_uid: str) -> Record:
+        """Return the record of a process that has written nothing yet."""
+        return _DryRecord(Owner(owner_uid, "", ""), absent=self._absent)
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
         """Return objects that cannot be decoded, by name."""
@@ -181,40 +193,6 @@ class Snapshot:
         """Return True: objects and schemas are read together."""
         del resource, key
         return True
-
-    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Return nothing: there is no second source to differ from."""
-        del owner_uid
-        return ()
-
-    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Return True: the snapshot is complete."""
-        del lookup, owner_uid
-        return True
-
-    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
-        """Return that nothing was refused: a dry run reads no events."""
-        del creator_uid, owner_uid
-        return FailedCreate(datetime.max.replace(year=9000, tzinfo=UTC))
-
-    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """Return no log: a dry run reads none."""
-        del lookup, owner_uid
-        return LogText(unavailable="a plan reads no logs")
-
-    def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Return nothing: whole plans are carried out, so every replica is complete."""
-        del owner_uid
-        return {}
-
-    def memory(self, owner_uid: str) -> Any:
-        """Return None: memories only matter as time passes."""
-        del owner_uid
-
-    def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Return nothing: no created object could be gone already."""
-        del resource, owner_uid
-        return ()
 
     def look_up(self, lookup: AnyLookup) -> None:
         """Record the answer of a live read: what the snapshot lacks does not exist."""

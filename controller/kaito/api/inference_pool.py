@@ -64,9 +64,10 @@ def observe_inference_pool(
     if not reads.serves(INFERENCE_POOLS):
         return SeenInferencePool(target, is_wanted)
     found, conflict = reads.get(INFERENCE_POOLS, target.key), ""
+    record = reads.record(owner.uid)
     if found is not None and not is_owned_by(found.metadata, owner.uid):
         conflict = ownership_text(found.metadata)
-    elif found is None and reads.has_name_conflict(INFERENCE_POOLS, target.key):
+    elif found is None and record.has_name_conflict(INFERENCE_POOLS, target.key):
         conflict = ownership_text(None)
     return SeenInferencePool(
         target,
@@ -74,7 +75,7 @@ def observe_inference_pool(
         is_served=True,
         found=found.metadata if found is not None and not conflict else None,
         conflict=conflict,
-        refused=reads.create_error(INFERENCE_POOLS, target.key),
+        refused=record.create_error(INFERENCE_POOLS, target.key),
     )
 
 

@@ -321,10 +321,10 @@ def observe_inference_set(
             for name, odd in unreadable.items()
             if is_owned_by(odd.metadata, meta.uid)
         },
-        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
         definition=definition,
         unknown_fields=sources.unknown_fields_of(found, reads),
-        consistency_warnings=reads.consistency_warnings(meta.uid),
+        consistency_warnings=reads.record(meta.uid).consistency_warnings,
     )
 
 
@@ -391,7 +391,7 @@ def _missing(
             taken[name] = conflict
             continue
         free.append(name)
-        error = reads.create_error(WORKSPACES, f"{meta.namespace}/{name}")
+        error = reads.record(meta.uid).create_error(WORKSPACES, f"{meta.namespace}/{name}")
         if error is not None:
             refused[name] = error
     return MissingReplicas(tuple(free), taken, refused)
@@ -405,4 +405,5 @@ def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
     present = reads.get(WORKSPACES, key)
     if present is not None:
         return ownership_text(present.metadata)
-    return ownership_text(None) if reads.has_name_conflict(WORKSPACES, key) else ""
+    is_taken = reads.record(meta.uid).has_name_conflict(WORKSPACES, key)
+    return ownership_text(None) if is_taken else ""

@@ -290,7 +290,7 @@ def observe_workload(
     pods = tuple(_pods_of(creator, reads))
     log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
     has_classes = reads.serves(STORAGE_CLASSES)
-    pending = reads.pending_scopes(meta.uid)
+    record = reads.record(meta.uid)
     return SeenWorkload(
         revisions=tuple(owned_by(reads, REVISIONS, meta)),
         foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
@@ -299,13 +299,13 @@ def observe_workload(
         deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
         pods=pods,
-        failed_create=reads.failed_create(creator.metadata.uid, meta.uid) if creator else None,
+        failed_create=record.failed_create(creator.metadata.uid) if creator else None,
         benchmark_log=log,
         benchmark=lookups.benchmark(log) if lookups is not None and log is not None else None,
         config=options.texts if options is not None else None,
         has_local_disks=has_classes and reads.get(STORAGE_CLASSES, LOCAL_DISK_CLASS) is not None,
-        has_pending_writes=SCOPE in pending,
-        has_pending_history=HISTORY in pending,
+        has_pending_writes=SCOPE in record.pending_scopes,
+        has_pending_history=HISTORY in record.pending_scopes,
         foreign=dict(_foreign(meta, goal, reads)),
     )
 
@@ -366,7 +366,7 @@ def _is_taken(
     found = reads.get(resource, key)
     if found is not None:
         return not is_owned_by(found.metadata, workspace.uid)
-    return reads.has_name_conflict(resource, key)
+    return reads.record(workspace.uid).has_name_conflict(resource, key)
 
 
 def _services(name: str) -> tuple[str, str]:

@@ -60,6 +60,7 @@ from controller.kaito.workspace.watches import (
     workspace_keys,
 )
 from controller.kube.objects import ObjectMeta
+from controller.runtime.expectations.record import Record
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -131,9 +132,9 @@ def _observe(
         found_model=lookups.model(wanted) if lookups is not None and wanted is not None else None,
         definition=definition,
         unknown_fields=sources.unknown_fields_of(workspace, reads),
-        consistency_warnings=reads.consistency_warnings(meta.uid),
+        consistency_warnings=reads.record(meta.uid).consistency_warnings,
         clock_steady_since=reads.clock_steady_since,
-        memory=memory_of(reads.memory(meta.uid)),
+        memory=memory_of(reads.record(meta.uid).memory),
     )
 
 
@@ -170,17 +171,17 @@ def _claims(
     if sources.settings.options.has_own_nodes or not reads.serves(NODE_CLAIMS):
         return None
     own = _own_claims(workspace, committed, reads)
-    scopes = reads.pending_scopes(workspace.uid)
-    pending = (each for each in scopes if each.startswith(CLAIM_SCOPE))
+    record = reads.record(workspace.uid)
+    pending = (each for each in record.pending_scopes if each.startswith(CLAIM_SCOPE))
     return ClaimFacts(
         workspace.uid,
         commitment=commitment,
         claims={claim.metadata.name: observed_claim(claim) for claim in own},
         pending=frozenset(each.removeprefix(CLAIM_SCOPE) for each in pending),
-        absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
-        conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
+        absent=frozenset(n for n in committed if record.looked_up_absent(NODE_CLAIMS, n)),
+        conflicts=frozenset(n for n in committed if record.has_name_conflict(NODE_CLAIMS, n)),
         process=sources.process,
-        remembered=memory_of(reads.memory(workspace.uid)).slots,
+        remembered=memory_of(record.memory).slots,
     )
 
 
@@ -260,17 +261,17 @@ def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> P
     name = node_pool_name(workspace.namespace, workspace.name)
     text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
     commitment, found = read_pool_commitment(text), reads.get(NODE_POOLS, name)
-    scopes = reads.pending_scopes(workspace.uid)
+    record = reads.record(workspace.uid)
     return PoolFacts(
         name=name,
         commitment=commitment,
         found=observed_pool(found, workspace) if found is not None else None,
-        is_pending=POOL_SCOPE in scopes,
-        is_taken=found is None and reads.has_name_conflict(NODE_POOLS, name),
-        is_absent=found is None and reads.looked_up_absent(NODE_POOLS, name),
+        is_pending=POOL_SCOPE in record.pending_scopes,
+        is_taken=found is None and record.has_name_conflict(NODE_POOLS, name),
+        is_absent=found is None and record.looked_up_absent(NODE_POOLS, name),
         claims=_pool_claims(workspace, reads),
-        node_class=_node_class(workspace, options.node_classes, scopes, reads),
-        absent=_absent(commitment, reads) if commitment is not None else frozenset(),
+        node_class=_node_class(workspace, options.node_classes, record.pending_scopes, reads),
+        absent=_absent(commitment, record, reads) if commitment is not None else frozenset(),
     )
 
 
@@ -281,17 +282,17 @@ def _pool_claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, Obse
     return {claim.metadata.name: observed_claim(claim) for claim in own}
 
 
-def _absent(commitment: PoolCommitment, reads: CacheReader) -> frozenset[str]:
+def _absent(commitment: PoolCommitment, record: Record, reads: CacheReader) -> frozenset[str]:
     """Return committed nodes and claims that are certainly gone, and nodes that no longer fit."""
     nodes = (
         name
         for name in commitment.nodes
-        if reads.looked_up_absent(NODES, name) or reads.get(NODES, name) is not None
+        if record.looked_up_absent(NODES, name) or reads.get(NODES, name) is not None
     )
     claims = (
         name
         for name in commitment.claims
-        if reads.get(NODE_CLAIMS, name) is None and reads.looked_up_absent(NODE_CLAIMS, name)
+        if reads.get(NODE_CLAIMS, name) is None and record.looked_up_absent(NODE_CLAIMS, name)
     )
     return frozenset((*nodes, *claims))
 

@@ -200,7 +200,7 @@ def observe_child(
     key = f"{namespace}/{child.name}"
     present: KubeObject | None = reads.get(child.resource, key)
     if present is None:
-        conflict = reads.has_name_conflict(child.resource, key)
+        conflict = reads.record(owner_uid).has_name_conflict(child.resource, key)
         return ObservedChild(ChildState.OWNER_CONFLICT if conflict else ChildState.MISSING)
     if not _is_ours(child, present, owner_uid):
         return ObservedChild(ChildState.OWNER_CONFLICT, present)

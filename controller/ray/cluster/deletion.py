@@ -73,15 +73,15 @@ def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
     if not meta.terminating:
         return Cleanup()
     key = f"{meta.namespace}/{cleanup_job_name(meta.name)}"
-    job = reads.get(JOBS, key)
+    job, record = reads.get(JOBS, key), reads.record(meta.uid)
     is_ours = job is not None and is_cleanup_job_of(job, meta.uid)
     return Cleanup(
         job=job if is_ours else None,
         pods=tuple(owned_by(reads, PODS, job.metadata)) if job is not None and is_ours else (),
-        has_name_conflict=not is_ours and (job is not None or reads.has_name_conflict(JOBS, key)),
-        refusal=reads.create_error(JOBS, key),
-        failed_create=reads.failed_create(job.metadata.uid, meta.uid) if job is not None else None,
-        heads_listed=reads.has_listed(every_head(cluster), meta.uid),
+        has_name_conflict=not is_ours and (job is not None or record.has_name_conflict(JOBS, key)),
+        refusal=record.create_error(JOBS, key),
+        failed_create=record.failed_create(job.metadata.uid) if job is not None else None,
+        heads_listed=record.has_listed(every_head(cluster)),
     )
 
 

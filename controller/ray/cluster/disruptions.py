@@ -83,7 +83,7 @@ def observe_disruptions(
     )
     if cluster.metadata.terminating or suspends:
         return {}
-    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    history: PodHistory | None = reads.record(cluster.metadata.uid).memory
     ours = history.condemned if history is not None else frozenset[str]()
     reads_nodes = watches and reads.serves(_RAY_NODES)
     found: dict[str, Disruption] = {}

@@ -78,7 +78,7 @@ def observe_cluster(
     desired, settings = sources.desired_of(cluster), sources.settings
     if isinstance(desired, DesiredCluster):
         desired = resumed(cluster, desired)
-    uid = cluster.metadata.uid
+    uid, record = cluster.metadata.uid, reads.record(cluster.metadata.uid)
     groups = desired.spec.worker_group_specs if isinstance(desired, DesiredCluster) else ()
     pods = sort_by_role(
         cluster.metadata.name,
@@ -93,8 +93,8 @@ def observe_cluster(
             heads,
             workers=workers,
             unreadable=tuple(_unreadable_pods(cluster, reads)),
-            pods_listed=reads.has_listed(every_pod(cluster), uid),
-            pending_scopes=reads.pending_scopes(uid),
+            pods_listed=record.has_listed(every_pod(cluster)),
+            pending_scopes=record.pending_scopes,
             cleanup=observe_cleanup(cluster, reads),
             settings=settings,
         )
@@ -120,23 +120,23 @@ def observe_cluster(
         budgets=budgets,
         unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
         multi_host_replicas=replicas,
-        incomplete_replicas=reads.incomplete_replicas(uid),
+        incomplete_replicas=record.incomplete_replicas,
         pods_revision=reads.revision(PODS, uid),
-        taken_pod_names=reads.name_conflicts(PODS, uid),
-        pods_listed=reads.has_listed(every_pod(cluster), uid),
-        pending_scopes=reads.pending_scopes(uid),
+        taken_pod_names=record.name_conflicts(PODS),
+        pods_listed=record.has_listed(every_pod(cluster)),
+        pending_scopes=record.pending_scopes,
         lost_head=_lost_head(cluster, heads, reads),
         revisions=revisions,
         cleanup=observe_cleanup(cluster, reads),
         settings=settings,
         unknown_fields=sources.unknown_fields_of(cluster, reads),
         definition=sources.read_definition(reads, cluster),
-        consistency_warnings=reads.consistency_warnings(uid),
-        created_pods=reads.created(PODS, uid),
-        history=reads.memory(uid),
+        consistency_warnings=record.consistency_warnings,
+        created_pods=record.created(PODS),
+        history=record.memory,
         clock_steady_since=reads.clock_steady_since,
         crash_log=log,
-        crash_text=reads.log_tail(log, uid) if log is not None else None,
+        crash_text=record.log_tail(log) if log is not None else None,
         disruptions=going,
         ray=_ray(
             cluster,
@@ -166,7 +166,7 @@ def _ray(
         return RayView()
     if sources.dashboards is None:
         return ASSUMED
-    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    history: PodHistory | None = reads.record(cluster.metadata.uid).memory
     return observe_ray(
         cluster,
         desired.spec,
@@ -219,11 +219,12 @@ def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) ->
     name, namespace = _known_head(cluster), cluster.metadata.namespace
     if heads or not name or name in reads.unreadable(PODS, namespace):
         return None
-    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    record = reads.record(cluster.metadata.uid)
+    history: PodHistory | None = record.memory
     if history is not None and history.has_ended(HEAD_SCOPE, name):
         return None
     key = f"{namespace}/{name}"
-    if reads.get(PODS, key) is not None or reads.looked_up_absent(PODS, key):
+    if reads.get(PODS, key) is not None or record.looked_up_absent(PODS, key):
         return None
     return name
 

@@ -58,8 +58,9 @@ def observe_history(
     history = RevisionHistory(name, kept)
     if history.present is not None:
         return history
-    is_pending = child_scope(CONTROLLER_REVISIONS, name) in reads.pending_scopes(meta.uid)
-    error = reads.create_error(CONTROLLER_REVISIONS, f"{meta.namespace}/{name}")
+    record = reads.record(meta.uid)
+    is_pending = child_scope(CONTROLLER_REVISIONS, name) in record.pending_scopes
+    error = record.create_error(CONTROLLER_REVISIONS, f"{meta.namespace}/{name}")
     return RevisionHistory(
         name,
         kept,
@@ -109,7 +110,7 @@ def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
     if size > LARGEST:
         return f"they have {size} bytes, more than the {LARGEST} that a ControllerRevision may hold"
     taken = reads.get(CONTROLLER_REVISIONS, key)
-    if reads.has_name_conflict(CONTROLLER_REVISIONS, key) or (
+    if reads.record(cluster.metadata.uid).has_name_conflict(CONTROLLER_REVISIONS, key) or (
         taken is not None and not is_owned_by(taken.metadata, cluster.metadata.uid)
     ):
         return f"ControllerRevision {name} belongs to another object"

@@ -178,8 +178,8 @@ def observe_cron_job(
         runs=tuple(sorted(map(JobRun.of, owned), key=attrgetter("age_order"))),
         name_conflicts=foreign
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
-        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
         unknown_fields=unknown_fields_of(cron, reads),
         definition=definition,
-        consistency_warnings=reads.consistency_warnings(meta.uid),
+        consistency_warnings=reads.record(meta.uid).consistency_warnings,
     )

@@ -274,11 +274,11 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
         copies=copies,
         name_conflicts=dict(_name_conflicts(meta, wanted, reads)),
         unreadable=dict(_unreadable(meta, wanted, copies, reads)),
-        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
         create_errors=tuple(_create_errors(meta, wanted, reads)),
         unknown_fields=sources.unknown_fields_of(fleet, reads),
         definition=definition,
-        consistency_warnings=reads.consistency_warnings(meta.uid),
+        consistency_warnings=reads.record(meta.uid).consistency_warnings,
         clock_steady_since=reads.clock_steady_since,
     )
 
@@ -342,7 +342,7 @@ def _name_conflicts(
         present = reads.get(RAYCLUSTERS, key)
         if present is not None and not is_owned_by(present.metadata, fleet.uid):
             yield name, ownership_text(present.metadata)
-        elif present is None and reads.has_name_conflict(RAYCLUSTERS, key):
+        elif present is None and reads.record(fleet.uid).has_name_conflict(RAYCLUSTERS, key):
             yield name, ownership_text(None)
 
 
@@ -350,6 +350,6 @@ def _create_errors(
     fleet: ObjectMeta, names: tuple[str, ...], reads: CacheReader
 ) -> Iterator[tuple[str, CreateError]]:
     for name in names:
-        error = reads.create_error(RAYCLUSTERS, f"{fleet.namespace}/{name}")
+        error = reads.record(fleet.uid).create_error(RAYCLUSTERS, f"{fleet.namespace}/{name}")
         if error is not None:
             yield name, error

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head import HeadIncarnation
     from controller.ray.settings import RaySettings
+    from controller.runtime.expectations.record import Record
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
@@ -138,7 +139,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         service=service
         if service is not None and is_owned_by(service.metadata, meta.uid)
         else None,
-        pending_scopes=reads.pending_scopes(meta.uid),
+        pending_scopes=reads.record(meta.uid).pending_scopes,
         unknown_fields=sources.unknown_fields_of(job, reads),
         clock_jumped_at=reads.clock_jumped_at,
         clock_steady_since=reads.clock_steady_since,
@@ -162,7 +163,7 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
         ended = find_ended_head(cluster, reads) if head is None else None
     pods = (pod for pod in (ended, head and head.pod) if pod is not None)
     log = log_to_read(pods, of_ready=True)
-    text = reads.log_tail(log, seen.job.metadata.uid) if log is not None else None
+    text = reads.record(seen.job.metadata.uid).log_tail(log) if log is not None else None
     owned = owned_by(reads, RAYCLUSTERS, seen.job.metadata)
     return replace(
         seen,
@@ -182,7 +183,7 @@ def _with_submitter(
 ) -> JobObservation:
     """Return the observation with the submitter, its pods and its log, and refused creates."""
     meta = seen.job.metadata
-    key = f"{meta.namespace}/{submitter_name(meta)}"
+    key, record = f"{meta.namespace}/{submitter_name(meta)}", reads.record(meta.uid)
     found = reads.get(JOBS, key)
     job = found if found is not None and is_owned_by(found.metadata, meta.uid) else None
     pods = _submitter_pods(key, job, reads)
@@ -192,18 +193,20 @@ def _with_submitter(
         submitter=submitter,
         submitter_job=job,
         submitter_pods=pods,
-        foreign_submitter=(found is not None and job is None) or reads.has_name_conflict(JOBS, key),
-        failed_create=reads.failed_create(job.metadata.uid, meta.uid) if job is not None else None,
-        log=reads.log_tail(submitter.log, meta.uid) if submitter.log is not None else None,
-        create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, reads)),
+        foreign_submitter=(found is not None and job is None)
+        or record.has_name_conflict(JOBS, key),
+        failed_create=record.failed_create(job.metadata.uid) if job is not None else None,
+        log=record.log_tail(submitter.log) if submitter.log is not None else None,
+        create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, record)),
     )
 
 
 def _with_groups(seen: JobObservation, reads: CacheReader) -> JobObservation:
     """Return the observation with the PodGroup of the job, and its refused create."""
     groups, namespace = observe_job_group(seen, reads), seen.job.metadata.namespace
+    record = reads.record(seen.job.metadata.uid)
     found = ((each, f"{namespace}/{each.name}") for each in groups.absent)
-    refused = ((each.scope, reads.create_error(each.resource, key)) for each, key in found)
+    refused = ((each.scope, record.create_error(each.resource, key)) for each, key in found)
     errors = ((scope, error) for scope, error in refused if error is not None)
     return replace(seen, groups=groups, create_errors=(*seen.create_errors, *errors))
 
@@ -245,7 +248,7 @@ def _cluster(
     key = f"{job.metadata.namespace}/{name}"
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
-        return None, reads.has_name_conflict(RAYCLUSTERS, key)
+        return None, reads.record(job.metadata.uid).has_name_conflict(RAYCLUSTERS, key)
     owned = is_owned_by(cluster.metadata, job.metadata.uid)
     if owned or spec.selected_cluster == name or problem is not None:
         return cluster, False
@@ -285,13 +288,13 @@ def _stop_outcome(
 
 
 def _create_errors(
-    namespace: str, cluster: str, submitter_key: str, reads: CacheReader
+    namespace: str, cluster: str, submitter_key: str, record: Record
 ) -> Iterator[tuple[str, CreateError]]:
     wanted = (
         (CLUSTER_SCOPE, RAYCLUSTERS, f"{namespace}/{cluster}"),
         (SUBMITTER_SCOPE, JOBS, submitter_key),
     )
     for scope, resource, key in wanted:
-        refusal = reads.create_error(resource, key)
+        refusal = record.create_error(resource, key)
         if refusal is not None:
             yield scope, refusal

@@ -98,7 +98,7 @@ def observe_service(
         others=tuple(each for each in owned if each.metadata.name not in names),
         services=tuple(owned_by(reads, SERVICES, meta)),
         next_name=child_cluster_name(meta, unused_moment(meta, names, reads)),
-        pending_scopes=reads.pending_scopes(meta.uid),
+        pending_scopes=reads.record(meta.uid).pending_scopes,
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
         begun=read_upgrade(service, gates) if isinstance(goal, Problem) else None,
@@ -136,7 +136,8 @@ def _serving_cluster(
     key = f"{service.metadata.namespace}/{name}"
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
-        return ServingCluster(name, role, foreign=reads.has_name_conflict(RAYCLUSTERS, key))
+        record = reads.record(service.metadata.uid)
+        return ServingCluster(name, role, foreign=record.has_name_conflict(RAYCLUSTERS, key))
     if not is_owned_by(cluster.metadata, service.metadata.uid):
         orphaned = _was_created_for(service, cluster)
         return ServingCluster(name, role, foreign=True, orphaned=orphaned)
@@ -206,8 +207,9 @@ def _origin(cluster: RayCluster) -> Origin:
 def _create_errors(
     service: RayService, names: set[str], reads: CacheReader
 ) -> Iterator[tuple[str, CreateError]]:
+    record = reads.record(service.metadata.uid)
     for name in sorted(names):
-        error = reads.create_error(RAYCLUSTERS, f"{service.metadata.namespace}/{name}")
+        error = record.create_error(RAYCLUSTERS, f"{service.metadata.namespace}/{name}")
         if error is not None:
             yield name, error
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.caches.watches import ResourceWatch
     from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.expectations.overlay import Overlay
     from controller.runtime.kind import Kind, References
     from controller.runtime.reconcile.controller import Controller
     from informers import Clock, Handler, InformerMetrics, Notification, Undecodable
@@ -287,7 +288,7 @@ class Caches:
         if await is_served(self._client, resource):
             return
         async with self._confirming:
-            self._expectations.remove_caches(resource)
+            self._expectations.overlay(resource).remove_caches()
             for cache in caches:
                 self.caches.remove(cache)
                 await self._remove(cache)
@@ -350,8 +351,9 @@ class Caches:
             metrics=self._metrics(scope),
         )
         cache = Cache(scope, informer, CacheBarrier(self._client, scope, informer))
-        informer.on_change(partial(self._changed, resource))
-        informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
+        overlay = self._expectations.overlay(resource)
+        informer.on_change(partial(self._changed, overlay))
+        informer.on_advance(partial(overlay.observe_revision, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_error(cache.note_error)
         self._added.append(cache)
@@ -372,8 +374,7 @@ class Caches:
 
     def _publish(self, cache: Cache, watch: ResourceWatch) -> None:
         """Let the kinds read from a cache."""
-        self._expectations.add_cache(
-            cache.scope.resource,
+        self._expectations.overlay(cache.scope.resource).add_cache(
             cache.scope.namespace,
             cache.informer.lister,
             watch.indexes,
@@ -382,16 +383,16 @@ class Caches:
         )
         self.caches.append(cache)
 
-    def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
+    def _changed(self, overlay: Overlay[Any], changes: list[Notification[Any]]) -> None:
         for change in changes:
             match change:
                 case Updated(old, obj):
-                    self._expectations.observe_owner_change(resource, old, obj)
-                    self._expectations.observe_change(resource, obj.metadata.key)
+                    self._expectations.observe_owner_change(overlay.resource, old, obj)
+                    overlay.observe_change(obj.metadata.key)
                 case Added(obj):
-                    self._expectations.observe_change(resource, obj.metadata.key)
+                    overlay.observe_change(obj.metadata.key)
                 case Deleted():
-                    self._expectations.observe_delete(resource, change.object)
+                    self._expectations.observe_delete(overlay.resource, change.object)
 
     def _report_quarantine(self, cache: Cache) -> None:
         """Report objects that can no longer be decoded, each reason once."""

@@ -16,41 +16,31 @@ same name and uid (EXP-32, EXP-33).
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import MappingProxyType
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_uid, requested_owner
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.overlay import ObjectReference, OverlayIndex, is_newer
-from controller.runtime.expectations.owners import OwnerIndex, is_repetition, questions
-from controller.runtime.expectations.reader import (
-    LIVE_READ,
-    CreateErrors,
-    OverlayReader,
-    collect,
-    oldest,
-)
-from controller.runtime.expectations.tracker import ExpectationTracker
+from controller.runtime.expectations.expectation import ObjectReference, is_newer
+from controller.runtime.expectations.overlay import Overlay, OverlayReader
+from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.expectations.statistics import LIVE_READ, collect, oldest
 from controller.runtime.plan import Create, Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from datetime import datetime
 
     from controller.kube.resources import Resource
     from controller.runtime.debug import BoundedList, ExpectationEntry
-    from controller.runtime.expectations.overlay import Expectation
-    from controller.runtime.expectations.owners import Owner, Questions
-    from controller.runtime.expectations.reader import ExpectationStatistics
-    from controller.runtime.kind import CreateError, FailedCreate, LogText
-    from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
-    from informers import Lister, Undecodable
+    from controller.runtime.expectations.expectation import Expectation
+    from controller.runtime.expectations.statistics import ExpectationStatistics
+    from controller.runtime.plan import Failure, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 
-UNKNOWN_OVERDUE = 5.0
-"""Seconds after its request at which a write of unknown outcome is reported as a failure."""
+_NOBODY = Owner("", "", "")
 
 
 class Expectations:
@@ -63,6 +53,7 @@ class Expectations:
 
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
+        resolved_by: expectations resolved so far, by what resolved them.
         enqueue: enqueues the key of an owner; set by the operator.
         on_rewound: called with a resource and a sign that the server went back in time; set by the
             caches.
@@ -70,61 +61,40 @@ class Expectations:
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._now = now
-        self._overlays = OverlayIndex()
-        self._owners = OwnerIndex()
-        self._create_errors = CreateErrors(self._owners)
-        self.reader = OverlayReader(self._overlays, self._owners, self._create_errors)
-        self._tracker = ExpectationTracker(
-            self._overlays, self._owners, now=now, wall=wall, notify=self.enqueue_owners
-        )
+        self._wall = wall
+        self._overlays: dict[Resource[Any], Overlay[Any]] = {}
+        self._records: dict[str, Record] = {}
+        self._uid_of: dict[tuple[str, str], str] = {}
+        self.resolved_by: Counter[str] = Counter()
+        self.reader = OverlayReader(self.overlay, self.record)
         self.enqueue: Callable[[Owner], None] = _ignore
         self.on_rewound: Callable[[Resource[Any], str], None] = _ignore
 
-    # -- caches -------------------------------------------------------------------------------
+    def overlay(self, resource: Resource[T]) -> Overlay[T]:
+        """Return the overlay of one resource, created on first use."""
+        found = self._overlays.get(resource)
+        if found is None:
+            found = self._overlays[resource] = Overlay(
+                resource,
+                now=self._now,
+                notify=self.enqueue_owner,
+                resolved_by=self.resolved_by,
+            )
+        return found
 
-    def add_cache(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        cache: Lister[T],
-        indexes: Mapping[str, Callable[[T], Sequence[str]]],
-        *,
-        selective: bool = False,
-        quarantined: Mapping[str, Undecodable] = MappingProxyType({}),
-    ) -> None:
-        """Read `resource` in `namespace` (empty: everywhere) from `cache`.
+    def record(self, uid: str) -> Record:
+        """Return the record of the owner with that uid; one that nobody keeps if it is unknown."""
+        return self._records.get(uid) or Record(_NOBODY)
 
-        `selective` says that a label selector filters it, so that an object may leave it without
-        being deleted; `quarantined` holds the objects that do not fit their type, by key.
-        """
-        overlay = self._overlays.get(resource)
-        overlay.add_cache(namespace, cache, indexes, quarantined)
-        overlay.selective = overlay.selective or selective
-
-    def remove_caches(self, resource: Resource[Any]) -> None:
-        """Forget a resource that the server no longer has, with all its expectations."""
-        overlay = self._overlays.get(resource)
-        overlay.remove_caches()
-        for expectation in list(overlay.expectations.values()):
-            self._tracker.forget(expectation)
-
-    def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
-        """Check what was expected by `revision`, which the store of this scope has reached."""
-        self._tracker.observe_revision(resource, namespace, revision)
-
-    def observe_change(self, resource: Resource[Any], key: str) -> None:
-        """Check whether an object's new state in the store satisfies its expectation."""
-        expectation = self._overlays.get(resource).expectations.get(key)
-        if expectation is not None:
-            self._tracker.update(expectation)
+    # -- events -------------------------------------------------------------------------------
 
     def observe_owner_change(
         self, resource: Resource[Any], old: KubeObject, new: KubeObject
     ) -> None:
         """Record that others gave an object another owner, which need not exist."""
         before, after = owner_uid(old.metadata), owner_uid(new.metadata)
-        if before != after and after and (state := self._owners.get(before)) is not None:
-            state.disown(ObjectReference(resource, old.metadata.key))
+        if before != after and after:
+            self.record(before).disown(ObjectReference(resource, old.metadata.key))
 
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
         """Check the expectation of an object that the store has lost in state `last`.
@@ -132,35 +102,52 @@ class Expectations:
         An object that was not terminating may only have left the selector: it is kept until a
         live read shows whether it still exists (EXP-24).
         """
-        reference = ObjectReference(resource, last.metadata.key)
-        expectation = self.get(reference)
+        overlay, key = self.overlay(resource), last.metadata.key
+        expectation = overlay.expectations.get(key)
         uid, terminating = last.metadata.uid, last.metadata.terminating
         known = expectation is not None and (
             expectation.obj is not None or expectation.deleted_uid == uid
         )
-        if not known and not terminating and self._overlays.get(resource).selective:
-            expectation = self._retain(reference, last) or expectation
+        owner = self._records.get(owner_uid(last.metadata))
+        if not known and not terminating and overlay.selective and owner is not None:
+            expectation = overlay.get_or_create(key, owner)
+            expectation.obj = last
+            expectation.touch(self._now())
+            overlay.require_live_read(expectation)
         if expectation is None:
             return
         if terminating and expectation.obj is not None and expectation.obj.metadata.uid == uid:
-            self._tracker.mark_deleted(expectation, uid, gone=True)
+            expectation.mark_deleted(uid, self._time_of_day(), gone=True)
         if expectation.warning:
-            self._tracker.require_live_read(expectation)
-        self._tracker.update(expectation)
+            overlay.require_live_read(expectation)
+        overlay.update(expectation)
 
     # -- owners -------------------------------------------------------------------------------
 
     def add_owner(self, owner: Owner) -> None:
         """Add an owner before it is observed, and drop an earlier one of its name."""
-        self._tracker.release(self._owners.add(owner))
+        name = owner.controller, owner.key
+        if self._uid_of.get(name) != owner.uid:
+            self.remove_owner(*name)
+            self._uid_of[name] = owner.uid
+        record = self._records.get(owner.uid)
+        if record is None:
+            self._records[owner.uid] = Record(owner)
+        else:
+            record.owner = owner
 
     def remove_owner(self, controller: str, key: str) -> None:
         """Drop what was recorded for an owner that no longer exists."""
-        self._tracker.release(self._owners.remove(controller, key))
+        uid = self._uid_of.pop((controller, key), "")
+        record = self._records.pop(uid, None)
+        for expectation in tuple(record.expectations.values()) if record is not None else ():
+            del expectation.owners[uid]
+            self._update(expectation)
 
-    def remember(self, owner_uid: str, memory: Any) -> None:
-        """Store the memory that the next plan of this owner reads."""
-        self._owners.state(owner_uid).remember(memory)
+    def enqueue_owner(self, expectation: Expectation[Any]) -> None:
+        """Enqueue the owners of an object."""
+        for record in expectation.owners.values():
+            self.enqueue(record.owner)
 
     # -- writes -------------------------------------------------------------------------------
 
@@ -175,14 +162,13 @@ class Expectations:
             expectation.generation = owner.generation
         expectation.tried_at = expectation.sent_at.object_revision
         if isinstance(write, Create):
-            self._owners.state(owner.uid).will_create(write.target.resource)
-        self._tracker.touch(expectation)
-        self._tracker.update(expectation)
+            self.record(owner.uid).will_create(write.target.resource)
+        self._changed(expectation)
 
     def begin_request(self, expectation: Expectation[Any]) -> None:
         """Record that a request for this object is about to be sent."""
         reference = expectation.reference
-        expectation.sent_at = self._overlays.get(reference.resource).state_of(reference.key)
+        expectation.sent_at = self.overlay(reference.resource).state_of(reference.key)
 
     def confirm(
         self, owner: Owner, write: Write, obj: KubeObject, *, created: bool = False
@@ -191,47 +177,47 @@ class Expectations:
 
         `created` says that this request created it, which is not so if the name existed already.
         """
-        expectation = self._end_request(owner, write)
+        expectation, record = self._for_write(owner, write.target), self.record(owner.uid)
+        expectation.end_write()
         self._check_time(expectation, obj, created=created)
-        self._tracker.set_object(expectation, obj)
-        self._tracker.record_member(owner.uid, write)
-        state = self._owners.state(owner.uid)
-        state.refuted.pop(expectation.reference, None)
+        self.overlay(write.target.resource).set_object(expectation, obj)
+        record.refuted.pop(expectation.reference, None)
+        record.create_errors.pop(expectation.reference, None)
+        if isinstance(write, Create) and write.member is not None:
+            record.record_member(write.member)
         if created:
-            state.record_created(write.target.resource, obj)
-            state.disowned.pop(expectation.reference, None)
+            record.record_created(write.target.resource, obj)
+            record.disowned.pop(expectation.reference, None)
             if _has_other_owner(write, obj):
-                state.disown(expectation.reference)
-        self._create_errors.forget(expectation.reference)
+                record.disown(expectation.reference)
         expectation.name_conflict = expectation.absent = False
-        self._tracker.update(expectation)
+        self._changed(expectation)
 
     def confirm_delete(
         self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
     ) -> None:
         """Record that the server accepted the deletion of `uid`; `obj` is its response, if any."""
-        expectation = self._end_request(owner, write)
-        self._tracker.mark_deleted(expectation, uid, gone=False)
+        expectation = self._for_write(owner, write.target)
+        expectation.end_write()
+        expectation.mark_deleted(uid, self._time_of_day(), gone=False)
         if obj is not None and obj.metadata.uid == uid:
-            self._tracker.observe_owner_revision(expectation, obj)
+            expectation.observe_revision(obj)
             if obj.metadata.terminating:
-                self._tracker.set_object(expectation, obj)
-        self._tracker.update(expectation)
+                self.overlay(write.target.resource).set_object(expectation, obj)
+        self._changed(expectation)
 
     def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
         """Record the response that the object with `uid` does not exist."""
-        expectation = self._end_request(owner, write)
-        self._tracker.mark_deleted(expectation, uid, gone=True)
-        self._tracker.update(expectation)
+        expectation = self._for_write(owner, write.target)
+        expectation.end_write()
+        expectation.mark_deleted(uid, self._time_of_day(), gone=True)
+        self._changed(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
         """Drop `write`, which the server certainly did not carry out."""
-        self._tracker.update(self._end_request(owner, write))
-
-    def record_create_error(self, owner: Owner, write: Create, error: CreateError) -> None:
-        """Record a rejected create; planners read the reason from `create_error`."""
-        reference = ObjectReference(write.target.resource, write.target.key)
-        self._create_errors.add(owner, reference, error)
+        expectation = self._for_write(owner, write.target)
+        expectation.end_write()
+        self._changed(expectation)
 
     def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
         """Record that the response to `write` was lost, until it is repeated or read live (EXP-32).
@@ -245,34 +231,16 @@ class Expectations:
         expectation.unknown_failure = failure
         if expectation.unknown_since is None:
             expectation.unknown_since = min(expectation.asked_at, self._now())
-        expectation.presumed_failed = failure is not None and self.is_refuted(owner, write)
-        self._tracker.touch(expectation)
-        self._tracker.update(expectation)
-
-    def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Return whether this write is sent again anyway, because its outcome is unknown."""
-        expectation = self.get(ObjectReference(write.target.resource, write.target.key))
-        return expectation is not None and is_repetition(owner, write, expectation)
-
-    def is_refuted(self, owner: Owner, write: Write) -> bool:
-        """Return whether a live read after such a change found the store's state."""
-        reference = ObjectReference(write.target.resource, write.target.key)
-        expectation = self.get(reference)
-        if expectation is None or not _is_change(write):
-            return False
-        return self._owners.state(owner.uid).refuted.get(reference) == expectation.tried_at
-
-    def is_disowned(self, owner: Owner, write: Write) -> bool:
-        """Return whether others gave the last object that was created so another owner."""
-        reference = ObjectReference(write.target.resource, write.target.key)
-        disowned = self._owners.state(owner.uid).disowned
-        return isinstance(write, Create) and reference in disowned
+        is_refuted = self.record(owner.uid).is_refuted(write)
+        expectation.presumed_failed = failure is not None and is_refuted
+        self._changed(expectation)
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """Record that a create met an object of this name of another owner (EXP-33)."""
-        expectation = self._end_request(owner, write)
+        expectation = self._for_write(owner, write.target)
+        expectation.end_write()
         expectation.name_conflict = True
-        self._tracker.update(expectation)
+        self._changed(expectation)
 
     def admission_mismatch(
         self, owner: Owner, write: Write, mismatch: str, *, blocking: bool
@@ -283,86 +251,42 @@ class Expectations:
         """
         expectation = self._for_write(owner, write.target)
         expectation.warning, expectation.blocking = mismatch, blocking
-        self._tracker.touch(expectation)
-        self._tracker.update(expectation)
+        self._changed(expectation)
+
+    def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
+        """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""
+        expectation = self._for_write(owner, write.target)
+        self._refute(expectation, obj)
+        expectation.end_write()
+        expectation.touch(self._now())
+        self._check_time(expectation, obj)
+        self._apply_live_object(expectation, obj)
+
+    # -- live reads ---------------------------------------------------------------------------
+
+    def peek(self, target: Target) -> KubeObject | None:
+        """Return the target as `reader` shows it, None also if it is not watched."""
+        return self.overlay(target.resource).peek(target.key)
+
+    def get(self, reference: ObjectReference) -> Expectation[Any] | None:
+        """Return the expectation for an object, if there is one."""
+        return self.overlay(reference.resource).expectations.get(reference.key)
+
+    def all(self) -> list[Expectation[Any]]:
+        """Return all expectations."""
+        return [each for one in self._overlays.values() for each in one.expectations.values()]
 
     def record_lookup(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
         """Record that a lookup of the plan found `obj`, or nothing."""
         expectation = self._for_write(owner, target)
         expectation.absent = obj is None
-        self._tracker.touch(expectation)
-        self._tracker.apply_live_object(expectation, obj)
-
-    def record_list(self, owner: Owner, lookup: LiveList) -> None:
-        """Record a live list of the plan; every object that it returned was looked up."""
-        self._owners.state(owner.uid).lists.add(lookup)
-
-    def record_log_tail(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
-        """Record the tail of a log, or that it is unavailable."""
-        self._owners.state(owner.uid).keep_log(lookup, text)
-
-    def record_failed_create(self, owner: Owner, uid: str, found: FailedCreate) -> None:
-        """Record what the events of the object with this uid say."""
-        self._owners.state(owner.uid).keep_failed_create(uid, found)
-
-    def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
-        """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""
-        self._refute(self._for_write(owner, write.target), obj)
-        expectation = self._end_request(owner, write)
-        if obj is not None:
-            self._check_time(expectation, obj)
-        self._tracker.apply_live_object(expectation, obj)
-
-    # -- live reads ---------------------------------------------------------------------------
-
-    def get(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """Return the expectation for an object, if there is one."""
-        return self._overlays.get_expectation(reference)
-
-    def peek(self, target: Target) -> KubeObject | None:
-        """Return the target as `reader` shows it, None also if it is not watched."""
-        overlay = self._overlays.get(target.resource)
-        return overlay.get(target.key) if overlay.covers(target.namespace) else None
-
-    def questions(self, owner: Owner) -> Questions:
-        """Return what this owner's next reconcile must find out; O(its expectations)."""
-        found = [self.get(each) for each in self._owners.state(owner.uid).expectations]
-        asked = (each for each in found if each and self._asked_by(each) == owner.uid)
-        return questions(owner, asked, self.next_live_read)
-
-    def _asked_by(self, expectation: Expectation[Any]) -> str:
-        """Return the uid of the owner that finds out about it: who wrote last, if it exists."""
-        if self._owners.get(expectation.writer) is not None:
-            return expectation.writer
-        return next(iter(expectation.owners), "")
-
-    def next_live_read(self, expectation: Expectation[Any]) -> float:
-        """Return the seconds until this object must be read live; zero or less means now."""
-        return self._tracker.next_live_read(expectation)
-
-    def enqueue_owners(self, expectation: Expectation[Any]) -> None:
-        """Enqueue the owners of an object."""
-        for state in self._owners.find(expectation.owners):
-            for owner in state.owners.values():
-                self.enqueue(owner)
-
-    def overdue_failures(self, owner_uid: str) -> tuple[Failure, ...]:
-        """Return this owner's writes whose outcome has been unknown for some time."""
-        found = map(self.get, self._owners.state(owner_uid).expectations)
-        return tuple(
-            replace(failure, overdue=True)
-            for expectation in found
-            if expectation is not None
-            and expectation.writer == owner_uid
-            and expectation.unknown_since is not None
-            and self._now() - expectation.unknown_since >= UNKNOWN_OVERDUE
-            and (failure := expectation.unknown_failure) is not None
-        )
+        expectation.touch(self._now())
+        self._apply_live_object(expectation, obj)
 
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
         """Forget that a lookup found nothing; return whether nothing else was expected."""
         expectation.absent = False
-        self._tracker.update(expectation)
+        self._update(expectation)
         return expectation.satisfied
 
     def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
@@ -372,9 +296,8 @@ class Expectations:
         The read also resolves a write of unknown outcome. If that write was not carried out, the
         owner repeats it after its back-off.
         """
-        self._tracker.count(LIVE_READ)
-        if obj is not None:
-            self._check_time(expectation, obj)
+        self.resolved_by[LIVE_READ] += 1
+        self._check_time(expectation, obj)
         expectation.live_reads += 1
         expectation.version += 1
         expectation.changed_at = self._now()
@@ -382,67 +305,60 @@ class Expectations:
         before = expectation.obj if expectation.live_only else None
         self._refute(expectation, obj)
         expectation.end_write()
-        self._tracker.apply_live_object(expectation, obj)
+        self._apply_live_object(expectation, obj)
         if before is None or obj is None or is_newer(obj, before):
-            self.enqueue_owners(expectation)
+            self.enqueue_owner(expectation)
 
     # -- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> ExpectationStatistics:
         """Return the numbers for metrics and tests; O(expectations)."""
-        return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
+        corrections = sum(overlay.corrections for overlay in self._overlays.values())
+        return collect(self.all(), self._now(), len(self._records), corrections, self.resolved_by)
 
     def snapshot(self) -> BoundedList[ExpectationEntry]:
         """Return the entries of the debug page, the oldest unsatisfied first; O(expectations)."""
-        found = [each for overlay in self._overlays.all() for each in overlay.expectations.values()]
-        return oldest(found, self._owners, self._now())
+        return oldest(self.all(), self._now())
 
     # -- inside -------------------------------------------------------------------------------
 
     def _for_write(self, owner: Owner, target: Target) -> Expectation[Any]:
-        expectation = self._tracker.get_or_create(
-            ObjectReference(target.resource, target.key), owner.uid
-        )
+        record = self._records.get(owner.uid)
+        expectation = self.overlay(target.resource).get_or_create(target.key, record)
         expectation.writer, expectation.scope = owner.uid, target.scope
         return expectation
 
-    def _retain(self, reference: ObjectReference, last: KubeObject) -> Expectation[Any] | None:
-        """Keep an object that may only have left the selector, until it has been read live."""
-        uid = owner_uid(last.metadata)
-        if self._owners.get(uid) is None:
-            return None
-        expectation = self._tracker.get_or_create(reference, uid)
-        expectation.obj = last
-        self._tracker.touch(expectation)
-        self._tracker.require_live_read(expectation)
-        return expectation
+    def _changed(self, expectation: Expectation[Any]) -> None:
+        """Count a change, and compare the expectation with the store."""
+        expectation.touch(self._now())
+        self._update(expectation)
 
-    def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
-        self._tracker.touch(expectation)
-        return expectation
+    def _update(self, expectation: Expectation[Any]) -> None:
+        self.overlay(expectation.reference.resource).update(expectation)
+
+    def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
+        overlay = self.overlay(expectation.reference.resource)
+        overlay.apply_live_object(expectation, obj, self._time_of_day())
+
+    def _time_of_day(self) -> str:
+        return rfc3339(self._wall())
 
     def _refute(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """Remember a change that was not carried out, as a live read of the object shows."""
-        state = self._owners.get(expectation.writer)
-        if state is None or obj is None or not _is_change(expectation.write):
+        write, record = expectation.write, self._records.get(expectation.writer)
+        if record is None or obj is None or write is None or isinstance(write, Create | Delete):
             return
         if obj.metadata.resource_version == expectation.tried_at:
-            state.refute(expectation.reference, expectation.tried_at)
+            record.refute(expectation.reference, expectation.tried_at)
 
     def _check_time(
-        self, expectation: Expectation[Any], obj: KubeObject, *, created: bool = False
+        self, expectation: Expectation[Any], obj: KubeObject | None, *, created: bool = False
     ) -> None:
         """Report a response that is older than the store was before the request."""
-        if expectation.sent_at.is_contradicted_by(obj, new=created):
+        if obj is not None and expectation.sent_at.is_contradicted_by(obj, new=created):
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
             self.on_rewound(expectation.reference.resource, sign)
-
-
-def _is_change(write: Write | None) -> bool:
-    return write is not None and not isinstance(write, Create | Delete)
 
 
 def _has_other_owner(write: Write, obj: KubeObject) -> bool:

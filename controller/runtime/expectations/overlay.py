@@ -1,199 +1,39 @@
-"""What this process knows of objects that its caches do not show yet, and reads through it.
+"""One resource's caches, overlaid with this process's own writes, and reads through them.
 
-Of the stored and the expected object the newer one by resourceVersion counts. An object whose
-deletion was accepted counts as terminating until the store shows that itself.
+Reading one key or one index value costs as much as what it finds, however much is expected.
 """
 
 from __future__ import annotations
 
-import math
+import heapq
 import operator
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import msgspec
-
+from controller.apimachinery.ownership import is_owned_by
 from controller.kube.objects import KubeObject, ObjectMeta
-from controller.runtime.kind import Unreadable
+from controller.runtime.expectations.expectation import (
+    Expectation,
+    ObjectReference,
+    StoreState,
+    effective,
+    is_carried_out,
+    is_newer,
+    revision_of,
+)
+from controller.runtime.kind import InstalledSchema, ObjectUnreadable, Unreadable
 from informers import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Container, Mapping, Sequence
+    from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.plan import Failure, Write
+    from controller.runtime.expectations.record import Record
     from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
-    """Identifies an object by resource and `namespace/name`."""
-
-    resource: Resource[Any]
-    key: str
-
-    @property
-    def namespace(self) -> str:
-        """Namespace of the object, empty if it is cluster-scoped."""
-        return self.key.rpartition("/")[0]
-
-    @property
-    def name(self) -> str:
-        """Name of the object."""
-        return self.key.rpartition("/")[2]
-
-    def __str__(self) -> str:
-        """Return `pods default/a`, for sentences."""
-        return f"{self.resource} {self.key}"
-
-
-@dataclass(frozen=True, slots=True)
-class StoreState:
-    """The state of an object in the store when a request for it was sent.
-
-    Attributes:
-        revision: revision of the store.
-        uid: uid of the stored object, empty if there was none.
-        object_revision: revision of the stored object.
-    """
-
-    revision: str = ""
-    uid: str = ""
-    object_revision: str = ""
-
-    def is_contradicted_by(self, obj: KubeObject, *, new: bool) -> bool:
-        """Return whether a response can only come from a server that has gone back in time since.
-
-        The store held the object as it was at its revision. Any other state of it is later, and so
-        is an object that the request has created (`new`).
-        """
-        meta = obj.metadata
-        changed = meta.uid == self.uid and meta.resource_version != self.object_revision
-        return (new or changed) and is_older(meta.resource_version, self.revision)
-
-
-@dataclass(slots=True, eq=False)
-class Expectation(Generic[T]):
-    """The knowledge of this process about one object that its cache does not show yet.
-
-    Attributes:
-        reference: the object.
-        owners: uids of the owners that wrote to it.
-        obj: newest object that a response or a live read returned and the store has not shown.
-        deleted_uid: uid whose deletion was accepted, empty if none.
-        deleted_at: when it was accepted, RFC 3339.
-        gone: `deleted_uid` certainly does not exist any more.
-        write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
-        writer: uid of the owner that made the last write.
-        outcome_unknown: the response to `write` was lost.
-        generation: generation of the writer for which `write` was planned.
-        asked_at: clock time at which `write` was last sent, in seconds.
-        unknown_since: clock time at which the write whose outcome is unknown was first sent, in
-            seconds; it stays while the write is repeated. None if the outcome is known.
-        unknown_failure: the last error of that write.
-        tried_at: revision of the stored object when that write was sent; empty if there was none.
-        presumed_failed: a live read has found that such a change was not carried out, and the store
-            still shows the same revision. The owner may repeat it without another live read.
-        live_only: `obj` was found by a live read although the store has passed it: it is not in
-            the watched selection, and only live reads show its later states.
-        name_conflict: a create met an object of this name that belongs to another owner.
-        absent: a lookup found nothing.
-        warning: a sentence for a condition, empty if there is none.
-        blocking: the warning forbids creates and deletes in the scope of the write.
-        scope: scope of the last write.
-        needs_live_read: only a live read can resolve it.
-        version: number of changes; shows whether one happened during a live read.
-        sent_at: what the store showed when the latest request was sent.
-        pending_since: clock time from which on the store has had a write to show, seconds.
-        shown: revision of the object in the store, empty if it shows none.
-        unseen_since: clock time from which on the store has had to show what the server answered,
-            and has shown nothing new of the object, seconds; None if it has nothing to show.
-        changed_at: clock time of the last change, seconds.
-        live_reads: live reads since then.
-    """
-
-    reference: ObjectReference
-    owners: dict[str, None] = field(default_factory=dict[str, None])
-    obj: T | None = None
-    deleted_uid: str = ""
-    deleted_at: str = ""
-    gone: bool = False
-    write: Write | None = None
-    writer: str = ""
-    outcome_unknown: bool = False
-    generation: int = 0
-    asked_at: float = math.inf
-    unknown_since: float | None = None
-    unknown_failure: Failure | None = None
-    tried_at: str = ""
-    presumed_failed: bool = False
-    live_only: bool = False
-    name_conflict: bool = False
-    absent: bool = False
-    warning: str = ""
-    blocking: bool = False
-    scope: str = ""
-    needs_live_read: bool = False
-    version: int = 0
-    sent_at: StoreState = StoreState()
-    pending_since: float = 0.0
-    shown: str = ""
-    unseen_since: float | None = None
-    changed_at: float = 0.0
-    live_reads: int = 0
-
-    def end_write(self) -> None:
-        """Forget the write, because its outcome is known."""
-        self.write, self.outcome_unknown, self.presumed_failed = None, False, False
-        self.asked_at, self.unknown_since, self.unknown_failure = math.inf, None, None
-
-    @property
-    def pending(self) -> bool:
-        """True if the store has yet to show a write. It never shows an object that left it."""
-        return self.write is not None or self.unseen
-
-    @property
-    def unseen(self) -> bool:
-        """True if the store has yet to show what the server answered to a write."""
-        answered = self.obj is not None or bool(self.deleted_uid)
-        return answered and not self.live_only
-
-    @property
-    def satisfied(self) -> bool:
-        """True if nothing is expected that the store does not show."""
-        return (
-            self.obj is None
-            and not self.deleted_uid
-            and self.write is None
-            and not (self.name_conflict or self.absent or self.warning)
-        )
-
-
-def is_newer(a: KubeObject, b: KubeObject) -> bool:
-    """Return whether `a` has a later resourceVersion than `b`."""
-    return is_older(b.metadata.resource_version, a.metadata.resource_version)
-
-
-def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
-    """Return the object to show, given the stored object and the expectation."""
-    newest = stored
-    if expectation.obj is not None and (stored is None or is_newer(expectation.obj, stored)):
-        newest = expectation.obj
-    if newest is None or newest.metadata.uid != expectation.deleted_uid:
-        return newest
-    if expectation.gone:
-        return None
-    if newest.metadata.terminating:
-        return newest
-    metadata = msgspec.structs.replace(newest.metadata, deletion_timestamp=expectation.deleted_at)
-    return msgspec.structs.replace(newest, metadata=metadata)
-
-
-# One resource's caches, overlaid with this process's own writes.
-#
-# Reading one key or one index value costs as much as what it finds, however much is expected.
 
 
 class NotCached(LookupError):  # noqa: N818
@@ -209,76 +49,77 @@ def metadata_of(odd: Undecodable) -> ObjectMeta:
 
 
 class Overlay(Generic[T]):
-    """All expectations of one resource, and reads through them.
+    """All expectations of one resource, reads through them, and what the store says of them.
 
     Only `Expectations` changes it. Reading one key is O(1); reading an index value is O(the
     objects found + the expectations under that value).
 
+    Args:
+        now: monotonic seconds.
+        notify: enqueues the owners of an object.
+        resolved_by: counts expectations by what resolved them.
+
     Attributes:
         expectations: all of them, by key.
         corrections: reads in which an expectation replaced stale data of the cache.
-        selective: a label selector filters the caches, so that an object may leave them without
-            being deleted.
+        selective: whether a label selector filters the caches.
     """
 
-    def __init__(self, resource: Resource[T]) -> None:
+    def __init__(
+        self,
+        resource: Resource[T],
+        *,
+        now: Callable[[], float],
+        notify: Callable[[Expectation[Any]], None],
+        resolved_by: Counter[str],
+    ) -> None:
         self.resource = resource
         self.corrections = 0
         self.selective = False
+        self.expectations: dict[str, Expectation[T]] = {}
+        self._now = now
+        self._notify = notify
+        self._resolved_by = resolved_by
         self._caches: dict[str, Lister[T]] = {}
         self._quarantined: list[Mapping[str, Undecodable]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
-        self.expectations: dict[str, Expectation[T]] = {}
         self._indexed: dict[tuple[str, str], dict[str, None]] = {}
         self._values: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._awaited: dict[str, list[tuple[int, str, str]]] = {}
+
+    # -- caches -------------------------------------------------------------------------------
 
     def add_cache(
         self,
         namespace: str,
         cache: Lister[T],
         indexes: Mapping[str, Callable[[T], Sequence[str]]],
-        quarantined: Mapping[str, Undecodable],
+        *,
+        selective: bool = False,
+        quarantined: Mapping[str, Undecodable] = MappingProxyType({}),
     ) -> None:
         """Read from `cache`, which covers `namespace` (empty: all of them).
 
-        `quarantined` is a live view of the objects that do not fit their type, by key.
+        `selective` says that a label selector filters it, so that an object may leave it without
+        being deleted; `quarantined` is a live view of the objects that do not fit their type, by
+        key.
         """
+        self.selective = self.selective or selective
         self._caches[namespace] = cache
         self._functions.update(indexes)
         self._quarantined.append(quarantined)
 
     def remove_caches(self) -> None:
-        """Read from no cache any more."""
+        """Forget the resource, which the server no longer has, with all its expectations."""
         self._caches.clear()
         self._quarantined.clear()
-
-    def unreadable(self, namespace: str) -> dict[str, Unreadable]:
-        """Return existing objects that the cache cannot decode, by name."""
-        found: dict[str, Unreadable] = {}
-        for quarantined in self._quarantined:
-            for key, odd in quarantined.items():
-                where, _, name = key.rpartition("/")
-                if where == namespace and self.cache_of(namespace).get(key) is None:
-                    found[name] = Unreadable(metadata_of(odd), odd.reason)
-        return found
-
-    def why_unreadable(self, key: str) -> str:
-        """Return why the cache cannot decode an object; empty if it can, or there is none."""
-        odd = next((each[key] for each in self._quarantined if key in each), None)
-        return odd.reason if odd is not None else ""
+        for expectation in list(self.expectations.values()):
+            self._forget(expectation)
 
     @property
     def watched(self) -> bool:
         """True if there is a cache of any namespace."""
         return bool(self._caches)
-
-    def covers(self, namespace: str) -> bool:
-        """Return whether a cache shows the objects of `namespace`."""
-        return "" in self._caches or namespace in self._caches
-
-    def scope_of(self, namespace: str) -> str:
-        """Return the namespace by which the cache that covers `namespace` was added."""
-        return "" if "" in self._caches else namespace
 
     def cache_of(self, namespace: str) -> Lister[T]:
         """Return the cache that covers `namespace`.
@@ -286,11 +127,16 @@ class Overlay(Generic[T]):
         Raises:
             NotCached: there is none.
         """
-        cache = self._caches.get(self.scope_of(namespace))
+        cache = self._cache_of(namespace)
         if cache is None:
             where = f" in namespace {namespace}" if self._caches and namespace else ""
             raise NotCached(f"{self.resource}{where} are not watched by any kind")
         return cache
+
+    def _cache_of(self, namespace: str) -> Lister[T] | None:
+        return self._caches.get("" if "" in self._caches else namespace)
+
+    # -- reads --------------------------------------------------------------------------------
 
     def get(self, key: str) -> T | None:
         """Return the newest object known under `key`."""
@@ -302,6 +148,10 @@ class Overlay(Generic[T]):
         if newest is not stored:
             self.corrections += 1
         return newest
+
+    def peek(self, key: str) -> T | None:
+        """Return the same, None also if it is not watched."""
+        return self.get(key) if self._cache_of(key.rpartition("/")[0]) is not None else None
 
     def by_index(self, index: str, value: str) -> list[T]:
         """Return all newest objects whose index function gives `value`."""
@@ -330,27 +180,168 @@ class Overlay(Generic[T]):
             self.corrections += 1
         return result
 
-    def stored(self, reference: ObjectReference) -> T | None:
-        """Return the object in the store.
+    def unreadable(self, namespace: str) -> dict[str, Unreadable]:
+        """Return existing objects that the cache cannot decode, by name."""
+        found: dict[str, Unreadable] = {}
+        for quarantined in self._quarantined:
+            for key, odd in quarantined.items():
+                where, _, name = key.rpartition("/")
+                if where == namespace and self.cache_of(namespace).get(key) is None:
+                    found[name] = Unreadable(metadata_of(odd), odd.reason)
+        return found
 
-        Raises:
-            NotCached: no cache covers it.
-        """
-        return self.cache_of(reference.namespace).get(reference.key)
+    def stores(self, key: str) -> bool:
+        """Return whether the cache shows an object under `key`, which may be known to be gone."""
+        return self.cache_of(key.rpartition("/")[0]).get(key) is not None
+
+    def why_unreadable(self, key: str) -> str:
+        """Return why the cache cannot decode an object; empty if it can, or there is none."""
+        odd = next((each[key] for each in self._quarantined if key in each), None)
+        return odd.reason if odd is not None else ""
 
     def state_of(self, key: str) -> StoreState:
         """Return the state of an object in the store, empty if a newer one is expected."""
-        namespace = key.rpartition("/")[0]
-        if not self.covers(namespace) or any(key in odd for odd in self._quarantined):
+        cache = self._cache_of(key.rpartition("/")[0])
+        if cache is None or any(key in odd for odd in self._quarantined):
             return StoreState()
-        cache = self.cache_of(namespace)
         stored = cache.get(key)
         if stored is None:
             return StoreState(cache.resource_version)
         meta = stored.metadata
         return StoreState(cache.resource_version, meta.uid, meta.resource_version)
 
-    def put(self, expectation: Expectation[T]) -> None:
+    def _newest(self, key: str) -> T | None:
+        stored = self.cache_of(key.rpartition("/")[0]).get(key)
+        return effective(stored, self.expectations[key])
+
+    # -- changes of expectations --------------------------------------------------------------
+
+    def get_or_create(self, key: str, owner: Record | None) -> Expectation[T]:
+        """Return the expectation for an object, new if there was none, with this owner added."""
+        expectation = self.expectations.get(key) or Expectation(ObjectReference(self.resource, key))
+        if owner is not None:
+            owner.expectations[expectation.reference] = expectation
+            expectation.owners[owner.owner.uid] = owner
+        return expectation
+
+    def set_object(self, expectation: Expectation[T], obj: T) -> None:
+        """Show `obj` in place of the stored object until the store has caught up."""
+        expectation.observe_revision(obj)
+        if expectation.obj is not None and is_newer(expectation.obj, obj):
+            return
+        expectation.obj = obj
+        scope = "" if "" in self._caches else expectation.reference.namespace
+        revision = obj.metadata.resource_version
+        entry = (len(revision), revision, expectation.reference.key)  # sorts like the number
+        heapq.heappush(self._awaited.setdefault(scope, []), entry)
+
+    def apply_live_object(self, expectation: Expectation[T], obj: T | None, at: str) -> None:
+        """Apply the result of a live read to the expectation; `at` is the time of day."""
+        cache = self._cache_of(expectation.reference.namespace)
+        if obj is not None:
+            if obj.metadata.uid != expectation.deleted_uid or not obj.metadata.terminating:
+                expectation.deleted_uid, expectation.gone = "", False
+            owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
+            expectation.name_conflict = expectation.name_conflict and not owned
+            expectation.obj = None  # the live read wins
+            self.set_object(expectation, obj)
+            expectation.live_only = self._has_passed_unseen(expectation)
+        else:
+            expectation.warning, expectation.blocking = "", False
+            expectation.name_conflict = False
+            stored = cache.get(expectation.reference.key) if cache is not None else None
+            shown = effective(stored, expectation) if cache is not None else None
+            if shown is not None:
+                expectation.mark_deleted(shown.metadata.uid, at, gone=True)
+        self.update(expectation)
+
+    def require_live_read(self, expectation: Expectation[T]) -> None:
+        """Mark it as one that the store cannot satisfy, and withdraw all presumptions."""
+        expectation.presumed_failed = False
+        if not expectation.needs_live_read:
+            expectation.needs_live_read = True
+            self._notify(expectation)
+
+    # -- what the store shows -----------------------------------------------------------------
+
+    def observe_change(self, key: str) -> None:
+        """Check whether an object's new state in the store satisfies its expectation."""
+        expectation = self.expectations.get(key)
+        if expectation is not None:
+            self.update(expectation)
+
+    def observe_revision(self, scope: str, revision: str) -> None:
+        """Check what was expected by `revision`, which the store has reached.
+
+        No event reports the deletion of an object that the store has never shown.
+        """
+        awaited, reached = self._awaited.get(scope), (len(revision), revision)
+        while awaited and awaited[0][:2] <= reached:
+            expectation = self.expectations.get(heapq.heappop(awaited)[2])
+            if expectation is None:
+                continue
+            unseen = self._has_passed_unseen(expectation)
+            self.update(expectation)
+            if unseen and expectation.satisfied:
+                self._notify(expectation)
+
+    def update(self, expectation: Expectation[T]) -> None:
+        """Compare a changed expectation with the store, and drop it if it is satisfied."""
+        cache, shown = self._cache_of(expectation.reference.namespace), ""
+        if cache is None:
+            expectation.obj, expectation.deleted_uid = None, ""
+        else:
+            stored = cache.get(expectation.reference.key)
+            self._compare(expectation, stored)
+            shown = revision_of(stored)
+        if not expectation.unseen:
+            expectation.unseen_since = None
+        elif expectation.unseen_since is None or shown != expectation.shown:
+            expectation.unseen_since = self._now()
+        expectation.shown = shown
+        if expectation.owners and not expectation.satisfied:
+            self._put(expectation)
+        else:
+            self._forget(expectation)
+
+    def _compare(self, expectation: Expectation[T], stored: T | None) -> None:
+        """Drop what the store satisfies; require a live read where it cannot tell (EXP-22)."""
+        if expectation.outcome_unknown and (by := is_carried_out(expectation, stored)):
+            expectation.record_member()
+            expectation.end_write()
+            self._resolved_by[by] += 1
+            self._notify(expectation)
+        if expectation.presumed_failed and revision_of(stored) != expectation.tried_at:
+            expectation.presumed_failed = False
+            self._notify(expectation)
+        obj, deleted_uid = expectation.obj, expectation.deleted_uid
+        if obj is not None and stored is not None and not is_newer(obj, stored):
+            expectation.obj, expectation.live_only = None, False
+            expectation.needs_live_read = False
+            self._resolved_by["object"] += 1
+        elif obj is not None and not expectation.live_only and self._has_passed_unseen(expectation):
+            if obj.metadata.uid == deleted_uid:
+                expectation.obj = None
+                self._resolved_by["revision"] += 1
+            else:
+                self.require_live_read(expectation)
+        if deleted_uid and expectation.obj is None:
+            is_shown = stored is not None and stored.metadata.uid == deleted_uid
+            terminating = stored is not None and stored.metadata.terminating
+            if not is_shown or (terminating and not expectation.gone):
+                expectation.deleted_uid, expectation.gone = "", False
+                self._resolved_by["uid"] += 1
+
+    def _has_passed_unseen(self, expectation: Expectation[T]) -> bool:
+        """Return whether the store has passed the expected object without showing any such one."""
+        key, obj = expectation.reference.key, expectation.obj
+        cache = self._cache_of(expectation.reference.namespace)
+        if cache is None or obj is None or not cache.resource_version:
+            return False
+        is_behind = is_older(cache.resource_version, obj.metadata.resource_version)
+        return not is_behind and cache.get(key) is None
+
+    def _put(self, expectation: Expectation[T]) -> None:
         """Add an expectation or index it again after a change of its `obj`."""
         key = expectation.reference.key
         self.expectations[key] = expectation
@@ -366,14 +357,12 @@ class Overlay(Generic[T]):
         for pair in values:
             self._indexed.setdefault(pair, {})[key] = None
 
-    def drop(self, key: str) -> None:
-        """Remove the expectation for `key`."""
-        self.expectations.pop(key, None)
-        self._unindex(key)
-
-    def _newest(self, key: str) -> T | None:
-        stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        return effective(stored, self.expectations[key])
+    def _forget(self, expectation: Expectation[T]) -> None:
+        """Drop it, whether it is satisfied or not."""
+        self.expectations.pop(expectation.reference.key, None)
+        self._unindex(expectation.reference.key)
+        for owner in expectation.owners.values():
+            owner.expectations.pop(expectation.reference, None)
 
     def _unindex(self, key: str) -> None:
         for pair in self._values.pop(key, ()):
@@ -383,23 +372,63 @@ class Overlay(Generic[T]):
                 del self._indexed[pair]
 
 
-class OverlayIndex:
-    """The overlays of all resources."""
+class OverlayReader:
+    """Implements `kind.CacheReader` over the overlays.
 
-    def __init__(self) -> None:
-        self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
+    Attributes:
+        record: returns the record of the owner with a uid.
+        installed_schemas: published schemas by resource.
+        unverified: keys of edited objects whose schema was not read since, by resource.
+        clock_jumped_at: the time of day after its last jump, None before the first.
+        clock_steady_since: the same, or the time at which this process began to lead, if that was
+            later; None before it leads.
+    """
 
-    def get(self, resource: Resource[T]) -> Overlay[T]:
-        """Return the overlay of one resource, created on first use."""
-        overlay = self._by_resource.get(resource)
-        if overlay is None:
-            overlay = self._by_resource[resource] = Overlay(resource)
-        return overlay
+    def __init__(
+        self, overlay: Callable[[Resource[Any]], Overlay[Any]], record: Callable[[str], Record]
+    ) -> None:
+        self._overlay = overlay
+        self.record = record
+        self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
+        self.unverified: Mapping[Resource[Any], Container[str]] = {}
+        self.clock_jumped_at: datetime | None = None
+        self.clock_steady_since: datetime | None = None
 
-    def get_expectation(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """Return the expectation for an object, if there is one."""
-        return self.get(reference.resource).expectations.get(reference.key)
+    def get(self, resource: Resource[T], key: str) -> T | None:
+        """Return the newest object known under `key`.
 
-    def all(self) -> list[Overlay[Any]]:
-        """Return all overlays."""
-        return list(self._by_resource.values())
+        Raises:
+            NotCached: no kind watches it.
+            ObjectUnreadable: it exists, and the cache could never decode it.
+        """
+        overlay: Overlay[T] = self._overlay(resource)
+        found = overlay.get(key)
+        if found is None and (reason := overlay.why_unreadable(key)):
+            raise ObjectUnreadable(resource.kind, key, reason)
+        return found
+
+    def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
+        """Return all newest objects whose index function gives `value`, in no particular order.
+
+        Raises:
+            NotCached: no kind watches it.
+            KeyError: there is no such index.
+        """
+        return self._overlay(resource).by_index(index, value)
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        return self._overlay(resource).watched
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
+        return self._overlay(resource).unreadable(namespace)
+
+    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
+        record = self.record(owner_uid)
+        cache = self._overlay(resource).cache_of(record.owner.namespace)
+        return record.observe_revision(resource, cache.resource_version)
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        return self.installed_schemas.get(resource, InstalledSchema())
+
+    def is_verified(self, resource: Resource[Any], key: str) -> bool:
+        return key not in self.unverified.get(resource, ())

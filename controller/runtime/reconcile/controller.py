@@ -16,7 +16,7 @@ import structlog
 
 from controller.apimachinery.custom_object import mapping
 from controller.runtime.errors import Terminal, leaves
-from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import ObjectUnreadable, Observation
 from controller.runtime.logs import ReconcileLog
 from controller.runtime.plan import Event, Plan
@@ -176,7 +176,8 @@ class Controller(Generic[Observation]):
     async def _reconcile(self, key: str, line: ReconcileLog) -> None:
         began, now = self._clock.time(), self._wall()  # a jump is noticed before `observe`
         due = began - self.queue.waited(key)
-        if self._expectations.reader.why_unreadable(self._kind.primary, key):
+        overlay = self._expectations.overlay(self._kind.primary)
+        if overlay.why_unreadable(key):
             self._metrics.reconciled("success")
             return  # it stays as it is until it can be decoded, which enqueues it
         primary = self._expectations.reader.get(self._kind.primary, key)
@@ -186,12 +187,13 @@ class Controller(Generic[Observation]):
         line.observe_ms = 1e3 * (observed - began)
         if observation is None or primary is None or owner is None:
             # If that were forgotten before the cache shows it, the object would be back.
-            if self._expectations.reader.is_stored(self._kind.primary, key):
+            if overlay.stores(key):
                 self._metrics.reconciled("success")
             else:
                 self._observe_deletion(key)
             return
-        for resource in self._expectations.reader.pending_resources(owner.uid):
+        record = self._expectations.record(owner.uid)
+        for resource in record.pending_resources:
             self._metrics.stale(resource)
         try:
             plan = self._kind.plan(observation, now)
@@ -201,7 +203,7 @@ class Controller(Generic[Observation]):
             self._metrics.planning.observe(planned - began)
             self.queue.hold(key, max(MIN_INTERVAL, PLANNING_FACTOR * (planned - began)))
         if plan.memory is not None:
-            self._expectations.remember(owner.uid, plan.memory)
+            record.remember(plan.memory)
         if self._external_source is not None:
             self._external_source.sync(key, plan.subscriptions)
         execution = self._execution(key, owner, primary, observation, plan, due=due)
@@ -224,6 +226,7 @@ class Controller(Generic[Observation]):
         due: float,
     ) -> PlanExecution:
         """Return the plan with what its execution needs; `due` is a time of the loop."""
+        record = self._expectations.record(owner.uid)
         return PlanExecution(
             owner=owner,
             resource=self._kind.primary,
@@ -234,7 +237,7 @@ class Controller(Generic[Observation]):
             ),
             emit=lambda event: self._emit(primary, event),
             submit=lambda: self._submit(key, plan.commands),
-            overdue=lambda: self._expectations.overdue_failures(owner.uid),
+            overdue=lambda: record.overdue_failures(self._clock.time()),
             first_write=lambda: self._metrics.first_write(self._clock.time() - due),
             measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,

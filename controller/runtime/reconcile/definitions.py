@@ -153,7 +153,7 @@ class DefinitionReader:
         found = self._definition
         if not reads.is_verified(self._resource, obj.metadata.key):
             found = replace(found, unverified=True, unread=installed.error)
-        before = _read_before(reads.memory(obj.metadata.uid))
+        before = _read_before(reads.record(obj.metadata.uid).memory)
         if before is None or before.number != obj.metadata.generation:
             return replace(found, read=_read_now(found, obj, before))
         return replace(found, cut=self._cut(before)) if before.missing else found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.record import Owner
     from controller.runtime.plan import Failure, PhaseDuration, Plan, StatusPatch, Write
     from controller.runtime.reconcile.failed_groups import FailedGroups
     from controller.runtime.reconcile.status import HeldChild

@@ -108,7 +108,7 @@ class Executor:
         generation = execution.primary.metadata.generation
         record = self._records.setdefault(execution.owner.uid, Record())
         failed_groups = record.failed_groups or FailedGroups(generation, self._rng)
-        questions = self._expectations.questions(execution.owner)
+        questions = self._expectations.record(execution.owner.uid).questions(self._now())
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
         unknown = {group_of(write) for write in questions.repeats}
@@ -135,7 +135,7 @@ class Executor:
             requeue_after = await self._status(run)
         failed_groups.end()
         record.failed_groups = failed_groups if failed_groups.failures else None
-        questions = self._expectations.questions(execution.owner)
+        questions = self._expectations.record(execution.owner.uid).questions(self._now())
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
@@ -217,7 +217,7 @@ class Executor:
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
         for write in writes:
-            disowned = self._expectations.is_disowned(run.execution.owner, write)
+            disowned = self._expectations.record(run.execution.owner.uid).is_disowned(write)
             run.record.repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
@@ -242,7 +242,7 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
-        if self._expectations.is_repeated(run.execution.owner, write):
+        if self._expectations.record(run.execution.owner.uid).is_repetition(write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result, self._now())
             return result

@@ -14,7 +14,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.client import PAGE_SIZE
 from controller.kube.errors import KubeError
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime.expectations.overlay import ObjectReference
+from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import FailedCreates, LiveList, LogTail, Lookup, Target
 from controller.runtime.reasons import last_refusal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.owners import Owner, Questions
+    from controller.runtime.expectations.record import Owner, Questions
     from controller.runtime.plan import AnyLookup, Failure, Write
     from controller.runtime.reconcile.execution import ExecutionState
     from controller.runtime.reconcile.failed_groups import Group
@@ -73,10 +73,10 @@ class LookupReader:
                     await self._list(owner, lookup)
                 case LogTail():
                     found = await self._log_tail(owner, lookup)
-                    self._expectations.record_log_tail(owner, lookup, found)
+                    self._expectations.record(owner.uid).keep_log(lookup, found)
                 case FailedCreates():
                     refused = await self._failed_create(owner, lookup)
-                    self._expectations.record_failed_create(owner, lookup.uid, refused)
+                    self._expectations.record(owner.uid).keep_failed_create(lookup.uid, refused)
         except KubeError as error:
             return error
         return None
@@ -140,7 +140,7 @@ class LookupReader:
             continue_ = page.continue_
             if not continue_:
                 break
-        self._expectations.record_list(owner, lookup)
+        self._expectations.record(owner.uid).lists.add(lookup)
 
     async def _log_tail(self, owner: Owner, lookup: LogTail) -> LogText:
         client = self._client.for_flow(owner.uid)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.runtime.election import Fence
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.record import Owner
     from controller.runtime.plan import Write
 
 
@@ -139,9 +139,8 @@ class Writer:
             error=error,
         )
         if isinstance(write, Create) and isinstance(error, StatusError):
-            self._expectations.record_create_error(
-                owner, write, CreateError(result.reason, quote(error))
-            )
+            refusal = CreateError(result.reason, quote(error))
+            self._expectations.record(owner.uid).record_create_error(write, refusal)
         return result
 
     async def _create(self, client: Client, owner: Owner, write: Create) -> WriteResult:
@@ -265,7 +264,7 @@ class Writer:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
         lost = isinstance(error, NotFound) and write.uid != owner.uid
-        if not lost and self._expectations.is_refuted(owner, write):
+        if not lost and self._expectations.record(owner.uid).is_refuted(write):
             self._expectations.mark_failed(owner, write)
             conflict = isinstance(error, Conflict)
             outcome = WriteOutcome.CONFLICT if conflict else WriteOutcome.FAILED

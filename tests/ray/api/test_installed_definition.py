@@ -81,7 +81,7 @@ def read(
     reads: Any = SimpleNamespace(
         installed_schema=lambda wanted: installed.get(wanted.kind, InstalledSchema()),
         is_verified=lambda wanted, key: (wanted, key) != (resource, "default/edited"),
-        memory=lambda _uid: None,
+        record=lambda _uid: SimpleNamespace(memory=None),
     )
     namespace, name = key.split("/")
     return READERS[resource]()(reads, KubeObject(ObjectMeta(name=name, namespace=namespace)))

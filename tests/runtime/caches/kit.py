@@ -18,7 +18,7 @@ from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from controller.runtime.caches.cache import Cache
 from controller.runtime.caches.caches import Caches
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import Kind, Owned
 from controller.testing.faults import FaultyTransport, Rule
 from informers import Undecodable
@@ -138,7 +138,10 @@ class CacheWorld:
 
     def questions(self, owner: Owner) -> list[str]:
         """Names of objects that the owner's next reconcile reads live."""
-        return [reference.name for reference in self.expectations.questions(owner).reads]
+        return [
+            reference.name
+            for reference in self.expectations.record(owner.uid).questions(self.loop.time()).reads
+        ]
 
     def owner(self, widget: KubeObject) -> Owner:
         owner = Owner(widget.metadata.uid, widget.metadata.key, "widgets")

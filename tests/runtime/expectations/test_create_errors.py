@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations import reader as refusals
+from controller.runtime.expectations import record
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
@@ -29,7 +29,9 @@ class Desk:
         await self.writer.perform(OWNER, create(name), repetition=repeat)
 
     def refusal(self, name: str = "a") -> CreateError | None:
-        return self.book.expectations.reader.create_error(CONFIG_MAPS, f"default/{name}")
+        return self.book.expectations.reader.record(OWNER.uid).create_error(
+            CONFIG_MAPS, f"default/{name}"
+        )
 
 
 async def test_a_refusal_is_remembered_until_a_create_succeeds():
@@ -77,7 +79,7 @@ async def test_refusals_go_with_their_owner():
 
 
 async def test_only_so_many_are_remembered_the_latest_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(refusals, "CAPACITY", 2)
+    monkeypatch.setattr(record, "MAX_NAMES", 2)
     desk = Desk()
     for name in ("a", "b", "a", "c"):
         await desk.create(name, QUOTA)

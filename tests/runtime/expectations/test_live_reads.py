@@ -11,7 +11,7 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.record import Owner
 from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, Book, ScriptedClient, child, create, delete, patch
@@ -40,7 +40,7 @@ def test_what_no_cache_shows_is_settled_by_a_live_read_too():
     book = Book()
     write = Create(Target(PODS, "default", "a", "children"), {})
     book.expectations.expect(OWNER, write)
-    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
+    (expectation,) = book.expectations.all()
     book.expectations.mark_unknown(OWNER, write)
     book.expectations.record_live_read(expectation, None)
     assert book.woken == [OWNER]
@@ -75,16 +75,14 @@ def test_each_live_read_is_a_change():
         assert (expectation.version, expectation.live_reads) == (before + number, number)
 
 
-def test_all_controllers_that_have_the_owner_are_woken():
+def test_all_owners_that_have_written_an_object_are_woken():
     book = Book()
-    other = Owner(OWNER.uid, OWNER.key, "others")
     stranger = Owner("uid-stranger", "default/s", "widgets")
-    book.expectations.add_owner(other)
     book.expectations.add_owner(stranger)
     book.make("a", 10)
     book.expectations.confirm(stranger, patch("a"), child("a", 11))
     book.answer("a", child("a", 11))
-    assert book.woken == [OWNER, other, stranger]
+    assert book.woken == [OWNER, stranger]
 
 
 @pytest.mark.parametrize("revision", [50, 40])
@@ -116,7 +114,7 @@ def namespaced(book: Book) -> Store[ConfigMap]:
     """A cache of one namespace, of a resource that nobody else watches."""
     store: Store[ConfigMap] = Store({})
     store.replace([], "9")
-    book.expectations.add_cache(PODS, "default", store, {})
+    book.expectations.overlay(PODS).add_cache("default", store, {})
     return store
 
 
@@ -124,23 +122,23 @@ def found_outside(book: Book) -> bool:
     """Read a written pod live; whether its owner is told that the cache does not show it."""
     write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
     book.expectations.name_conflict(OWNER, write)
-    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
+    (expectation,) = book.expectations.all()
     book.expectations.record_live_read(expectation, child("a", 5, owner="uid-else"))
-    return bool(book.expectations.reader.consistency_warnings(OWNER.uid))
+    return bool(book.expectations.reader.record(OWNER.uid).consistency_warnings)
 
 
 def test_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
     book = Book()
     namespaced(book)
     assert found_outside(book)
-    (said,) = book.expectations.reader.consistency_warnings(OWNER.uid)
+    (said,) = book.expectations.reader.record(OWNER.uid).consistency_warnings
     assert said == "pods default/a exists but is not in the watched selection", "it is another's"
 
 
 def test_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():
     assert not found_outside(Book())
     book = Book()
-    book.expectations.add_cache(PODS, "default", Store({}), {})
+    book.expectations.overlay(PODS).add_cache("default", Store({}), {})
     assert not found_outside(book)
 
 
@@ -159,12 +157,12 @@ def test_expectations_need_no_listener():
     store: Store = Store({})
     store.replace([], "50")
     expectations = Expectations(now=lambda: 0.0, wall=lambda: NOW)
-    expectations.add_cache(CONFIG_MAPS, "", store, {})
+    expectations.overlay(CONFIG_MAPS).add_cache("", store, {})
     expectations.add_owner(OWNER)
     expectations.expect(OWNER, create("a"))
     expectations.confirm(OWNER, create("a"), child("a", 40), created=True)
-    (expectation,) = expectations._overlays.get(CONFIG_MAPS).expectations.values()
-    expectations.enqueue_owners(expectation)
+    (expectation,) = expectations.all()
+    expectations.enqueue_owner(expectation)
     assert expectations.statistics().expectations == 1
 
 
@@ -181,14 +179,14 @@ def refuted(write: Write) -> Book:
     book = Book()
     book.show(child("a", 9))
     assert lose(book, write)
-    assert book.expectations.reader.pending_scopes(OWNER.uid)
+    assert book.expectations.reader.record(OWNER.uid).pending_scopes
     book.answer("a", child("a", 9))
     return book
 
 
 def due(book: Book) -> float:
-    (expectation,) = book.expectations._overlays.get(CONFIG_MAPS).expectations.values()
-    return book.expectations.next_live_read(expectation)
+    (expectation,) = book.expectations.all()
+    return expectation.next_live_read(book.time)
 
 
 def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated():
@@ -196,11 +194,11 @@ def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated()
     reader = book.expectations.reader
     for book.time in (1.0, 50.0):
         assert not lose(book, patch("a", key="another"))
-        assert not reader.pending_scopes(OWNER.uid), "it may be planned again"
+        assert not reader.record(OWNER.uid).pending_scopes, "it may be planned again"
         assert due(book) == 120.0
     book.time = 170.0
     assert due(book) == 0.0
-    (failure,) = book.expectations.overdue_failures(OWNER.uid)
+    (failure,) = book.expectations.record(OWNER.uid).overdue_failures(book.time)
     assert failure.message == "no"
 
 
@@ -208,7 +206,7 @@ def test_while_it_is_sent_again_nothing_is_presumed():
     book = refuted(patch("a"))
     lose(book, patch("a"))
     book.expectations.expect(OWNER, patch("a"))
-    assert book.expectations.reader.pending_scopes(OWNER.uid)
+    assert book.expectations.reader.record(OWNER.uid).pending_scopes
 
 
 def test_after_a_live_read_nothing_is_presumed():
@@ -224,7 +222,7 @@ def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     lose(book, patch("a"))
     book.show(child("a", 12))
     assert book.questions == ["a"]
-    assert book.expectations.reader.pending_scopes(OWNER.uid)
+    assert book.expectations.reader.record(OWNER.uid).pending_scopes
     assert due(book) == 0.0
 
 
@@ -274,12 +272,11 @@ def owned(name: str) -> Create:
 def test_what_admission_gives_another_owner_is_disowned_until_it_is_created_as_it_should_be():
     book = Book()
     book.expectations.add_owner(OWNER)
-    is_disowned = book.expectations.is_disowned
+    is_disowned = book.expectations.record(OWNER.uid).is_disowned
     for owner, disowned in (("uid-nobody", True), (OWNER.uid, False)):
         book.expectations.expect(OWNER, owned("a"))
         book.expectations.confirm(OWNER, owned("a"), child("a", 10, owner=owner), created=True)
-        assert is_disowned(OWNER, owned("a")) is disowned
-    assert not is_disowned(STRANGER, owned("a"))
+        assert is_disowned(owned("a")) is disowned
 
 
 def test_what_another_writer_gives_another_owner_is_disowned():
@@ -288,33 +285,34 @@ def test_what_another_writer_gives_another_owner_is_disowned():
     observe = book.expectations.observe_owner_change
     observe(CONFIG_MAPS, child("a", 1), child("a", 2))
     observe(CONFIG_MAPS, child("b", 1, owner="uid-nobody"), child("b", 2))
-    assert not book.expectations.is_disowned(OWNER, create("a"))
-    assert not book.expectations.is_disowned(OWNER, create("b"))
+    assert not book.expectations.record(OWNER.uid).is_disowned(create("a"))
+    assert not book.expectations.record(OWNER.uid).is_disowned(create("b"))
     nobodys = child("a", 3)
     metadata = msgspec.structs.replace(nobodys.metadata, owner_references=())
     observe(CONFIG_MAPS, child("a", 2), msgspec.structs.replace(nobodys, metadata=metadata))
-    assert not book.expectations.is_disowned(OWNER, create("a")), "nobody collects that"
+    assert not book.expectations.record(OWNER.uid).is_disowned(create("a")), "nobody collects that"
     observe(CONFIG_MAPS, child("a", 2), child("a", 3, owner="uid-nobody"))
-    assert book.expectations.is_disowned(OWNER, create("a"))
-    assert not book.expectations.is_disowned(OWNER, create("b"))
+    assert book.expectations.record(OWNER.uid).is_disowned(create("a"))
+    assert not book.expectations.record(OWNER.uid).is_disowned(create("b"))
 
 
 def test_a_deletion_of_unknown_outcome_is_sent_again_anyway():
     book = Book()
     book.show(child("a", 9))
-    is_repeated = book.expectations.is_repeated
-    assert not is_repeated(OWNER, delete("a"))
+    is_repeated = book.expectations.record(OWNER.uid).is_repetition
+    assert not is_repeated(delete("a"))
     book.expectations.expect(OWNER, delete("a"))
-    assert not is_repeated(OWNER, delete("a")), "it was sent for the first time"
+    assert not is_repeated(delete("a")), "it was sent for the first time"
     book.expectations.mark_unknown(OWNER, delete("a"))
-    assert is_repeated(OWNER, delete("a"))
+    assert is_repeated(delete("a"))
     book.expectations.expect(OWNER, delete("a"))
-    assert is_repeated(OWNER, delete("a")), "the repetition is in flight"
-    assert not is_repeated(STRANGER, delete("a"))
-    assert not is_repeated(OWNER, delete("a", uid="uid-namesake"))
-    assert not is_repeated(OWNER, patch("a"))
+    assert is_repeated(delete("a")), "the repetition is in flight"
+    stranger = book.expectations.record(STRANGER.uid)
+    assert not stranger.is_repetition(delete("a"))
+    assert not is_repeated(delete("a", uid="uid-namesake"))
+    assert not is_repeated(patch("a"))
     book.expectations.mark_unknown(OWNER, patch("a"))
-    assert not is_repeated(OWNER, delete("a")), "that will be read live"
+    assert not is_repeated(delete("a")), "that will be read live"
 
 
 def test_a_precondition_that_failed_although_nothing_has_changed_refutes_a_change():
@@ -324,12 +322,13 @@ def test_a_precondition_that_failed_although_nothing_has_changed_refutes_a_chang
         book.expectations.expect(OWNER, patch("a"))
         book.expectations.precondition_failed(OWNER, patch("a"), child("a", found))
         book.expectations.expect(OWNER, patch("a"))
-        assert book.expectations.is_refuted(OWNER, patch("a")) is known
+        assert book.expectations.record(OWNER.uid).is_refuted(patch("a")) is known
 
 
 def asked(book: Book, owner: Owner = OWNER) -> tuple[list[str], list[str]]:
     """The names that are sent again, and those that are read."""
-    found = book.expectations.questions(owner)
+    book.owned_by(owner)
+    found = book.expectations.record(owner.uid).questions(book.time)
     return [each.target.name for each in found.repeats], [each.name for each in found.reads]
 
 
@@ -348,7 +347,7 @@ def test_a_create_or_delete_whose_answer_was_lost_is_sent_again(write: Write):
     book.sent(write)
     book.lost(write)
     assert asked(book) == (["a"], [])
-    assert book.expectations.is_repeated(OWNER, write)
+    assert book.expectations.record(OWNER.uid).is_repetition(write)
     book.sent(write)
     assert asked(book) == ([], []), "it is in flight"
 
@@ -356,7 +355,7 @@ def test_a_create_or_delete_whose_answer_was_lost_is_sent_again(write: Write):
 def test_a_change_is_never_sent_again():
     book = lost(patch("a"))
     assert asked(book) == ([], ["a"])
-    assert not book.expectations.is_repeated(OWNER, patch("a"))
+    assert not book.expectations.record(OWNER.uid).is_repetition(patch("a"))
 
 
 def test_nothing_is_created_again_for_an_owner_that_is_being_deleted():
@@ -364,13 +363,15 @@ def test_nothing_is_created_again_for_an_owner_that_is_being_deleted():
     book.sent(create("a"))
     book.lost(create("a"))
     assert asked(book, gone) == ([], ["a"])
-    assert not book.expectations.is_repeated(gone, create("a"))
+    assert not book.expectations.record(gone.uid).is_repetition(create("a"))
 
 
 def test_what_was_to_be_deleted_for_another_generation_is_not_deleted_again():
     book, edited = lost(delete("a")), replace(OWNER, generation=1)
     assert asked(book, edited) == ([], ["a"])
-    assert not book.expectations.is_repeated(edited, delete("a")), "it may be planned anew"
+    assert not book.expectations.record(edited.uid).is_repetition(delete("a")), (
+        "it may be planned anew"
+    )
 
 
 def test_a_repetition_does_not_change_for_which_generation_a_delete_was_planned():
@@ -413,11 +414,14 @@ def test_the_owner_is_woken_when_the_next_read_is_due():
     book = Book()
     book.make("a", 10)
     book.time = 12.0
-    assert book.expectations.questions(OWNER).wait == 18.0
+    assert book.expectations.record(OWNER.uid).questions(book.time).wait == 18.0
     book.time = 30.0
     assert asked(book) == ([], ["a"])
     book.show(child("a", 10))
-    assert (asked(book), book.expectations.questions(OWNER).wait) == (([], []), None)
+    assert (asked(book), book.expectations.record(OWNER.uid).questions(book.time).wait) == (
+        ([], []),
+        None,
+    )
 
 
 async def test_a_lost_create_is_settled_by_its_repetition():

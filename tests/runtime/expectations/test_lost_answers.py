@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.record import Owner
 from controller.runtime.plan import Create, Failure, LiveList, ReplicaMember
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch, target
 
@@ -32,7 +32,7 @@ def test_a_create_that_the_store_shows_counts_as_a_member_of_its_replica():
     book.expectations.expect(OWNER, write)
     book.expectations.mark_unknown(OWNER, write)
     book.show(child("a", 10))
-    assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {"r": 1}
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {"r": 1}
     assert settled(book) == {"object": 1}
 
 
@@ -54,10 +54,12 @@ def test_a_change_that_was_refuted_is_read_live_as_soon_as_its_object_is_gone():
 
 def test_a_change_that_nobody_has_read_live_is_not_refuted():
     book = Book()
-    assert not book.expectations.is_refuted(OWNER, patch("a"))
+    assert not book.expectations.record(OWNER.uid).is_refuted(patch("a"))
     refuse(book)
-    assert book.expectations.is_refuted(OWNER, patch("a"))
-    assert not book.expectations.is_refuted(Owner("uid-x", "default/x", "widgets"), patch("a"))
+    assert book.expectations.record(OWNER.uid).is_refuted(patch("a"))
+    assert not book.expectations.record(Owner("uid-x", "default/x", "widgets").uid).is_refuted(
+        patch("a")
+    )
 
 
 def test_a_live_read_that_comes_after_the_store_has_settled_all_changes_nothing():
@@ -119,7 +121,7 @@ def test_between_a_change_of_the_store_and_its_news_the_store_counts():
     book.make("a", 10)
     book.store.put(child("a", 12, owner="uid-else"))
     assert (book.names(), book.names("uid-else")) == ([], ["a"])
-    book.expectations.observe_change(CONFIG_MAPS, "default/a")
+    book.expectations.overlay(CONFIG_MAPS).observe_change("default/a")
     assert book.entries == 0
 
 
@@ -127,7 +129,7 @@ def test_a_create_outdates_what_was_listed_of_its_resource_before_its_answer():
     book = Book()
     lookups = [LiveList(resource, "default", "a=b") for resource in (CONFIG_MAPS, PODS)]
     for lookup in lookups:
-        book.expectations.record_list(OWNER, lookup)
+        book.expectations.record(OWNER.uid).lists.add(lookup)
     book.expectations.expect(OWNER, create("a"))
     reads = book.expectations.reader
-    assert [reads.has_listed(lookup, OWNER.uid) for lookup in lookups] == [False, True]
+    assert [reads.record(OWNER.uid).has_listed(lookup) for lookup in lookups] == [False, True]

@@ -1,19 +1,16 @@
-"""Reads through the overlay, of store and own writes the newer, and what is known of owners."""
+"""Reads through the overlay, of store and own writes the newer, and what revisions are awaited."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.expectations import owners
-from controller.runtime.expectations.overlay import NotCached, ObjectReference
-from controller.runtime.expectations.owners import Owner, OwnerIndex, OwnerState
-from controller.runtime.expectations.tracker import AwaitedRevisions
-from controller.runtime.kind import LogText, Unreadable
-from controller.runtime.plan import LiveList, LogTail, ReplicaMember
+from controller.runtime.expectations.overlay import NotCached
+from controller.runtime.kind import Unreadable
 from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -74,7 +71,7 @@ def test_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     stores = {name: Store({"owner": lambda _o: ("x",)}) for name in ("one", "two")}
     for namespace, store in stores.items():
         store.replace([], "5")
-        book.expectations.add_cache(PODS, namespace, store, {"owner": lambda _o: ("x",)})
+        book.expectations.overlay(PODS).add_cache(namespace, store, {"owner": lambda _o: ("x",)})
     stores["one"].put(child("a", 6))
     assert reads.by_index(PODS, "owner", "x") == [child("a", 6)]
     assert reads.get(PODS, "two/a") is None
@@ -88,7 +85,7 @@ def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
     quarantined = {key: Undecodable(key, "u1", "4", "phase: not a str") for key in keys}
     store = Store({})
     store.replace([child("once-good", 3)], "5")
-    book.expectations.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
+    book.expectations.overlay(SERVICES).add_cache("", store, {}, quarantined=quarantined)
     reads = book.expectations.reader
     meta = ObjectMeta(name="odd", namespace="default", uid="u1")
     assert reads.unreadable(SERVICES, "default") == {"odd": Unreadable(meta, "phase: not a str")}
@@ -155,146 +152,37 @@ def test_what_is_known_to_have_gone_is_not_believed_to_a_cache_that_shows_it_lat
     assert book.entries == 0
 
 
-def test_keys_are_returned_once_when_their_revision_is_reached():
-    awaited = AwaitedRevisions()
-    for revision, key in [("10", "c"), ("9", "a"), ("9", "b"), ("100", "d")]:
-        awaited.add(PODS, "", revision, key)
-    assert list(awaited.reached(PODS, "", "8")) == []
-    assert list(awaited.reached(PODS, "", "9")) == ["a", "b"]
-    assert list(awaited.reached(PODS, "", "99")) == ["c"]
-    assert list(awaited.reached(PODS, "", "101")) == ["d"]
-    assert list(awaited.reached(PODS, "", "101")) == []
+def test_an_object_is_asked_for_when_its_revision_is_passed_and_not_before():
+    book = Book()
+    for name, revision in [("c", 10), ("a", 9), ("b", 9), ("d", 100)]:
+        book.make(name, revision)
+    asked: list[str] = []
+    for revision, more in [(8, ""), (9, "ab"), (99, "c"), (101, "d")]:
+        book.bookmark(revision)
+        asked += more
+        assert sorted(book.questions) == asked
 
 
-def test_each_resource_and_scope_has_revisions_of_its_own():
-    awaited = AwaitedRevisions()
-    awaited.add(PODS, "one", "5", "a")
-    assert list(awaited.reached(PODS, "two", "9")) == []
-    assert list(awaited.reached(SERVICES, "one", "9")) == []
-    assert list(awaited.reached(PODS, "one", "9")) == ["a"]
-
-
-def test_opaque_revisions_are_never_reached():
-    awaited = AwaitedRevisions()
-    awaited.add(PODS, "", "opaque", "a")
-    awaited.add(PODS, "", "5", "b")
-    assert list(awaited.reached(PODS, "", "opaque")) == []
-    assert list(awaited.reached(PODS, "", "9")) == ["b"]
+@pytest.mark.parametrize(("namespace", "asked"), [("default", ["a"]), ("else", [])])
+def test_each_cache_has_revisions_of_its_own(namespace: str, asked: list[str]):
+    book = Book()
+    book.expectations.overlay(CONFIG_MAPS).remove_caches()
+    for each in ("default", "else"):
+        store: Store = Store({})
+        store.replace([], "9" if each == namespace else "1")
+        book.expectations.overlay(CONFIG_MAPS).add_cache(each, store, {})
+    book.expectations.confirm(OWNER, create("a"), child("a", 5))
+    book.expectations.overlay(CONFIG_MAPS).observe_revision(namespace, "9")
+    assert book.questions == asked
 
 
 def test_a_revision_may_have_more_digits_than_python_converts():
-    awaited = AwaitedRevisions()
-    awaited.add(PODS, "", "1" * 5000, "a")
-    assert list(awaited.reached(PODS, "", "2" * 4999)) == []
-    assert list(awaited.reached(PODS, "", "2" * 5000)) == ["a"]
-
-
-A = ObjectReference(CONFIG_MAPS, "default/a")
-FIRST = Owner("uid-1", "default/f", "widgets")
-OTHER = Owner("uid-1", "default/f", "gadgets")
-NAMESAKE = Owner("uid-2", "default/f", "widgets")
-
-
-def with_expectation(index: OwnerIndex, uid: str = "uid-1") -> OwnerState:
-    state = index.get(uid)
-    assert state is not None
-    state.expectations[A] = None
-    return state
-
-
-def test_the_newest_revision_of_each_resource_is_kept():
-    state = OwnerState("default")
-    assert state.observe_revision(PODS, "9") == "9"
-    assert state.observe_revision(PODS, "10") == "10"
-    assert state.observe_revision(PODS, "9") == "10"
-    assert state.observe_revision(SERVICES, "3") == "3"
-    assert state.revisions == {PODS: "10", SERVICES: "3"}
-
-
-def test_few_refuted_changes_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners, "MAX_REFUTED", 2)
-    state = OwnerState("default")
-    for name, revision in [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")]:
-        state.refute(ObjectReference(CONFIG_MAPS, f"default/{name}"), revision)
-    assert [*state.refuted.items()] == [
-        (A, "3"),
-        (ObjectReference(CONFIG_MAPS, "default/c"), "4"),
-    ]
-
-
-def test_the_objects_that_were_disowned_last_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners, "MAX_DISOWNED", 2)
-    state = OwnerState("default")
-    for name in ("b", "a", "b", "c"):
-        state.disown(ObjectReference(CONFIG_MAPS, f"default/{name}"))
-    assert [each.name for each in state.disowned] == ["b", "c"]
-
-
-def test_a_create_outdates_live_lists_of_its_resource_only():
-    state = OwnerState("default")
-    pods, services = LiveList(PODS, "default", "a=b"), LiveList(SERVICES, "default", "a=b")
-    state.lists = {pods, services}
-    state.will_create(PODS)
-    assert state.lists == {services}
-
-
-def test_the_newest_logs_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners, "MAX_LOG_TAILS", 2)
-    state = OwnerState("default")
-    tails = [LogTail("default", "a=b", container) for container in "abc"]
-    for tail in tails:
-        state.keep_log(tail, LogText(tail.container))
-    assert state.logs == {tails[1]: LogText("b"), tails[2]: LogText("c")}
-
-
-def test_members_are_counted_until_their_replica_is_complete():
-    state = OwnerState("default")
-    for position, members in [(0, {"r": 1}), (1, {"r": 2}), (2, {})]:
-        state.record_member(ReplicaMember("r", position, 3))
-        assert state.incomplete_replicas == members
-    state.record_member(ReplicaMember("alone", 0, 1))
-    assert state.incomplete_replicas == {}
-
-
-def test_the_replicas_that_grew_last_are_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(owners, "MAX_INCOMPLETE_REPLICAS", 2)
-    state = OwnerState("default")
-    for replica, position in [("a", 0), ("b", 0), ("a", 1), ("c", 0)]:
-        state.record_member(ReplicaMember(replica, position, 9))
-    assert state.incomplete_replicas == {"a": 2, "c": 1}
-
-
-def test_a_namesake_releases_what_was_expected_for_the_one_before():
-    index = OwnerIndex()
-    assert index.add(FIRST) == []
-    with_expectation(index)
-    assert index.add(FIRST) == [], "the same once more"
-    assert index.add(NAMESAKE) == [A]
-    assert index.get("uid-1") is None
-    assert index.find(["uid-1", "uid-2"]) == [index.get("uid-2")]
-    assert index.add(FIRST) == []
-    assert [state.owners for state in index.all()] == [{"widgets": FIRST}]
-
-
-def test_an_owner_stays_while_another_controller_has_it():
-    index = OwnerIndex()
-    index.add(FIRST)
-    index.add(OTHER)
-    state = with_expectation(index)
-    assert index.remove("widgets", "default/f") == []
-    assert index.remove("widgets", "default/f") == [], "it is gone already"
-    assert state.owners == {"gadgets": OTHER}
-    assert index.remove("gadgets", "default/else") == []
-    assert index.remove("gadgets", "default/f") == [A]
-    assert list(index.all()) == []
-
-
-def test_an_owner_is_known_in_its_namespace_and_by_its_latest_state():
-    index = OwnerIndex()
-    index.add(FIRST)
-    ending = Owner("uid-1", "default/f", "widgets", terminating=True)
-    index.add(ending)
-    state = index.get("uid-1")
-    assert state is not None
-    assert (state.namespace, state.owners) == ("default", {"widgets": ending})
-    assert Owner("uid-3", "cluster-wide", "widgets").namespace == ""
+    book = Book()
+    obj = child("a")
+    metadata = msgspec.structs.replace(obj.metadata, resource_version="1" * 5000)
+    book.done(create("a"), msgspec.structs.replace(obj, metadata=metadata))
+    overlay = book.expectations.overlay(CONFIG_MAPS)
+    for revision, asked in [("2" * 4999, []), ("2" * 5000, ["a"])]:
+        book.store.advance(revision)
+        overlay.observe_revision("", revision)
+        assert book.questions == asked

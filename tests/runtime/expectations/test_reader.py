@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import InstalledSchema, LogText
 from controller.runtime.plan import (
     Create,
@@ -33,12 +33,12 @@ def book() -> Book:
 def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     reads = book.expectations.reader
     assert reads.revision(CONFIG_MAPS, UNKNOWN) == "1"
-    assert reads.pending_scopes(UNKNOWN) == frozenset()
-    assert not reads.has_listed(LiveList(PODS, "default", ""), UNKNOWN)
-    assert reads.log_tail(LogTail("default", "", "x"), UNKNOWN) is None
-    assert reads.incomplete_replicas(UNKNOWN) == {}
-    assert reads.consistency_warnings(UNKNOWN) == ()
-    assert book.expectations.overdue_failures(UNKNOWN) == ()
+    assert reads.record(UNKNOWN).pending_scopes == frozenset()
+    assert not reads.record(UNKNOWN).has_listed(LiveList(PODS, "default", ""))
+    assert reads.record(UNKNOWN).log_tail(LogTail("default", "", "x")) is None
+    assert reads.record(UNKNOWN).incomplete_replicas == {}
+    assert reads.record(UNKNOWN).consistency_warnings == ()
+    assert book.expectations.record(UNKNOWN).overdue_failures(book.time) == ()
     assert reads.clock_jumped_at is None
     assert reads.clock_steady_since is None
 
@@ -48,7 +48,7 @@ def test_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
     for namespace, revision in [("default", "5"), ("else", "9")]:
         store: Store = Store({})
         store.replace([], revision)
-        book.expectations.add_cache(PODS, namespace, store, {})
+        book.expectations.overlay(PODS).add_cache(namespace, store, {})
     assert book.expectations.reader.revision(PODS, OWNER.uid) == "5"
 
 
@@ -57,76 +57,76 @@ def test_writes_that_are_open_are_known_by_scope_and_resource(book: Book):
     book.expectations.expect(OWNER, create("a"))
     elsewhere = Create(Target(SERVICES, "default", "a", "fixed"), {})
     book.expectations.expect(OWNER, elsewhere)
-    assert reads.pending_scopes(OWNER.uid) == {"children", "fixed"}
-    assert reads.pending_resources(OWNER.uid) == {CONFIG_MAPS, SERVICES}
-    assert reads.pending_scopes(STRANGER.uid) == frozenset()
+    assert reads.record(OWNER.uid).pending_scopes == {"children", "fixed"}
+    assert reads.record(OWNER.uid).pending_resources == {CONFIG_MAPS, SERVICES}
+    assert reads.record(STRANGER.uid).pending_scopes == frozenset()
     book.expectations.mark_unknown(OWNER, elsewhere)
 
 
 def test_answered_writes_are_not_open(book: Book):
     book.make("a", 10)
-    assert book.expectations.reader.pending_resources(OWNER.uid) == frozenset()
+    assert book.expectations.reader.record(OWNER.uid).pending_resources == frozenset()
 
 
 def test_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
     reads = book.expectations.reader
     book.expectations.admission_mismatch(OWNER, create("a"), "b is odd", blocking=False)
-    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    assert reads.record(OWNER.uid).pending_scopes == frozenset()
     book.expectations.admission_mismatch(OWNER, create("b"), "a is odd", blocking=True)
-    assert reads.pending_scopes(OWNER.uid) == {"children"}
-    assert reads.consistency_warnings(OWNER.uid) == ("a is odd", "b is odd"), "sorted"
-    assert reads.consistency_warnings(STRANGER.uid) == ()
+    assert reads.record(OWNER.uid).pending_scopes == {"children"}
+    assert reads.record(OWNER.uid).consistency_warnings == ("a is odd", "b is odd"), "sorted"
+    assert reads.record(STRANGER.uid).consistency_warnings == ()
 
 
 def test_a_taken_name_is_known_by_resource_and_owner(book: Book):
     reads = book.expectations.reader
     book.expectations.name_conflict(OWNER, create("a"))
     book.make("b", 10)
-    assert reads.has_name_conflict(CONFIG_MAPS, "default/a")
-    assert not reads.has_name_conflict(CONFIG_MAPS, "default/b")
-    assert not reads.has_name_conflict(CONFIG_MAPS, "default/c")
-    assert reads.name_conflicts(CONFIG_MAPS, OWNER.uid) == {"a"}
-    assert reads.name_conflicts(SERVICES, OWNER.uid) == frozenset()
-    assert reads.name_conflicts(CONFIG_MAPS, STRANGER.uid) == frozenset()
+    assert reads.record(OWNER.uid).has_name_conflict(CONFIG_MAPS, "default/a")
+    assert not reads.record(OWNER.uid).has_name_conflict(CONFIG_MAPS, "default/b")
+    assert not reads.record(OWNER.uid).has_name_conflict(CONFIG_MAPS, "default/c")
+    assert reads.record(OWNER.uid).name_conflicts(CONFIG_MAPS) == {"a"}
+    assert reads.record(OWNER.uid).name_conflicts(SERVICES) == frozenset()
+    assert reads.record(STRANGER.uid).name_conflicts(CONFIG_MAPS) == frozenset()
 
 
 def test_an_absence_is_known_by_name(book: Book):
     reads = book.expectations.reader
     book.expectations.record_lookup(OWNER, target("a"), None)
     book.expectations.record_lookup(OWNER, target("b"), child("b", 10))
-    assert reads.looked_up_absent(CONFIG_MAPS, "default/a")
-    assert not reads.looked_up_absent(CONFIG_MAPS, "default/b")
-    assert not reads.looked_up_absent(CONFIG_MAPS, "default/c")
+    assert reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/b")
+    assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/c")
 
 
 def test_what_is_found_for_an_owner_that_is_gone_is_not_kept(book: Book):
     gone = Owner(UNKNOWN, "default/x", "widgets")
     lookup, tail = LiveList(CONFIG_MAPS, "default", "a=b"), LogTail("default", "a=b", "x")
-    book.expectations.record_list(gone, lookup)
-    book.expectations.record_log_tail(gone, tail, LogText("text"))
+    book.expectations.record(gone.uid).lists.add(lookup)
+    book.expectations.record(gone.uid).keep_log(tail, LogText("text"))
     book.expectations.expect(gone, create("a"))
-    assert not book.expectations.reader.has_listed(lookup, UNKNOWN)
-    assert book.expectations.reader.log_tail(tail, UNKNOWN) is None
+    assert not book.expectations.reader.record(UNKNOWN).has_listed(lookup)
+    assert book.expectations.reader.record(UNKNOWN).log_tail(tail) is None
     assert book.entries == 0
 
 
 def test_lists_and_replicas_are_known_to_their_owner(book: Book):
     reads, lookup = book.expectations.reader, LiveList(PODS, "default", "a=b")
-    book.expectations.record_list(OWNER, lookup)
-    assert reads.has_listed(lookup, OWNER.uid)
-    assert not reads.has_listed(lookup, STRANGER.uid)
+    book.expectations.record(OWNER.uid).lists.add(lookup)
+    assert reads.record(OWNER.uid).has_listed(lookup)
+    assert not reads.record(STRANGER.uid).has_listed(lookup)
     write = Create(target("a"), {}, member=ReplicaMember("r", 0, 2))
     book.expectations.confirm(OWNER, write, child("a", 10), created=True)
-    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
-    assert reads.incomplete_replicas(STRANGER.uid) == {}
+    assert reads.record(OWNER.uid).incomplete_replicas == {"r": 1}
+    assert reads.record(STRANGER.uid).incomplete_replicas == {}
 
 
 def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
     reads, lookup = book.expectations.reader, LogTail("default", "a=b", "x")
-    assert reads.log_tail(lookup, OWNER.uid) is None
-    book.expectations.record_log_tail(OWNER, lookup, LogText("text"))
-    assert reads.log_tail(lookup, OWNER.uid) == LogText("text")
-    assert reads.log_tail(lookup, STRANGER.uid) is None
+    assert reads.record(OWNER.uid).log_tail(lookup) is None
+    book.expectations.record(OWNER.uid).keep_log(lookup, LogText("text"))
+    assert reads.record(OWNER.uid).log_tail(lookup) == LogText("text")
+    assert reads.record(STRANGER.uid).log_tail(lookup) is None
 
 
 def test_what_a_plan_remembers_comes_with_what_was_created_since(book: Book):
@@ -138,20 +138,29 @@ def test_what_a_plan_remembers_comes_with_what_was_created_since(book: Book):
         return obj
 
     made("before")
-    assert (reads.memory(OWNER.uid), reads.created(CONFIG_MAPS, OWNER.uid)) == (None, ())
-    expectations.remember(OWNER.uid, "first")
+    assert (reads.record(OWNER.uid).memory, reads.record(OWNER.uid).created(CONFIG_MAPS)) == (
+        None,
+        (),
+    )
+    expectations.record(OWNER.uid).remember("first")
     found = (made("a"), made("b"))
     made("existed", created=False)
-    assert reads.memory(OWNER.uid) == "first"
-    assert reads.created(CONFIG_MAPS, OWNER.uid) == found
-    assert reads.created(SERVICES, OWNER.uid) == ()
-    assert (reads.memory(STRANGER.uid), reads.created(CONFIG_MAPS, STRANGER.uid)) == (None, ())
-    expectations.remember(OWNER.uid, "second")
-    assert (reads.memory(OWNER.uid), reads.created(CONFIG_MAPS, OWNER.uid)) == ("second", ())
-    expectations.remember(UNKNOWN, "nobody's")
+    assert reads.record(OWNER.uid).memory == "first"
+    assert reads.record(OWNER.uid).created(CONFIG_MAPS) == found
+    assert reads.record(OWNER.uid).created(SERVICES) == ()
+    assert (reads.record(STRANGER.uid).memory, reads.record(STRANGER.uid).created(CONFIG_MAPS)) == (
+        None,
+        (),
+    )
+    expectations.record(OWNER.uid).remember("second")
+    assert (reads.record(OWNER.uid).memory, reads.record(OWNER.uid).created(CONFIG_MAPS)) == (
+        "second",
+        (),
+    )
+    expectations.record(UNKNOWN).remember("nobody's")
     stranger = Owner(UNKNOWN, "default/x", "widgets")
     expectations.confirm(stranger, create("x"), child("x", 11), created=True)
-    assert (reads.memory(UNKNOWN), reads.created(CONFIG_MAPS, UNKNOWN)) == (None, ())
+    assert (reads.record(UNKNOWN).memory, reads.record(UNKNOWN).created(CONFIG_MAPS)) == (None, ())
 
 
 def test_a_schema_that_nobody_reads_is_unknown(book: Book):
@@ -168,10 +177,12 @@ def test_a_write_whose_answer_was_awaited_for_long_is_a_failure_at_once(book: Bo
     expectations.expect(OWNER, patch("a"))
     book.time = 130.0
     expectations.mark_unknown(OWNER, patch("a"), failure)
-    assert len(expectations.overdue_failures(OWNER.uid)) == 1
+    assert len(expectations.record(OWNER.uid).overdue_failures(book.time)) == 1
     book.answer("a", child("a", 50))
     expectations.mark_unknown(OWNER, patch("a"), failure)
-    assert expectations.overdue_failures(OWNER.uid) == (), "that was another attempt"
+    assert expectations.record(OWNER.uid).overdue_failures(book.time) == (), (
+        "that was another attempt"
+    )
 
 
 def test_a_schema_is_verified_for_all_objects_but_those_that_were_edited_since(book: Book):
@@ -192,11 +203,15 @@ def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: B
     expectations.mark_unknown(STRANGER, create("theirs"), failure)
     book.make("b", 10)
     book.time = 104.9
-    assert expectations.overdue_failures(OWNER.uid) == ()
+    assert expectations.record(OWNER.uid).overdue_failures(book.time) == ()
     book.time = 105.0
-    (found,) = expectations.overdue_failures(OWNER.uid)
+    (found,) = expectations.record(OWNER.uid).overdue_failures(book.time)
     assert (found.overdue, found.message) == (True, "webhook down")
     book.expectations.mark_unknown(OWNER, create("a"), failure)
-    assert len(expectations.overdue_failures(OWNER.uid)) == 1, "a repetition begins nothing anew"
+    assert len(expectations.record(OWNER.uid).overdue_failures(book.time)) == 1, (
+        "a repetition begins nothing anew"
+    )
     book.expectations.mark_unknown(STRANGER, create("a"), failure)
-    assert expectations.overdue_failures(OWNER.uid) == (), "that of another owner by now"
+    assert expectations.record(OWNER.uid).overdue_failures(book.time) == (), (
+        "that of another owner by now"
+    )

@@ -9,8 +9,8 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.debug import LIMIT, ExpectationEntry
-from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.reader import ExpectationStatistics
+from controller.runtime.expectations.record import Owner
+from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -53,9 +53,8 @@ def test_it_is_said_which_one_only_a_live_read_can_tell():
     book.time = 1.0
     book.unmake("b")
     book.bookmark(20)
-    for each in list(book.expectations._overlays.all()):
-        for expectation in each.expectations.values():
-            expectation.needs_live_read = True
+    for expectation in book.expectations.all():
+        expectation.needs_live_read = True
     book.time = 5.0
     assert book.expectations.snapshot().items == [
         entry("a", awaited="live read after write", age=5.0),
@@ -271,25 +270,22 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
     """How often entries are judged or fetched while one object is made, seen and read."""
     book = crowded(entries)
     counts: Counter[str] = Counter()
-    overlay = book.expectations._overlays.get(CONFIG_MAPS)
-    for holder, name in (
-        (book.expectations._tracker, "_compare_with_store"),
-        (overlay, "put"),
-    ):
-        inner = getattr(holder, name)
+    overlay = book.expectations.overlay(CONFIG_MAPS)
+    for name in ("_compare", "_put"):
+        inner = getattr(overlay, name)
 
         def counted(*arguments, inner=inner, name=name):
             counts[name] += 1
             return inner(*arguments)
 
-        monkeypatch.setattr(holder, name, counted)
+        monkeypatch.setattr(overlay, name, counted)
     monkeypatch.setattr(overlay, "expectations", Unlisted(overlay.expectations))
     book.make("mine", 10)
     book.show(child("mine", 10))
     reads = book.expectations.reader
-    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    assert reads.record(OWNER.uid).pending_scopes == frozenset()
     assert book.names() == ["mine"]
-    assert reads.consistency_warnings(OWNER.uid) == ()
+    assert reads.record(OWNER.uid).consistency_warnings == ()
     return counts
 
 
@@ -297,5 +293,5 @@ def test_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside_none(
     monkeypatch: pytest.MonkeyPatch,
 ):
     alone = looks(monkeypatch, 0)
-    assert alone["_compare_with_store"] > 0
+    assert alone["_compare"] > 0
     assert looks(monkeypatch, 2000) == alone

@@ -17,8 +17,9 @@ from controller.apimachinery.ownership import (
 )
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, Resource
+from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.overlay import NotCached, ObjectReference
+from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.plan import Create, Delete, Target
 from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.writer import Writer
@@ -41,7 +42,7 @@ def test_caches_are_not_selective_unless_they_say_so():
     book = Book()
     store: Store = Store({})
     store.replace([], "9")
-    book.expectations.add_cache(PODS, "", store, {})
+    book.expectations.overlay(PODS).add_cache("", store, {})
     book.expectations.observe_delete(PODS, child("a", 2))
     assert (book.questions, book.entries) == ([], 0)
 
@@ -103,7 +104,7 @@ TARGET = Target(PODS, "default", "a", "children")
 def watched(book: Book, *, quarantined: dict[str, Undecodable] | None = None) -> Store:
     store: Store = Store({})
     store.replace([], "5")
-    book.expectations.add_cache(PODS, "default", store, {}, quarantined=quarantined or {})
+    book.expectations.overlay(PODS).add_cache("default", store, {}, quarantined=quarantined or {})
     return store
 
 
@@ -113,7 +114,7 @@ def test_the_cache_of_the_namespace_settles_what_was_created_in_it():
     book.expectations.confirm(OWNER, Create(TARGET, {}), child("a", 10))
     assert book.expectations.reader.get(PODS, "default/a") == child("a", 10)
     store.put(child("a", 10))
-    book.expectations.observe_revision(PODS, "default", "10")
+    book.expectations.overlay(PODS).observe_revision("default", "10")
     assert book.entries == 0
 
 
@@ -121,7 +122,7 @@ def test_what_a_live_read_does_not_find_is_hidden_although_its_cache_shows_it():
     book = Book()
     watched(book).put(child("a", 6))
     book.expectations.expect(OWNER, Delete(TARGET, "uid-a"))
-    (expectation,) = book.expectations._overlays.get(PODS).expectations.values()
+    (expectation,) = book.expectations.all()
     book.expectations.record_live_read(expectation, None)
     assert book.expectations.reader.get(PODS, "default/a") is None
 
@@ -137,7 +138,7 @@ def test_a_cluster_scoped_object_that_its_cache_cannot_show_is_named():
     book = Book()
     store: Store = Store({})
     odd = {"odd": Undecodable("odd", "u1", "4", "phase: not a str")}
-    book.expectations.add_cache(PODS, "", store, {}, quarantined=odd)
+    book.expectations.overlay(PODS).add_cache("", store, {}, quarantined=odd)
     assert list(book.expectations.reader.unreadable(PODS, "")) == ["odd"]
 
 
@@ -150,12 +151,12 @@ def test_only_what_is_watched_is_served():
 def test_nothing_is_expected_of_a_resource_that_the_server_has_no_more():
     book = Book()
     book.make("a", 10)
-    book.expectations.remove_caches(CONFIG_MAPS)
+    book.expectations.overlay(CONFIG_MAPS).remove_caches()
     assert book.entries == 0
     assert not book.expectations.reader.serves(CONFIG_MAPS)
     with pytest.raises(NotCached, match="not watched"):
         book.get()
-    book.expectations.remove_caches(PODS)
+    book.expectations.overlay(PODS).remove_caches()
 
 
 def test_no_schema_is_known_before_one_is_read():
@@ -244,14 +245,14 @@ class MachineCache:
         self.store: Store[KubeObject] = Store({"owner": index_by_owner})
         self.store.replace([], "1")
         self.expectations = Expectations(now=lambda: 0.0, wall=lambda: NOW)
-        self.expectations.add_cache(
-            MACHINES, "", self.store, {"owner": index_by_owner}, selective=True
+        self.expectations.overlay(MACHINES).add_cache(
+            "", self.store, {"owner": index_by_owner}, selective=True
         )
         self.expectations.add_owner(OWNER)
 
     def show(self, obj: KubeObject) -> None:
         self.store.put(obj)
-        self.expectations.observe_change(MACHINES, obj.metadata.key)
+        self.expectations.overlay(MACHINES).observe_change(obj.metadata.key)
 
     @property
     def names(self) -> list[str]:
@@ -264,9 +265,9 @@ def test_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
     machines.expectations.expect(OWNER, CREATE)
     machines.expectations.mark_unknown(OWNER, CREATE)
     reads = machines.expectations.reader
-    assert reads.pending_scopes(OWNER.uid) == {"machines"}
+    assert reads.record(OWNER.uid).pending_scopes == {"machines"}
     machines.show(machine())
-    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    assert reads.record(OWNER.uid).pending_scopes == frozenset()
     assert machines.names == ["a"]
 
 
@@ -275,7 +276,7 @@ def test_the_object_of_another_owner_settles_no_lost_create():
     machines.expectations.expect(OWNER, CREATE)
     machines.expectations.mark_unknown(OWNER, CREATE)
     machines.show(machine("other"))
-    assert machines.expectations.reader.pending_scopes(OWNER.uid) == {"machines"}
+    assert machines.expectations.reader.record(OWNER.uid).pending_scopes == {"machines"}
 
 
 def test_one_that_leaves_the_selection_counts_until_it_is_read_live():

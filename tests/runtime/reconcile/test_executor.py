@@ -183,8 +183,8 @@ async def test_lookups_are_answered_first_and_nothing_else_is_done():
     assert outcome.result is Result.MORE
     assert sorted(bench.order) == ["get a", "get b"]
     reads = bench.book.expectations.reader
-    assert not reads.looked_up_absent(CONFIG_MAPS, "default/a")
-    assert reads.looked_up_absent(CONFIG_MAPS, "default/b")
+    assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/a")
+    assert reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/b")
     assert bench.book.names() == ["a"]
 
 
@@ -194,7 +194,9 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
     outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),)))
     assert outcome.result is Result.FAILED
     assert bench.emitted == ["FailedRead"]
-    assert not bench.book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not bench.book.expectations.reader.record(OWNER.uid).looked_up_absent(
+        CONFIG_MAPS, "default/a"
+    )
 
 
 @pytest.mark.parametrize(
@@ -522,7 +524,7 @@ async def test_a_name_whose_holder_cannot_be_read_is_unknown():
     write, book, _ = writer(script)
     result = await write.perform(OWNER, create("b"))
     assert result.outcome is WriteOutcome.UNKNOWN
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
+    assert book.expectations.reader.record(OWNER.uid).pending_scopes == {"children"}
 
 
 async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():

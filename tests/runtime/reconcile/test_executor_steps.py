@@ -16,8 +16,8 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.overlay import ObjectReference
-from controller.runtime.expectations.owners import Questions
+from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.record import Questions
 from controller.runtime.plan import (
     NOTHING,
     Event,
@@ -136,16 +136,18 @@ class Bench:
             return WriteResult(write, answer, self.stored)
         return WriteResult(write, answer, error=None if answer is WriteOutcome.DONE else REFUSED)
 
-    def is_repeated(self, owner: Any, write: Write) -> bool:
-        assert owner is OWNER
+    def record(self, uid: str) -> Any:
+        assert uid == OWNER.uid
+        return self
+
+    def is_repetition(self, write: Write) -> bool:
         return write.target.name in self.repeated
 
-    def is_disowned(self, owner: Any, write: Write) -> bool:
-        assert owner is OWNER
+    def is_disowned(self, write: Write) -> bool:
         return write.target.name in self.disowned
 
-    def questions(self, owner: Any) -> Questions:
-        assert owner is OWNER
+    def questions(self, now: float) -> Questions:
+        assert now == self.now
         return self.left
 
     async def ask(self, owner: Any, reference: ObjectReference) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.expectations.owners import MAX_INCOMPLETE_REPLICAS, OwnerState
+from controller.runtime.expectations.record import MAX_NAMES, Record
 from controller.runtime.plan import Create, LiveList, ReplicaMember
 from tests.runtime.kit import OWNER, Book, child, create
 
@@ -30,60 +30,60 @@ def made(book: Book, write: Create, revision: int) -> None:
 
 def test_a_list_counts_until_something_of_its_resource_is_made(book: Book):
     reads = book.expectations.reader
-    assert not reads.has_listed(WIDGET, OWNER.uid)
-    book.expectations.record_list(OWNER, WIDGET)
-    book.expectations.record_list(OWNER, LiveList(PODS, "default", "x=y"))
-    assert reads.has_listed(WIDGET, OWNER.uid)
-    assert not reads.has_listed(WIDGET, "another owner")
-    assert not reads.has_listed(replace(WIDGET, label_selector="widget=g"), OWNER.uid)
+    assert not reads.record(OWNER.uid).has_listed(WIDGET)
+    book.expectations.record(OWNER.uid).lists.add(WIDGET)
+    book.expectations.record(OWNER.uid).lists.add(LiveList(PODS, "default", "x=y"))
+    assert reads.record(OWNER.uid).has_listed(WIDGET)
+    assert not reads.record("another owner").has_listed(WIDGET)
+    assert not reads.record(OWNER.uid).has_listed(replace(WIDGET, label_selector="widget=g"))
 
     book.unmake("a")
-    assert reads.has_listed(WIDGET, OWNER.uid), "what goes does not make a list incomplete"
+    assert reads.record(OWNER.uid).has_listed(WIDGET), "what goes does not make a list incomplete"
     book.expectations.expect(OWNER, create("b"))
-    assert not reads.has_listed(WIDGET, OWNER.uid)
-    assert reads.has_listed(LiveList(PODS, "default", "x=y"), OWNER.uid)
+    assert not reads.record(OWNER.uid).has_listed(WIDGET)
+    assert reads.record(OWNER.uid).has_listed(LiveList(PODS, "default", "x=y"))
 
 
 def test_a_unit_is_remembered_from_its_first_member_to_the_one_before_the_last(book: Book):
     reads = book.expectations.reader
-    assert reads.incomplete_replicas(OWNER.uid) == {}
+    assert reads.record(OWNER.uid).incomplete_replicas == {}
     made(book, member("a", 0), 10)
-    assert reads.incomplete_replicas(OWNER.uid) == {"unit": 1}
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
     book.expectations.expect(OWNER, member("b", 1))
     book.expectations.mark_failed(OWNER, member("b", 1))
-    assert reads.incomplete_replicas(OWNER.uid) == {"unit": 1}
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
     made(book, member("b", 1), 11)
-    assert reads.incomplete_replicas(OWNER.uid) == {"unit": 2}
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 2}
     made(book, member("c", 2), 12)
-    assert reads.incomplete_replicas(OWNER.uid) == {}
-    assert reads.incomplete_replicas("another owner") == {}
+    assert reads.record(OWNER.uid).incomplete_replicas == {}
+    assert reads.record("another owner").incomplete_replicas == {}
 
 
 def test_a_member_whose_answer_was_lost_counts_once_the_cache_shows_it(book: Book):
     write = member("a", 0)
     book.expectations.expect(OWNER, write)
     book.expectations.mark_unknown(OWNER, write)
-    assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {}
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
     book.show(child("a", 10))
-    assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {"unit": 1}
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {"unit": 1}
 
 
 def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
     made(book, member("a", 0), 10)
-    book.expectations.record_list(OWNER, WIDGET)
+    book.expectations.record(OWNER.uid).lists.add(WIDGET)
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
-    assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {}
-    assert not book.expectations.reader.has_listed(WIDGET, OWNER.uid)
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
+    assert not book.expectations.reader.record(OWNER.uid).has_listed(WIDGET)
 
 
 def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():
-    account = OwnerState("default")
+    account = Record(OWNER)
     account.record_member(ReplicaMember("in hand", 0, size=3))
-    for number in range(MAX_INCOMPLETE_REPLICAS - 1):
+    for number in range(MAX_NAMES - 1):
         account.record_member(ReplicaMember(f"failed-{number}", 0, size=2))
     account.record_member(ReplicaMember("in hand", 1, size=3))
     account.record_member(ReplicaMember("another", 0, size=2))
-    assert len(account.incomplete_replicas) == MAX_INCOMPLETE_REPLICAS
+    assert len(account.incomplete_replicas) == MAX_NAMES
     assert account.incomplete_replicas["in hand"] == 2
     assert "failed-0" not in account.incomplete_replicas

@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.resources import PODS
-from controller.runtime.expectations.owners import MAX_LOG_TAILS
+from controller.runtime.expectations.record import MAX_LOG_TAILS
 from controller.runtime.kind import CacheReader, LogText
 from controller.runtime.plan import LogTail, Plan
 from controller.runtime.reconcile.lookups import LookupReader
@@ -42,7 +42,7 @@ async def look(world: WidgetWorld, tail: LogTail = TAIL, *, fault: RequestFault 
     book = Book()
     client = Client(transport, user_agent="reader", clock=world.loop)
     assert await LookupReader(client, book.expectations).look_up(OWNER, tail) is None
-    return book.expectations.reader.log_tail(tail, OWNER.uid)
+    return book.expectations.reader.record(OWNER.uid).log_tail(tail)
 
 
 async def test_the_newest_pod_is_asked_for_its_last_lines(widgets: WidgetWorld):
@@ -99,7 +99,7 @@ async def test_a_planner_gets_the_answer_and_goes_on(widgets: WidgetWorld):
         def observe(self, key: str, reads: CacheReader) -> Seen | None:
             seen = super().observe(key, reads)
             if seen is not None:
-                answers.append(reads.log_tail(TAIL, seen.widget.metadata.uid))
+                answers.append(reads.record(seen.widget.metadata.uid).log_tail(TAIL))
             return seen
 
         def plan(self, observation: Seen, now: Any) -> Plan:
@@ -113,22 +113,24 @@ async def test_a_planner_gets_the_answer_and_goes_on(widgets: WidgetWorld):
 
 def test_answers_belong_to_their_owner_and_go_with_it():
     book = Book()
-    book.expectations.record_log_tail(OWNER, TAIL, LogText("la"))
+    book.expectations.record(OWNER.uid).keep_log(TAIL, LogText("la"))
     reads = book.expectations.reader
-    assert reads.log_tail(TAIL, OWNER.uid) == LogText("la")
-    assert reads.log_tail(TAIL, "another owner") is None
-    assert reads.log_tail(replace(TAIL, container="other"), OWNER.uid) is None
+    assert reads.record(OWNER.uid).log_tail(TAIL) == LogText("la")
+    assert reads.record("another owner").log_tail(TAIL) is None
+    assert reads.record(OWNER.uid).log_tail(replace(TAIL, container="other")) is None
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
-    assert reads.log_tail(TAIL, OWNER.uid) is None
+    assert reads.record(OWNER.uid).log_tail(TAIL) is None
 
 
 def test_only_the_newest_answers_are_kept():
     book = Book()
     tails = [replace(TAIL, container=f"c{number}") for number in range(MAX_LOG_TAILS + 1)]
     for tail in tails:
-        book.expectations.record_log_tail(OWNER, tail, LogText("la"))
+        book.expectations.record(OWNER.uid).keep_log(tail, LogText("la"))
     kept = [
-        tail for tail in tails if book.expectations.reader.log_tail(tail, OWNER.uid) is not None
+        tail
+        for tail in tails
+        if book.expectations.reader.record(OWNER.uid).log_tail(tail) is not None
     ]
     assert kept == tails[1:]

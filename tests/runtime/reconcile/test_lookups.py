@@ -91,14 +91,14 @@ async def test_a_live_list_has_pages_and_reads_what_no_cache_shows():
     assert desk.expectations.told == [
         ("record_lookup", Target(CONFIG_MAPS, "default", "a"), child("a")),
         ("record_lookup", Target(CONFIG_MAPS, "default", "c"), None),
-        ("record_list", LIST),
+        ("list", LIST),
     ]
 
 
 async def test_a_live_list_leaves_objects_of_other_owners_alone():
     desk = Desk(page("a", owner="another"))
     assert await desk.look_up(LIST) is None
-    assert desk.expectations.told == [("record_list", LIST)]
+    assert desk.expectations.told == [("list", LIST)]
 
 
 @pytest.mark.parametrize("responses", [(LOST,), (page("a"), LOST)])
@@ -124,7 +124,7 @@ async def test_the_log_of_the_newest_pod_is_read(others: list[KubeObject]):
         ("list_metadata", PODS, "default", {"label_selector": "song=morning"}),
         ("read_log_tail", "default", "b", limits),
     ]
-    assert desk.expectations.told == [("record_log_tail", TAIL, LogText("la\n"))]
+    assert desk.expectations.told == [("keep_log", TAIL, LogText("la\n"))]
 
 
 async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
@@ -133,7 +133,7 @@ async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
     assert await desk.look_up(tail) is None
     limits = {"container": "child", "lines": 3, "limit_bytes": 64, "previous": True}
     assert desk.client.requests == [("read_log_tail", "default", "b", limits)]
-    assert desk.expectations.told == [("record_log_tail", tail, LogText("la\n"))]
+    assert desk.expectations.told == [("keep_log", tail, LogText("la\n"))]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
 async def test_a_log_that_is_unavailable_is_an_answer(responses: tuple[Any, ...], reason: str):
     desk = Desk(*responses)
     assert await desk.look_up(TAIL) is None
-    assert desk.expectations.told == [("record_log_tail", TAIL, LogText(unavailable=reason))]
+    assert desk.expectations.told == [("keep_log", TAIL, LogText(unavailable=reason))]
 
 
 async def test_of_a_deletion_nothing_is_read():

@@ -527,7 +527,7 @@ class Deleting:
     def _pass_time(self, made: Plan, kept: FakeReads, going: dict[str, float]) -> None:
         """To the next thing that wakes the key: an event, the back-off, the deadline."""
         until = self.seconds + (made.requeue_after or 1.0)
-        refused = kept.create_error(JOBS, f"default/{JOB}")
+        refused = kept.record("").create_error(JOBS, f"default/{JOB}")
         if refused is not None:
             until = min(until, self.seconds + (1.0 if refused is GOING else 20.0))
         until = min([until, *going.values()])

@@ -64,8 +64,8 @@ class Reads:
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
         return (resource, key) not in self.unverified
 
-    def memory(self, owner_uid: str) -> Any:
-        return self.memories.get(owner_uid)
+    def record(self, owner_uid: str) -> Any:
+        return SimpleNamespace(memory=self.memories.get(owner_uid))
 
 
 @dataclass
