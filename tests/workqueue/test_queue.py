@@ -70,18 +70,6 @@ async def test_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
     assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
 
 
-async def test_add_wakes_as_many_getters_as_there_are_keys():
-    queue = make()
-    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await turns()
-    queue.add("a")
-    queue.add("b")
-    await turns()
-    assert [getter.done() for getter in getters] == [True, True, False]
-    queue.add_after("c", 5)
-    assert await getters[2] == "c"
-
-
 async def test_done_wakes_no_getter_in_vain():
     queue = make()
     queue.add("a")
@@ -109,41 +97,7 @@ async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
     await busy
 
 
-async def test_a_hot_key_waits_behind_those_that_came_during_its_run():
-    queue = make()
-    queue.add("hot")
-    queue.add("first")
-    hot = await queue.get()
-    queue.add(hot)
-    await asyncio.sleep(1)
-    queue.add("second")
-    await asyncio.sleep(1)
-    queue.done(hot)
-    assert [await queue.get() for _ in range(3)] == ["first", "second", "hot"]
-
-
 # Priorities
-
-
-async def test_a_requeue_keeps_the_priority_of_the_run():
-    queue = make()
-    queue.add("a", priority=LOW_PRIORITY)
-    for requeue in (
-        lambda: queue.add("a"),
-        lambda: queue.add_after("a", 1),
-        lambda: queue.add_rate_limited("a"),
-    ):
-        async with taken(queue) as key:
-            assert queue.priority_of(key) == LOW_PRIORITY
-            requeue()
-    async with taken(queue) as key:
-        assert queue.priority_of(key) == LOW_PRIORITY
-        queue.add(key, priority=-7)
-    async with taken(queue) as key:
-        assert queue.priority_of(key) == -7
-    queue.add("a")
-    async with taken(queue) as key:
-        assert queue.priority_of(key) == 0
 
 
 async def test_the_priority_of_a_key_that_is_not_in_flight_is_not_known():
@@ -151,36 +105,6 @@ async def test_the_priority_of_a_key_that_is_not_in_flight_is_not_known():
     queue.add("a")
     with pytest.raises(KeyError):
         queue.priority_of("a")
-
-
-async def test_a_priority_asked_for_while_waiting_counts_at_its_time():
-    queue = make()
-    queue.add_after("a", 5, priority=1)
-    queue.add_after("a", 50, priority=9)
-    queue.add_after("b", 5, priority=4)
-    await asyncio.sleep(6)
-    assert [await queue.get(), await queue.get()] == ["a", "b"]
-    assert queue.priority_of("a") == 9
-
-
-async def test_to_ask_again_at_the_same_priority_or_time_does_not_cost_the_turn():
-    clock = FakeClock()
-    queue = make(clock=clock)
-    for key in "aba":
-        queue.add(key, priority=0)
-        queue.add_after(f"delayed {key}", 1)
-    assert [await queue.get() for _ in range(2)] == ["a", "b"]
-    clock.advance(1)
-    assert [await queue.get() for _ in range(2)] == ["delayed a", "delayed b"]
-
-
-async def test_raising_the_priority_never_delays():
-    queue = make(ageing=3.0)
-    queue.add("old")
-    await asyncio.sleep(10)
-    queue.add("new", priority=2)
-    queue.add("old", priority=1)
-    assert await queue.get() == "old"
 
 
 ARRIVALS = st.lists(
@@ -266,79 +190,7 @@ async def test_a_delay_must_be_a_number():
     assert queue.statistics().delayed == 0
 
 
-async def test_a_delay_does_not_hold_back_a_key_that_is_ready():
-    queue = make()
-    queue.add("a")
-    queue.add_after("a", 60, priority=3)
-    assert len(queue) == 1
-    assert await queue.get() == "a"
-    assert queue.priority_of("a") == 3
-    queue.done("a")
-    await asyncio.sleep(600)
-    assert len(queue) == 0
-
-
-async def test_keys_that_became_ready_while_the_loop_was_busy_keep_their_order():
-    clock = FakeClock()
-    queue = make(clock=clock)
-    queue.add_after("second", 2)
-    queue.add_after("first", 1)
-    clock.now += 5
-    queue.add("third")
-    clock.advance(0)
-    assert [await queue.get() for _ in range(3)] == ["first", "second", "third"]
-
-
 # Failures
-
-
-async def test_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_back_off():
-    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
-    queue.add("a")
-    async with taken(queue):
-        queue.add_rate_limited("a")
-    await asyncio.sleep(0.25)
-    queue.add("a")
-    assert len(queue) == 0
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(1.0)
-        queue.add_rate_limited("a")
-    await asyncio.sleep(1.5)
-    queue.add("a")
-    assert len(queue) == 1, "the floor counts from the failure, not from the event"
-
-
-async def test_the_floor_is_no_longer_than_the_back_off():
-    queue = make(backoff=Backoff(base=0.1, jitter=0), floor=1.0)
-    queue.add("a")
-    async with taken(queue):
-        queue.add_rate_limited("a")
-    queue.add("a")
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(0.1)
-
-
-@pytest.mark.parametrize("delay", [0, 0.5])
-async def test_what_was_asked_for_during_a_run_that_failed_is_held_back_too(delay: float):
-    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
-    queue.add("a")
-    async with taken(queue):
-        queue.add_after("a", delay, priority=4)
-        queue.add_rate_limited("a")
-    assert queue.statistics().dirty == {}
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(1.0)
-        assert queue.priority_of("a") == 4
-
-
-async def test_a_failure_does_not_bring_forward_what_was_asked_for_later():
-    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
-    queue.add("a")
-    async with taken(queue):
-        queue.add_after("a", 30)
-        queue.add_rate_limited("a")
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(30)
 
 
 @pytest.mark.parametrize("asked", ["before", "after"])
@@ -418,32 +270,6 @@ async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
     assert [await queue.get() for _ in range(2)] == ["first", "second"]
 
 
-async def test_a_healthy_key_is_not_held_back():
-    queue = make(backoff=Backoff(base=60.0, jitter=0))
-    queue.add("a")
-    async with taken(queue):
-        queue.add_rate_limited("a")
-        queue.forget("a")
-        queue.add("a")
-    assert len(queue) == 1
-
-
-async def test_a_rate_limited_add_from_outside_a_run_does_not_hold_back_a_ready_key():
-    queue = make()
-    queue.add("a")
-    queue.add_rate_limited("a")
-    assert len(queue) == 1
-
-
-async def test_forget_does_not_take_the_key_out():
-    queue = make(backoff=Backoff(base=5.0, jitter=0))
-    queue.add_rate_limited("a")
-    queue.forget("a")
-    assert queue.statistics().delayed == 1
-    async with asyncio.timeout(6):
-        assert await queue.get() == "a"
-
-
 # Closing
 
 
@@ -498,22 +324,6 @@ async def test_a_drain_that_ends_in_time_leaves_no_timer():
     assert clock.armed == []
 
 
-async def test_a_drain_ignores_new_keys_and_back_off_does_not_delay_it():
-    queue = make(backoff=Backoff(base=60.0))
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    draining = asyncio.create_task(queue.drain())
-    await turns()
-    queue.add("new")
-    queue.add_rate_limited("a")
-    queue.done("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.done("a")
-    assert await draining == set()
-
-
 async def test_every_drain_is_told_and_a_cancelled_one_harms_none():
     queue = make()
     queue.add("a")
@@ -527,35 +337,6 @@ async def test_every_drain_is_told_and_a_cancelled_one_harms_none():
     assert queue._drainers == set()
     queue.add("b")
     assert len(queue) == 0
-
-
-async def test_getters_are_released_when_a_drain_leaves_nothing_for_them():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    getter = asyncio.create_task(queue.get())
-    await turns()
-    draining = asyncio.create_task(queue.drain())
-    with pytest.raises(Closed):
-        await getter
-    queue.done("a")
-    await draining
-
-
-async def test_getters_are_released_when_another_one_takes_the_last_key_of_a_drain():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    draining = asyncio.create_task(queue.drain())
-    getters = [asyncio.create_task(queue.get()) for _ in range(2)]
-    await turns()
-    queue.done("a")
-    assert await getters[0] == "a"
-    with pytest.raises(Closed):
-        await getters[1]
-    queue.done("a")
-    await draining
 
 
 # Looking at it

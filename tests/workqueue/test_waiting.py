@@ -1,0 +1,165 @@
+"""The parts of the queue that wait: heap, bands, delays and failures, where no model looks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workqueue.fakes import FakeClock
+from workqueue.waiting import Backoff, Bands, DelayQueue, Failures, KeyHeap
+
+
+def test_a_key_that_is_moved_for_ever_takes_no_more_memory():
+    heap: KeyHeap[str] = KeyHeap()
+    for rank in range(10_000):
+        heap.push("restless", rank)
+        heap.push("far away", 1_000_000 - rank)
+        heap.discard("far away")
+        assert len(heap._heap) <= 2 * len(heap) + 64
+
+
+def test_a_heap_is_rebuilt_when_more_than_half_of_it_and_some_more_entries_are_outdated():
+    heap: KeyHeap[int] = KeyHeap()
+    for key in range(100):
+        heap.push(key, 0)
+    sizes: list[int] = []
+    for rank in range(200):
+        heap.push(99, rank)
+        sizes.append(len(heap._heap))
+    assert max(sizes) == 2 * 100 + 64
+    assert sizes[sizes.index(max(sizes)) + 1] == 100
+
+
+def test_keys_need_no_order_of_their_own():
+    heap: KeyHeap[object] = KeyHeap()
+    first, second = object(), object()
+    heap.push(first, 1.0)
+    heap.push(second, 1.0)
+    assert [heap.pop(), heap.pop()] == [first, second]
+
+
+def filled(begun: str, rest: str) -> Bands[str]:
+    bands: Bands[str] = Bands()
+    for rank, key in enumerate(begun):
+        bands.push(key, rank, begun=True)
+    for rank, key in enumerate(rest):
+        bands.push(key, rank, begun=False)
+    return bands
+
+
+def order(bands: Bands[str]) -> str:
+    return "".join(bands.pop() for _ in range(len(bands)))
+
+
+def test_begun_work_comes_first_and_each_fourth_turn_belongs_to_the_rest():
+    assert order(filled("ABCDEFGH", "abcde")) == "ABCaDEFbGHcde"
+
+
+def test_a_key_is_in_one_band_and_moves_between_them():
+    bands = filled("A", "a")
+    bands.push("a", -1, begun=True)
+    assert (len(bands), "a" in bands, "b" in bands, bands.rank("a")) == (2, True, False, -1)
+    bands.push("A", 7, begun=False)
+    assert bands.rank("A") == 7
+    assert order(bands) == "aA"
+
+
+def test_no_bands_have_no_key():
+    bands = filled("A", "a")
+    bands.clear()
+    assert (len(bands), "A" in bands, "a" in bands) == (0, False, False)
+    with pytest.raises(IndexError):
+        bands.pop()
+    with pytest.raises(KeyError):
+        bands.rank("A")
+
+
+class Releases:
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.seen: list[tuple[str, float]] = []
+
+    def __call__(self, key: str, due: float) -> None:
+        self.seen.append((key, due))
+
+
+def make(early: float = 0.0) -> tuple[FakeClock, Releases, DelayQueue[str]]:
+    clock = FakeClock(early)
+    releases = Releases(clock)
+    return clock, releases, DelayQueue(clock, releases)
+
+
+def test_keys_with_later_times_cost_no_timer():
+    clock, _, delays = make()
+    for number in range(100):
+        delays.set(f"key-{number}", 1001.0 + number)
+    assert len(clock.timers) == 1
+
+
+def test_a_discarded_key_is_not_released_and_the_last_one_takes_the_timer_along():
+    clock, releases, delays = make()
+    delays.set("a", 1001.0)
+    delays.set("b", 1002.0)
+    delays.discard("a")
+    delays.discard("never here")
+    assert clock.armed == [1001.0]
+    clock.advance(1.5)
+    assert releases.seen == []
+    assert clock.armed == [1002.0]
+    delays.discard("b")
+    assert clock.armed == []
+
+
+def test_a_timer_is_never_far_away():
+    clock, releases, delays = make()
+    delays.set("in ten days", 1000.0 + 240 * 3600)
+    for _ in range(240):
+        [armed] = clock.armed
+        assert armed <= clock.now + 3600
+        assert releases.seen == []
+        clock.advance(3600)
+    assert [key for key, _ in releases.seen] == ["in ten days"]
+
+
+def test_a_clock_that_calls_a_tick_early_does_not_make_a_busy_loop():
+    clock, releases, delays = make(early=1e-6)
+    delays.set("a", 1001.0)
+    clock.advance(2)
+    assert releases.seen == [("a", 1001.0)]
+    assert len(clock.timers) == 1
+
+
+def failures(backoff: Backoff, *, floor: float = 1.0) -> Failures[str]:
+    return Failures(backoff, random.Random(7), floor)
+
+
+def test_the_default_ladder_starts_at_5_ms_and_ends_at_5_min():
+    delays = [Backoff().delay(n) for n in range(20)]
+    assert delays[:4] == pytest.approx([0.005, 0.010, 0.020, 0.040])
+    assert delays[8] == pytest.approx(1.28)
+    assert delays[15] == pytest.approx(163.84)
+    assert delays[16:] == [300.0] * 4
+
+
+@settings(derandomize=True)
+@given(st.integers(0, 10**30), st.floats(0, 1e6), st.floats(0, 1e6))
+def test_no_number_of_failures_overflows(count, base, cap):
+    assert 0 <= Backoff(base, cap).delay(count) <= cap
+
+
+def test_jitter_stretches_by_less_than_a_fifth_at_the_cap_too():
+    keys = failures(Backoff(base=10.0, cap=10.0))
+    factors = [keys.record("a", 0.0) / 10.0 for _ in range(1000)]
+    assert all(1 <= factor < 1.2 for factor in factors)
+    assert min(factors) < 1.01
+    assert max(factors) > 1.19
+
+
+def test_keys_that_nobody_forgets_take_no_memory_for_ever():
+    keys = failures(Backoff(cap=10.0))
+    for second in range(1000):
+        keys.record(f"key-{second}", float(second))
+        assert len(keys) <= 21
