@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _REFERENCE = "#/components/schemas/"
 
 
-class GroupVersionKind(msgspec.Struct, frozen=True):
+class GroupVersionKind(msgspec.Struct, frozen=True, gc=False):
     """`x-kubernetes-group-version-kind`."""
 
     group: str = ""
@@ -33,12 +33,12 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-class SchemaNode(msgspec.Struct, frozen=True):
-    """One node of a schema."""
+class SchemaNode(msgspec.Struct, frozen=True, gc=False):
+    """One node of a schema. The many without properties share one dictionary."""
 
     reference: str = msgspec.field(default="", name="$ref")
     all_of: tuple[SchemaNode, ...] = msgspec.field(default=(), name="allOf")
-    properties: dict[str, SchemaNode] = msgspec.field(default_factory=dict[str, "SchemaNode"])
+    properties: dict[str, SchemaNode] = msgspec.field(default_factory=lambda: _NO_PROPERTIES)
     items: SchemaNode | None = None
     additional: SchemaNode | bool | None = msgspec.field(default=None, name="additionalProperties")
     enum: tuple[Any, ...] = ()
@@ -48,6 +48,7 @@ class SchemaNode(msgspec.Struct, frozen=True):
     )
 
 
+_NO_PROPERTIES: Final[dict[str, SchemaNode]] = {}
 _ANYTHING: Final = SchemaNode(preserves=True)
 
 

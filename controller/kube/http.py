@@ -78,8 +78,8 @@ Longer than the interval between two checks for optional resources, since a new 
 TLS handshake; shorter than the limits of servers and load balancers.
 """
 
-READ_BUFFER: Final = 32 * 1024
-"""Bytes that a TLS connection reads at a time, the size of two records."""
+READ_BUFFER: Final = 8 * 1024
+"""Bytes that a TLS connection reads at a time: most answers and events are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
