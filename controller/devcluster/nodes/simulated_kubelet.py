@@ -38,15 +38,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.lifecycle import Step, Timer
     from controller.devcluster.nodes.objects import ScheduledNode
     from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from informers import Notification
-
-
-class Time(Protocol):
-    """The clock of an event loop."""
-
-    def time(self) -> float:
-        """Return monotonic seconds."""
-        ...
+    from informers import Clock, Notification
 
 
 class Programs(Protocol):
@@ -89,7 +81,7 @@ _RETRY: Final = 2.0  # seconds until a missing reference is looked up again
 class Stopwatches:
     """One stopwatch a pod, by uid."""
 
-    def __init__(self, clock: Time) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._running: dict[str, tuple[Timer, float]] = {}
 

@@ -250,7 +250,7 @@ def invocation(
         value = _value(variable, declared, pod, container, downward=downward, sources=sources)
         if value is not None:
             declared[variable.name] = value
-    command = tuple(expand(word, declared) for word in container.command) or image.entrypoint
+    command = tuple(expand(word, declared) for word in container.command)
     args = tuple(expand(word, declared) for word in container.args)
     if not container.command and not container.args:
         args = image.command

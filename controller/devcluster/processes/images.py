@@ -25,13 +25,11 @@ class Image:
     Attributes:
         path: folder of the environment; programs are in its `bin`.
         env: default variables of containers.
-        entrypoint: command of a container that has none.
         command: its arguments when a container has neither command nor arguments.
     """
 
     path: Path
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ("python3",)
 
     @property

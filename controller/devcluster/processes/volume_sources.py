@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import suppress
+from collections import defaultdict
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.components import Enqueue
@@ -29,7 +31,7 @@ from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
 from informers import Added, Deleted, Updated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from controller.devcluster.nodes.components import ComponentContext
@@ -293,10 +295,11 @@ class Sources:
     def __init__(self, context: ComponentContext, authority: bytes = b"") -> None:
         self._client = context.client
         self._authority = authority
-        self._waiting: dict[tuple[str, SourceReference], set[asyncio.Event]] = {}
+        self._waiting: defaultdict[tuple[str, SourceReference], set[asyncio.Event]]
+        self._waiting = defaultdict(set)
         for kind, resource in _WATCHED.items():
             informer = context.caches.informer(resource)
-            informer.add_handler(Enqueue(self._changed, _Keys(kind)), name="kubelet")
+            informer.add_handler(Enqueue(self._changed, partial(_key, kind)), name="kubelet")
 
     async def read(
         self, namespace: str, wanted: Iterable[SourceReference]
@@ -308,9 +311,19 @@ class Sources:
         """
         return {source: await self._read(namespace, source) for source in wanted}
 
-    def watch(self, namespace: str, wanted: Iterable[SourceReference]) -> SourceSubscription:
-        """Return an event that is set whenever one of them has changed; close it after use."""
-        return SourceSubscription(self._waiting, [(namespace, source) for source in wanted])
+    @contextmanager
+    def watch(self, namespace: str, wanted: Iterable[SourceReference]) -> Generator[asyncio.Event]:
+        """Yield an event that is set whenever one of them has changed."""
+        changed, keys = asyncio.Event(), [(namespace, source) for source in wanted]
+        for key in keys:
+            self._waiting[key].add(changed)
+        try:
+            yield changed
+        finally:
+            for key in keys:
+                self._waiting[key].discard(changed)
+                if not self._waiting[key]:
+                    del self._waiting[key]
 
     async def _read(self, namespace: str, source: SourceReference) -> Mapping[str, bytes] | None:
         if source.kind == AUTHORITY:
@@ -345,37 +358,6 @@ class Sources:
             event.set()
 
 
-class SourceSubscription:
-    """A context manager that subscribes to changes."""
-
-    def __init__(
-        self,
-        registry: dict[tuple[str, SourceReference], set[asyncio.Event]],
-        keys: list[tuple[str, SourceReference]],
-    ) -> None:
-        self._registry = registry
-        self._keys = keys
-        self.changed = asyncio.Event()
-
-    def __enter__(self) -> asyncio.Event:
-        """Subscribe."""
-        for key in self._keys:
-            self._registry.setdefault(key, set()).add(self.changed)
-        return self.changed
-
-    def __exit__(self, *exception: object) -> None:
-        """Unsubscribe."""
-        for key in self._keys:
-            events = self._registry[key]
-            events.discard(self.changed)
-            if not events:
-                del self._registry[key]
-
-
-class _Keys:
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-
-    def __call__(self, obj: Any) -> tuple[tuple[str, SourceReference]]:
-        meta = obj.metadata
-        return ((meta.namespace, SourceReference(self._kind, meta.name)),)
+def _key(kind: str, obj: KubeObject) -> tuple[tuple[str, SourceReference]]:
+    meta = obj.metadata
+    return ((meta.namespace, SourceReference(kind, meta.name)),)
