@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -50,6 +50,26 @@ class ConditionFacts:
 NODE_CLAIM_READY: Final = "NodeClaimReady"
 NODES_READY: Final = "NodesReady"
 RESOURCE_READY: Final = "ResourceReady"
+INFERENCE_READY: Final = "InferenceReady"
+WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
+BENCHMARK_COMPLETED: Final = "BenchmarkCompleted"
+PEAK_METRIC: Final = "peakTokensPerMinute"
+
+
+def verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return types, statuses and reasons of conditions: changed messages alone are not urgent."""
+    found = status.get("conditions") or ()
+    return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+
+
+def throughput(tokens_per_minute: str, config: Mapping[str, str]) -> dict[str, Any]:
+    """Return the result of a benchmark as the status has it."""
+    return {
+        "description": "stress/high-concurrency",
+        "value": tokens_per_minute,
+        "unit": "tokens/min",
+        "config": config,
+    }
 
 
 # Cuts texts for conditions.
@@ -121,7 +141,7 @@ class WorkspaceCollector(StateCollector[Iterable[Workspace]]):
         )
         for name, number in sorted(Counter(str(name) for name in names if name).items()):
             presets.add_metric([name], number)
-        phases = Counter(_phase(each, "WorkspaceSucceeded") for each in workspaces)
+        phases = Counter(_phase(each, WORKSPACE_SUCCEEDED) for each in workspaces)
         return _by_phase("kaito_workspace_count", "Workspaces by phase", phases), presets
 
 

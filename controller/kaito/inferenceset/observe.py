@@ -19,7 +19,12 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, Infe
 from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool
 from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
-from controller.kaito.api.status import RESOURCE_READY
+from controller.kaito.api.status import (
+    INFERENCE_READY,
+    PEAK_METRIC,
+    RESOURCE_READY,
+    WORKSPACE_SUCCEEDED,
+)
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workloads.preset import server_image
@@ -74,11 +79,8 @@ def _name(inference_set: ObjectMeta, index: int, attempt: int) -> str:
 
 # The Workspaces of an InferenceSet, each as its status shows it.
 
-PEAK_METRIC: Final = "peakTokensPerMinute"
-_TELLING: Final = (READY, RESOURCE_READY, "InferenceReady")
+_TELLING: Final = (READY, RESOURCE_READY, INFERENCE_READY)
 """Conditions that name a cause: of the operator, of the nodes, of the server."""
-
-_SUCCEEDED: Final = "WorkspaceSucceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def replica(workspace: Workspace) -> Replica:
     return Replica(
         meta.name,
         meta.uid,
-        ready=not meta.terminating and is_true(conditions_of(workspace), _SUCCEEDED),
+        ready=not meta.terminating and is_true(conditions_of(workspace), WORKSPACE_SUCCEEDED),
         cause=_cause(workspace),
         terminating=meta.terminating,
         upgraded_to=(meta.labels or {}).get(labels.UPGRADE_TO, ""),

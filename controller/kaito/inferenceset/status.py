@@ -20,7 +20,14 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.options import Runtime
-from controller.kaito.api.status import ConditionFacts, cut, what_failed
+from controller.kaito.api.status import (
+    BENCHMARK_COMPLETED,
+    ConditionFacts,
+    cut,
+    throughput,
+    verdicts,
+    what_failed,
+)
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
@@ -32,7 +39,6 @@ from controller.runtime.reconcile.definitions import set_fields_known, unknown_f
 # The part of an InferenceSet's status that is about its replicas, in Kaito's words.
 
 SET_READY: Final = "InferenceSetReady"
-BENCHMARK: Final = "BenchmarkCompleted"
 AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"
 
 
@@ -55,17 +61,8 @@ def _ready_condition(
 def _benchmark_condition(measured: int, desired: int) -> ConditionFacts:
     message = f"{measured}/{desired} replicas benchmarked"
     if measured == desired and desired > 0:
-        return ConditionFacts(BENCHMARK, True, "BenchmarkCompleted", message)
-    return ConditionFacts(BENCHMARK, False, "BenchmarkPending", message)
-
-
-def _metric(measured: Sequence[Replica]) -> dict[str, Any]:
-    return {
-        "description": "stress/high-concurrency",
-        "value": f"{sum(each.peak for each in measured):.2f}",
-        "unit": "tokens/min",
-        "config": engine_metadata(Runtime.VLLM),
-    }
+        return ConditionFacts(BENCHMARK_COMPLETED, True, "BenchmarkCompleted", message)
+    return ConditionFacts(BENCHMARK_COMPLETED, False, "BenchmarkPending", message)
 
 
 Status = dict[str, Any]
@@ -129,10 +126,11 @@ def _counts_and_conditions(
     _ready_condition(len(ready), desired, seen.replicas, cause).set_in(conditions)
     if _is_measured(seen):
         measured = [each for each in ready if each.peak]
-        metric = _metric(measured) if measured else None
+        total = f"{sum(each.peak for each in measured):.2f}"
+        metric = throughput(total, engine_metadata(Runtime.VLLM)) if measured else None
         _benchmark_condition(len(measured), desired).set_in(conditions)
     else:
-        conditions.remove(BENCHMARK)
+        conditions.remove(BENCHMARK_COMPLETED)
     return {
         "replicas": desired,
         "readyReplicas": len(ready),
@@ -203,13 +201,7 @@ def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
 def _is_urgent(status: Status, wanted: Status) -> bool:
     """Return whether more than texts has changed."""
     changed = difference(status, wanted).keys() - {"conditions"}
-    return bool(changed) or _verdicts(status) != _verdicts(wanted)
-
-
-def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """Return types, statuses and reasons: changed messages alone are not urgent."""
-    found = status.get("conditions") or ()
-    return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+    return bool(changed) or verdicts(status) != verdicts(wanted)
 
 
 def drifted(replicas: Sequence[Replica], version: str) -> int:

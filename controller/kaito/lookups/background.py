@@ -14,6 +14,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import structlog
 
+from controller.kaito.api.status import Cause
 from informers import Clock
 
 _log = structlog.stdlib.get_logger("manta.lookups")
@@ -43,12 +44,8 @@ class Answered(Generic[A]):
     answer: A
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(Cause):
     """The failure of the last attempt; another one follows."""
-
-    reason: str
-    message: str
 
 
 LookupState: TypeAlias = Answered[A] | Unanswered

@@ -13,7 +13,14 @@ from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.revisions import possible_names
-from controller.kaito.api.status import Cause, ConditionFacts, cut
+from controller.kaito.api.status import (
+    BENCHMARK_COMPLETED,
+    PEAK_METRIC,
+    Cause,
+    ConditionFacts,
+    cut,
+    throughput,
+)
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
@@ -22,7 +29,7 @@ from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, engine_metadata
 from controller.kaito.workloads.preset import is_benchmarked, server_image
 from controller.kaito.workloads.server import headless_service_name
 from controller.kaito.workspace.edits import SCOPE as HISTORY
-from controller.kaito.workspace.observation import Goal, SeenWorkload, wanted_config
+from controller.kaito.workspace.observation import Goal, SeenWorkload
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kaito.workspace.workload import SCOPE, serves
 from controller.kube.objects import (
@@ -205,9 +212,6 @@ def _condition(pod: Pod, type_: str) -> Condition | None:
 # A result is recorded once (KAI-22); only a new image of the server removes it. A server serves
 # whether it was measured or not.
 
-BENCHMARK_COMPLETED: Final = "BenchmarkCompleted"
-PEAK_METRIC: Final = "peakTokensPerMinute"
-
 
 def benchmark_log(
     workspace: ObjectMeta,
@@ -259,18 +263,9 @@ def performance(found: LookupState[Measurement] | None, quantization: str) -> di
     """Return `status.performance`; None to leave it unchanged."""
     if not isinstance(found, Answered):
         return None
-    measured = found.answer
-    metric = {
-        "description": "stress/high-concurrency",
-        "value": measured.tokens_per_minute,
-        "unit": "tokens/min",
-        "config": {
-            **measured.config,
-            **engine_metadata(Runtime.VLLM),
-            "quantization": quantization,
-        },
-    }
-    return {"metrics": {PEAK_METRIC: metric}}
+    measured, engine = found.answer, engine_metadata(Runtime.VLLM)
+    config = {**measured.config, **engine, "quantization": quantization}
+    return {"metrics": {PEAK_METRIC: throughput(measured.tokens_per_minute, config)}}
 
 
 # Gathers what a Workspace has besides nodes from the caches.
@@ -283,11 +278,11 @@ def observe_workload(
 ) -> SeenWorkload:
     """Read the revisions, services, server or job, options, and results of look-ups."""
     meta = workspace.metadata
-    config = wanted_config(goal)
+    config = goal.config_name
     options = reads.get(OPTIONS_MAPS, f"{meta.namespace}/{config}") if config else None
     server, job = _own(STATEFUL_SETS, meta, reads), _own(JOBS, meta, reads)
     creator = server or job
-    pods = tuple(_pods_of(creator, reads))
+    pods = tuple(owned_by(reads, PODS, creator.metadata)) if creator else ()
     log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
     has_classes = reads.serves(STORAGE_CLASSES)
     record = reads.record(meta.uid)
@@ -320,10 +315,6 @@ def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str
 def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
     found = reads.get(resource, workspace.key)
     return found if found is not None and is_owned_by(found.metadata, workspace.uid) else None
-
-
-def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
-    return owned_by(reads, PODS, workload.metadata) if workload else ()
 
 
 def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:

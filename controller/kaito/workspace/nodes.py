@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
+from controller.kaito.api.config_maps import longest_context
 from controller.kaito.api.fields import FieldError, invalid_value, message_of
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, NodeClassSettings
 from controller.kaito.api.options import Provisioner, Runtime
@@ -42,7 +43,6 @@ from controller.kaito.workloads.server import workload_gpus
 from controller.kaito.workspace.observation import (
     WorkspaceObservation,
     config_problem,
-    context_of,
     missing_model,
 )
 from controller.kube.objects import ObjectMeta
@@ -163,7 +163,8 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
     """
     goal, gpus = seen.valid_goal, _gpus(seen)
     if goal.runtime is Runtime.VLLM:
-        return estimate_nodes(model, gpus, context_of(seen.workload.config) or DEFAULT_CONTEXT)
+        context = longest_context(seen.workload.config or {}) or DEFAULT_CONTEXT
+        return estimate_nodes(model, gpus, context)
     nodes = goal.spec.resource.count or 1
     errors = tuple(memory_errors(seen, model, gpus, nodes))
     if errors:

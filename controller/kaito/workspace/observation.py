@@ -12,7 +12,6 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import (
     inference_config_errors,
-    longest_context,
     missing_config_error,
     training_config_errors,
 )
@@ -23,11 +22,11 @@ from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, 
 from controller.kaito.api.status import Cause
 from controller.kaito.api.validation import runtime_errors, validate_workspace
 from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
-from controller.kaito.lookups.background import Answered, LookupState, Unanswered
+from controller.kaito.lookups.background import LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
-from controller.kaito.presets.models import Model, find_model, model_id, read_model, write_model
+from controller.kaito.presets.models import Model, find_model, model_id, read_model
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings, Commitment, Slot
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
@@ -116,6 +115,13 @@ class Goal:
         """The preset of the model, None for a template."""
         purpose = self.spec.tuning or self.spec.inference
         return purpose.preset if purpose else None
+
+    @property
+    def config_name(self) -> str:
+        """Name of the ConfigMap that the workload needs; empty if it needs none."""
+        if self.spec.tuning is not None:
+            return config_name(self.spec.tuning)
+        return self.spec.inference.config if self.spec.inference is not None else ""
 
     @property
     def lacks_model(self) -> bool:
@@ -279,21 +285,9 @@ class WorkspaceObservation:
 MISSING = "ConfigMapNotFound"
 
 
-def wanted_config(goal: Goal) -> str:
-    """Return the name of the ConfigMap that the workload needs; empty if it needs none."""
-    if goal.spec.tuning is not None:
-        return config_name(goal.spec.tuning)
-    return goal.spec.inference.config if goal.spec.inference is not None else ""
-
-
-def context_of(config: Mapping[str, str] | None) -> int | None:
-    """Return the longest context that the options set, in tokens; None if they set none."""
-    return longest_context(config) if config is not None else None
-
-
 def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Cause | None:
     """Return the problem of the options, None if they have none."""
-    name, tuning = wanted_config(goal), goal.spec.tuning
+    name, tuning = goal.config_name, goal.spec.tuning
     if not name or (config is None and tuning is not None and not tuning.config):
         return None  # it needs none, or the default one is created for it
     if config is None:
@@ -303,11 +297,7 @@ def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str)
         if tuning is None
         else tuple(training_config_errors(name, namespace, config, tuning.method))
     )
-    return _invalid(errors) if errors else None
-
-
-def _invalid(errors: tuple[FieldError, ...]) -> Cause:
-    return Cause(INVALID, message_of(errors))
+    return Cause(INVALID, message_of(errors)) if errors else None
 
 
 # The facts about a model that is not in the catalogue: looked up once, then kept in an annotation.
@@ -332,11 +322,6 @@ def wanted_metadata(
         return None
     secret = preset.preset_options.model_access_secret
     return ModelMetadata(model_id(preset.name), workspace.namespace if secret else "", secret)
-
-
-def model_annotation(found: LookupState[Model] | None) -> dict[str, str]:
-    """Return the annotation with the facts, once they are known."""
-    return {labels.MODEL: write_model(found.answer)} if isinstance(found, Answered) else {}
 
 
 def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Cause:

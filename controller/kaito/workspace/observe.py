@@ -24,7 +24,7 @@ from controller.kaito.api.karpenter import (
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.status import Cause
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.lookups.huggingface import ModelMetadata, WorkspaceLookups
+from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
     Commitment,
@@ -42,7 +42,6 @@ from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.nodes import CLAIM_SCOPE, POOL_SCOPE, node_class_scope
 from controller.kaito.workspace.observation import (
     Goal,
-    SeenWorkload,
     WorkspaceObservation,
     WorkspaceSettings,
     memory_of,
@@ -114,50 +113,41 @@ def _observe(
     committed = commitment.names if commitment else frozenset[str]()
     if pool is not None and pool.commitment is not None:
         committed = committed.union(pool.commitment.claims)
-    wanted = _wanted_model(meta, goal, sources.settings)
-    lookups = sources.lookups
-    return WorkspaceObservation(
+    seen = WorkspaceObservation(
         workspace,
         goal,
         sources.settings,
         commitment,
         claims=_claims(meta, commitment, committed, sources, reads),
         pool=pool,
-        nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources, reads),
-        inference_pool=_inference_pool(meta, goal, sources.settings.options, reads),
-        workload=SeenWorkload()
-        if isinstance(goal, Problem)
-        else observe_workload(workspace, goal, reads, sources.lookups),
-        wanted_model=wanted,
-        found_model=lookups.model(wanted) if lookups is not None and wanted is not None else None,
         definition=definition,
         unknown_fields=sources.unknown_fields_of(workspace, reads),
         consistency_warnings=reads.record(meta.uid).consistency_warnings,
         clock_steady_since=reads.clock_steady_since,
         memory=memory_of(reads.record(meta.uid).memory),
     )
+    if isinstance(goal, Problem):
+        return seen
+    options, lookups = sources.settings.options, sources.lookups
+    wanted = wanted_metadata(meta, goal, options)
+    return replace(
+        seen,
+        nodes=_nodes(meta, goal, sources, reads),
+        inference_pool=_inference_pool(meta, goal, reads) if options.inference_pools else None,
+        workload=observe_workload(workspace, goal, reads, lookups),
+        wanted_model=wanted,
+        found_model=lookups.model(wanted) if lookups is not None and wanted is not None else None,
+    )
 
 
-def _inference_pool(
-    workspace: ObjectMeta, goal: Goal | Problem, options: KaitoOptions, reads: CacheReader
-) -> SeenInferencePool | None:
+def _inference_pool(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> SeenInferencePool:
     """Return the InferencePool of a server with vLLM; the replicas of a set have one together."""
-    if not options.inference_pools or isinstance(goal, Problem):
-        return None
     shared = {labels.CREATED_BY_INFERENCE_SET, labels.CREATED_BY_MULTI_ROLE}
     serves = goal.spec.inference is not None and goal.preset is not None
     is_wanted = (
         serves and goal.runtime is Runtime.VLLM and shared.isdisjoint(workspace.labels or {})
     )
     return observe_inference_pool(workspace, reads, is_wanted=is_wanted)
-
-
-def _wanted_model(
-    workspace: ObjectMeta, goal: Goal | Problem, settings: WorkspaceSettings
-) -> ModelMetadata | None:
-    if isinstance(goal, Problem):
-        return None
-    return wanted_metadata(workspace, goal, settings.options)
 
 
 def _claims(

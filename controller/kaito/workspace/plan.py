@@ -18,6 +18,8 @@ from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
 from controller.kaito.api.revisions import HistoryStep
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.lookups.background import Answered
+from controller.kaito.presets.models import write_model
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, write_commitment
 from controller.kaito.provisioning.decision import ClaimDecision
 from controller.kaito.workspace.edits import history_of, write_history
@@ -35,11 +37,7 @@ from controller.kaito.workspace.nodes import (
     pool_target,
     progress_of,
 )
-from controller.kaito.workspace.observation import (
-    WorkspaceMemory,
-    WorkspaceObservation,
-    model_annotation,
-)
+from controller.kaito.workspace.observation import WorkspaceMemory, WorkspaceObservation
 from controller.kaito.workspace.status import current_status, deleting_status
 from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
 from controller.kube.objects import ObjectMeta
@@ -241,7 +239,8 @@ def _annotations(
 ) -> dict[str, str]:
     """Return the annotations of the Workspace; the revision is among them once it is stored."""
     marks = dict(history.revision.annotations) if history.create is None else {}
-    marks |= model_annotation(seen.found_model)
+    if isinstance(seen.found_model, Answered):
+        marks[labels.MODEL] = write_model(seen.found_model.answer)
     claims, pool = progress.claims, progress.pool
     if claims is not None and claims.is_due:
         marks[labels.NODE_CLAIMS] = write_commitment(claims.commitment)

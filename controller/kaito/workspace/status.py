@@ -20,13 +20,17 @@ from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations
 from controller.kaito.api.status import (
+    BENCHMARK_COMPLETED,
+    INFERENCE_READY,
     NODE_CLAIM_READY,
     NODES_READY,
     RESOURCE_READY,
+    WORKSPACE_SUCCEEDED,
     Cause,
     ConditionFacts,
     failure_event,
     failure_reason,
+    verdicts,
     what_failed,
 )
 from controller.kaito.provisioning.decision import claim_condition
@@ -35,7 +39,6 @@ from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.edits import history_of
 from controller.kaito.workspace.model_server import (
-    BENCHMARK_COMPLETED,
     benchmark_condition,
     job_cause,
     performance,
@@ -57,9 +60,7 @@ from controller.runtime.reconcile.definitions import set_fields_known, unknown_f
 
 # The progress of the workload of a Workspace: conditions besides those of nodes, and `state`.
 
-INFERENCE_READY: Final = "InferenceReady"
 JOB_STARTED: Final = "JobStarted"
-WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
 
 
 class WorkspaceState(Enum):
@@ -413,10 +414,7 @@ def _is_told(seen: WorkspaceObservation, text: str) -> bool:
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """Return state, types, statuses and reasons: changed messages alone are not urgent."""
-    found = status.get("conditions") or ()
-    verdicts = [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
-    return [(status.get("state"), status.get("targetNodeCount")), *verdicts]
+    return [(status.get("state"), status.get("targetNodeCount")), *verdicts(status)]
 
 
 # The status of a Workspace that is being deleted.
