@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import sys
 from contextlib import asynccontextmanager, redirect_stdout
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import controller
-from controller.command.connection import with_remedy
+from controller.command.connection import connected, with_remedy
 from controller.command.kinds import KindSettings
 from controller.command.operator_deployments import (
     BEFORE,
@@ -29,16 +28,14 @@ from controller.command.operator_deployments import (
     wait_until_gone,
 )
 from controller.command.planning import PlanRequest, plan
-from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
-from controller.kube.http import HttpTransport
-from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from controller.command.operator_deployments import ChangeOptions
+    from controller.kube.client import Client
 
 USER_AGENT = f"manta-take-over/{controller.__version__}"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"
@@ -211,7 +208,8 @@ async def _run(
     failure, status = "", 0
     with redirect_stdout(sys.stderr if options.output == "json" else out):
         try:
-            async with _connected(options) as client:
+            opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
+            async with opened as (client, _):
                 await steps(options, Tools(client, lambda: _plan(options), Helm(options)))
         except ChangeFailed as error:
             failure, status = str(error), error.status
@@ -240,16 +238,6 @@ async def _plan(options: ChangeOptions) -> int:
         context=options.context,
     )
     return await plan(request, "text", forbidden=["delete", "replace"])
-
-
-@asynccontextmanager
-async def _connected(options: ChangeOptions) -> AsyncGenerator[Client]:
-    credentials = await load_credentials(kubeconfig=options.kubeconfig, context=options.context)
-    transport = HttpTransport(credentials, user_agent=USER_AGENT)
-    try:
-        yield Client(transport, user_agent=USER_AGENT, clock=asyncio.get_running_loop())
-    finally:
-        await transport.aclose()
 
 
 def _say(step: str) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.patches import apply_merge_patch, difference
+from controller.command.planning.snapshot import group_of, name_pattern
 from controller.kube.errors import Forbidden, StatusError
 from controller.kube.resources import PODS
 from controller.kube.transport import JSON, JSON_PATCH, MERGE_PATCH
-from controller.ray.api import labels
 from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Replace, Target
 
 if TYPE_CHECKING:
@@ -339,20 +339,14 @@ def _unanswered(write: Write, error: StatusError) -> str:
 
 
 def _refusal(write: Write, error: StatusError) -> Refusal:
-    group = _group(write)
+    group = ""
+    if isinstance(write, Create) and write.target.resource == PODS:
+        group = group_of({"metadata": {}, **write.body})
     name = write.target.name
-    pattern = f"{name.rpartition('-')[0]}-*" if group else name
+    pattern = name_pattern(name) if group else name
     return Refusal(
         kind=write.target.resource.kind,
         name=pattern,
         message=str(error).replace(name, pattern),
         group=group,
     )
-
-
-def _group(write: Write) -> str:
-    if not isinstance(write, Create) or write.target.resource != PODS:
-        return ""
-    metadata: Json = write.body.get("metadata") or {}
-    found: dict[str, str] = metadata.get("labels") or {}
-    return found.get(labels.GROUP, "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from controller.apimachinery.names import has_generated_suffix
-from controller.command.planning.snapshot import owner_uid
+from controller.command.planning.snapshot import group_of, name_pattern, owner_uid
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.runtime.plan import Delete
@@ -232,7 +232,7 @@ def name_patterns(dry_run: DryRun, resources: Iterable[Resource[Any]]) -> Callab
 
     def rename(name: str) -> str:
         prefix = next((each for each in generated if name.startswith(each)), None)
-        return name if prefix is None else _pattern(prefix) + name.removeprefix(prefix)
+        return name if prefix is None else name_pattern(prefix) + name.removeprefix(prefix)
 
     return rename
 
@@ -259,6 +259,10 @@ def _deleted_and_created(
         yield from _in_group(resource, place[1], old[place], new[place])
 
 
+def _group(resource: Resource[Any], obj: Json) -> str:
+    return group_of(obj) if resource == PODS else ""
+
+
 def _in_group(
     resource: Resource[Any], group: str, deleted: list[_Deleted], created: list[str]
 ) -> Iterator[ObjectChange]:
@@ -272,7 +276,7 @@ def _in_group(
             action,
             resource.kind,
             tuple(names),
-            _pattern(created[0]) if action == "replace" else "",
+            name_pattern(created[0]) if action == "replace" else "",
             group,
             len(names),
             why,
@@ -280,22 +284,10 @@ def _in_group(
         )
     fresh = created[replaced:]
     if group and fresh:
-        yield ObjectChange("create", resource.kind, (), _pattern(fresh[0]), group, len(fresh))
+        yield ObjectChange("create", resource.kind, (), name_pattern(fresh[0]), group, len(fresh))
     elif not group:
         for name in fresh:
             yield ObjectChange("create", resource.kind, new=name)
-
-
-def _pattern(name: str) -> str:
-    """Return the name with `*` for its suffix, which depends on the moment of the creation."""
-    return f"{name.rpartition('-')[0]}-*"
-
-
-def _group(resource: Resource[Any], obj: Json) -> str:
-    if resource != PODS:
-        return ""
-    found: dict[str, str] = obj["metadata"].get("labels") or {}
-    return found.get(labels.GROUP, "")
 
 
 def _reason(write: Delete) -> str:

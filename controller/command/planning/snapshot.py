@@ -18,6 +18,7 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
+from controller.ray.api import labels
 from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     OWNER_INDEX,
@@ -276,6 +277,16 @@ def owner_uid(obj: Json) -> str:
     """Return the uid of the controller owner, empty without one."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     return next((each["uid"] for each in references if each.get("controller")), "")
+
+
+def group_of(pod: Json) -> str:
+    """Return the group of a pod of Ray, `headgroup` for a head; empty for other pods."""
+    return mapping(pod["metadata"].get("labels")).get(labels.GROUP, "")
+
+
+def name_pattern(name: str) -> str:
+    """Return the name with `*` for its suffix, which depends on the moment of the creation."""
+    return f"{name.rpartition('-')[0]}-*"
 
 
 def _key(namespace: str, name: str) -> str:

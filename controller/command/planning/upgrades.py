@@ -13,7 +13,7 @@ from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import ZERO
-from controller.command.planning.snapshot import owner_uid
+from controller.command.planning.snapshot import group_of, owner_uid
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import RAYSERVICES
@@ -177,7 +177,7 @@ class RollingRecorder:
         uid = cluster["metadata"]["uid"]
         own = [pod for pod in pods if owner_uid(pod) == uid]
         self._settings = settings
-        self._groups = {pod["metadata"]["name"]: _group(pod) for pod in own}
+        self._groups = {pod["metadata"]["name"]: group_of(pod) for pod in own}
         self._readiness = _readiness(own)
         self._steps: list[RollingStep] = []
         self._present: dict[str, GroupStep] = {}
@@ -194,7 +194,7 @@ class RollingRecorder:
         group = self._groups.get(target.name, "")
         match write:
             case Create(body=body):
-                group = self._groups[target.name] = _group(dict(body))
+                group = self._groups[target.name] = group_of(dict(body))
                 self._now += usage_of(dict(body))
                 self._peak = self._peak.at_least(self._now)
                 self._add(group, created=1)
@@ -247,10 +247,6 @@ class RollingRecorder:
         )
 
 
-def _group(pod: Json) -> str:
-    return mapping(pod["metadata"].get("labels")).get(labels.GROUP, "")
-
-
 def _readiness(pods: Iterable[Json]) -> dict[str, float]:
     """Return the median seconds from the creation of a group's pods until they were ready.
 
@@ -263,7 +259,7 @@ def _readiness(pods: Iterable[Json]) -> dict[str, float]:
         if ready is not None and not any(each.get("restartCount") for each in containers):
             created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
             seconds = max(0.0, (ready - created).total_seconds())
-            found.setdefault(_group(pod), []).append(seconds)
+            found.setdefault(group_of(pod), []).append(seconds)
     return {group: median(seconds) for group, seconds in found.items()}
 
 

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 import controller
-from controller.command.connection import with_remedy
+from controller.command.connection import connected, with_remedy
 from controller.command.kinds import kinds_of
 from controller.command.process import identity, shift_level_on_signals, stop_on_signals, wall
 from controller.command.run.operator import WebhookSettings, operator_for
-from controller.kube.client import Client
 from controller.kube.credentials import SERVICE_ACCOUNT, InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport, limit_read_buffers
@@ -183,13 +182,9 @@ def _version_problem(version: str, gates: FeatureGates) -> str:
 
 
 async def _server_version(kubeconfig: str | None, context: str | None) -> str:
-    credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    transport = HttpTransport(credentials, user_agent=_CHECK_USER_AGENT)
-    client = Client(transport, user_agent=_CHECK_USER_AGENT, clock=asyncio.get_running_loop())
-    try:
+    opened = connected(_CHECK_USER_AGENT, kubeconfig=kubeconfig, context=context)
+    async with opened as (client, _):
         version: dict[str, Any] = await client.request_json("GET", "/version")
-    finally:
-        await transport.aclose()
     return str(version.get("gitVersion", "of unknown version"))
 
 
