@@ -381,7 +381,7 @@ def next_revision(
     """
     by_name = {each.metadata.name: each for each in existing}
     names = possible_names(workspace.metadata.name, hash_)
-    present = next((by_name[n] for n in names if n in by_name and _has(by_name[n], hash_)), None)
+    present = next((by_name[n] for n in names if n in by_name and by_name[n].hash == hash_), None)
 
     def is_same(made_from: str) -> bool:
         """Kaito's hash counts each list as written."""
@@ -405,10 +405,6 @@ def next_revision(
 def possible_names(workspace_name: str, hash_: str) -> tuple[str, ...]:
     """Return the names that the revision of this hash may have, the shortest first."""
     return tuple(revision_name(workspace_name, hash_, digits) for digits in _DIGITS)
-
-
-def _has(revision: ControllerRevision, hash_: str) -> bool:
-    return (revision.metadata.annotations or {}).get(labels.HASH) == hash_
 
 
 def _body(workspace: Workspace, name: str, hash_: str, number: int) -> Body:

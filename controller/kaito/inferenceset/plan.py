@@ -38,7 +38,6 @@ from controller.kaito.inferenceset.observe import (
 )
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.workloads.pods import BASE_TAG
-from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -188,11 +187,6 @@ def _resource(
 # Writes that create, label and delete the Workspaces of an InferenceSet.
 
 
-def set_target(inference_set: ObjectMeta) -> Target:
-    """Return the InferenceSet as the target of a write."""
-    return Target(INFERENCE_SETS, inference_set.namespace, inference_set.name, "inferenceset")
-
-
 def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Create]:
     """Create the replicas that are missing."""
     for name in decision.create:
@@ -302,7 +296,8 @@ def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
     So a user may orphan them on purpose, and a set can be deleted without an operator.
     """
     meta = seen.inference_set.metadata
-    removal = remove_finalizer(set_target(meta), meta, labels.INFERENCE_SET_FINALIZER)
+    target = Target(INFERENCE_SETS, meta.namespace, meta.name, "inferenceset")
+    removal = remove_finalizer(target, meta, labels.INFERENCE_SET_FINALIZER)
     return Plan(commit=removal) if removal is not None else Plan(status=deleting_status(seen, now))
 
 

@@ -149,11 +149,18 @@ def _is_measured(seen: InferenceSetObservation) -> bool:
 
 
 def _upgrade(seen: InferenceSetObservation, now: datetime) -> Status:
-    """Return how many replicas have an old image, and when there was last none any more."""
+    """Return how many replicas have an old image or are not ready yet with the new one.
+
+    The time is written when there is none any more.
+    """
     stored = mapping(seen.status.get("autoUpgrade"))
     if seen.spec.upgrade_policy(seen.settings.options) is None:
         return {"autoUpgrade": {"numDriftedWorkspaces": None}} if stored else {}
-    count = drifted(seen.replicas, BASE_TAG)
+    count = sum(
+        each.on_old_image or (each.upgraded_to == BASE_TAG and not each.has_ready_server)
+        for each in seen.replicas
+        if not each.terminating
+    )
     found: Status = {"numDriftedWorkspaces": count}
     if not count and stored.get("numDriftedWorkspaces"):
         found["lastSuccessfulUpgradeTime"] = rfc3339(now)
@@ -202,12 +209,3 @@ def _is_urgent(status: Status, wanted: Status) -> bool:
     """Return whether more than texts has changed."""
     changed = difference(status, wanted).keys() - {"conditions"}
     return bool(changed) or verdicts(status) != verdicts(wanted)
-
-
-def drifted(replicas: Sequence[Replica], version: str) -> int:
-    """Return how many replicas have an old image, or are not ready yet with the new one."""
-    return sum(
-        each.on_old_image or (each.upgraded_to == version and not each.has_ready_server)
-        for each in replicas
-        if not each.terminating
-    )

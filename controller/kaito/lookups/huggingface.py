@@ -214,7 +214,8 @@ class HuggingFace:
         token, doubt = await self._token(wanted) if wanted.secret else ("", "")
         try:
             files = _weight_files(await self._files(name, token))
-            config = await self._config(name, token, is_mistral=_is_mistral(files))
+            is_mistral = any("consolidated" in each.path for each in files)
+            config = await self._config(name, token, is_mistral=is_mistral)
         except _Refused as error:
             raise LookupFailed(UNAVAILABLE, _refusal(name, error.status, wanted, doubt)) from None
         try:
@@ -316,10 +317,6 @@ def _weight_files(listed: object) -> list[WeightFile]:
         return msgspec.convert(listed, list[WeightFile])
     except msgspec.ValidationError:
         raise LookupFailed(UNAVAILABLE, "Hugging Face lists files in an unknown form") from None
-
-
-def _is_mistral(files: list[WeightFile]) -> bool:
-    return any("consolidated" in each.path for each in files)
 
 
 def _decoded(encoded: object) -> str:

@@ -220,7 +220,7 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
         architectures=_architectures(name, merged),
         token_limit=_number(merged, _TOKEN_LIMIT) or _DEFAULT_TOKEN_LIMIT,
         hidden_size=_number(merged, _HIDDEN_SIZE),
-        layers=_number(merged, _LAYERS) or _listed_layers(merged),
+        layers=_number(merged, _LAYERS) or len(_items(merged.get("layers_block_type"))),
         heads=_number(merged, _HEADS),
         kv_heads=_kv_heads(merged),
         head_dim=_number(merged, _HEAD_DIM),
@@ -303,11 +303,6 @@ def _as_number(value: object) -> int:
     if isinstance(value, float) and isfinite(value):
         return max(int(value), 0)
     return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _listed_layers(config: Mapping[str, Any]) -> int:
-    """Return the number of layers of a model that lists them by kind."""
-    return len(_items(config.get("layers_block_type")))
 
 
 def _kv_heads(config: Mapping[str, Any]) -> int:

@@ -94,11 +94,6 @@ def base_image(options: KaitoOptions) -> str:
     return f"{options.preset_registry}/kaito-base:{BASE_TAG}"
 
 
-def weights_image(name: str, tag: str, options: KaitoOptions) -> str:
-    """Return the image that holds the weights of a model that can be tuned."""
-    return f"{options.preset_registry}/kaito-{name}:{tag}"
-
-
 def complete_reference(image: str) -> str:
     """Return the reference with registry and tag; a digest replaces the tag.
 

@@ -45,7 +45,6 @@ from controller.kaito.workloads.pods import (
     script,
     tuning_tolerations,
     variable,
-    weights_image,
 )
 from controller.kaito.workloads.server import SERVER_PORT
 from controller.kube.objects import ObjectMeta
@@ -203,7 +202,8 @@ def _pod_spec(
 def _weights(tuning: Tuning, options: KaitoOptions) -> PodParts:
     """Return the model's weights, which come as an image."""
     model = tuning.model
-    image = weights_image(model.weights_name or model.name, model.weights_tag, options)
+    name = model.weights_name or model.name
+    image = f"{options.preset_registry}/kaito-{name}:{model.weights_tag}"
     mounted = pods.weights_on_the_system_disk() + pods.weights_mount()
     downloader = container(
         "model-weights-downloader",
