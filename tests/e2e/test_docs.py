@@ -71,8 +71,8 @@ RUN_ELSEWHERE = {
     "manta debug": "test_debug.py",
     "manta diagnose": "test_diagnose.py, in virtual time",
     "manta diagnose -A -f report.tar.gz": "test_diagnose.py, in virtual time",
-    "kubectl -n NAMESPACE port-forward POD 6060": "test_kubectl_exec.py, to another pod",
-    "kubectl -n NAMESPACE port-forward POD 8090": "test_kubectl_exec.py, to another pod",
+    "kubectl -n NAMESPACE port-forward POD 6060": "test_kubectl_verbs.py, to another pod",
+    "kubectl -n NAMESPACE port-forward POD 8090": "test_kubectl_verbs.py, to another pod",
     "kubectl -n NAMESPACE exec POD -- python3 -c 'import os, signal; os.kill(1, signal.SIGUSR1)'": (
         "test_debug.py, what it runs in the pod"
     ),
