@@ -288,6 +288,9 @@ async def test_a_quota_of_ten_costs_few_calls():
     assert len(client.calls) == 1 + 2 + 4 + 8
     assert len(book.names()) == 10
     await book.execute(client, stage(100))
+    assert len(client.calls) == 15, "what was refused waits"
+    book.time = 60.0
+    await book.execute(client, stage(100))
     assert len(client.calls) == 15 + 1
 
 

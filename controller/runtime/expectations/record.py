@@ -95,6 +95,7 @@ class Record:
         replicas: created members of each replica that is not complete yet.
         memory: the `Plan.memory` of the last plan that had one, None if there is none.
         made: objects that were created since the plan that left the memory.
+        execution: what the executions of its plans leave for the next one, None before the first.
     """
 
     owner: Owner
@@ -113,6 +114,7 @@ class Record:
     replicas: dict[str, int] = field(default_factory=dict[str, int])
     memory: Any = None
     made: dict[Resource[Any], list[Any]] = field(default_factory=dict["Resource[Any]", "list[Any]"])
+    execution: Any = None
 
     # -- what a plan depends on ---------------------------------------------------------------
 

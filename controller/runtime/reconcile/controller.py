@@ -137,8 +137,9 @@ class Controller(Generic[Observation]):
 
     def reconsider(self, keys: Iterable[str]) -> None:
         """Reconcile these keys with low priority: their definition or the time has changed."""
-        self._executor.forget_pruned_fields()
         for key in keys:
+            if (owner := self._owners.get(key)) is not None:
+                self._executor.forget_pruned_fields(owner.uid)
             self.queue.add(key, priority=LOW_PRIORITY)
 
     async def run(self) -> None:
@@ -284,8 +285,7 @@ class Controller(Generic[Observation]):
     def _observe_deletion(self, key: str) -> None:
         """Forget everything about an object that no longer exists."""
         self._expectations.remove_owner(self.name, key)
-        if (owner := self._owners.pop(key, None)) is not None:
-            self._executor.forget(owner.uid)
+        self._owners.pop(key, None)
         self.queue.forget(key)
         self._metrics.reconciled("success")
         if self._external_source is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.record import Owner
+    from controller.runtime.expectations.record import Owner, Record
     from controller.runtime.plan import Failure, PhaseDuration, Plan, StatusPatch, Write
     from controller.runtime.reconcile.failed_groups import FailedGroups
     from controller.runtime.reconcile.status import HeldChild
@@ -153,7 +153,7 @@ def _group_of(write: Write) -> SlowStartGroup:
 
 
 @dataclass(slots=True)
-class Record:
+class ExecutionRecord:
     """What one object's executions leave for the next one; it is dropped with the object.
 
     Attributes:
@@ -172,14 +172,22 @@ class Record:
     held: str = ""
 
 
+def record_of(owner: Record) -> ExecutionRecord:
+    """Return what earlier executions of an owner have left, made when it is asked for."""
+    if owner.execution is None:
+        owner.execution = ExecutionRecord()
+    return owner.execution
+
+
 class ExecutionState:
     """The results so far of one execution."""
 
     def __init__(
-        self, execution: PlanExecution, record: Record, failed_groups: FailedGroups
+        self, execution: PlanExecution, owner: Record, failed_groups: FailedGroups
     ) -> None:
         self.execution = execution
-        self.record = record
+        self.owner = owner
+        self.record = record = record_of(owner)
         self.slow_start, record.widths = SlowStart(record.widths), {}
         self.failed_groups = failed_groups
         self.primary = execution.primary

@@ -28,8 +28,8 @@ from controller.runtime.reconcile.execution import (
     ExecutionState,
     PlanExecution,
     PlanOutcome,
-    Record,
     Result,
+    record_of,
 )
 from controller.runtime.reconcile.failed_groups import (
     FailedGroups,
@@ -77,7 +77,7 @@ FAILED_READ = "FailedRead"
 class Executor:
     """Carries out plans.
 
-    Its only state is a `Record` of each object.
+    Its only state is in the record of each object.
 
     Args:
         expectations: what the owner must find out.
@@ -98,7 +98,6 @@ class Executor:
         self._expectations = expectations
         self._now = now
         self._rng = rng
-        self._records: dict[str, Record] = {}
         self._unknown = UnknownWrites(writer, lookups, now=now, on_silence=self._on_silence)
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
@@ -106,14 +105,15 @@ class Executor:
         if execution.plan.lookups:
             return await self._look_up(execution)
         generation = execution.primary.metadata.generation
-        record = self._records.setdefault(execution.owner.uid, Record())
+        owner = self._expectations.record(execution.owner.uid)
+        record = record_of(owner)
         failed_groups = record.failed_groups or FailedGroups(generation, self._rng)
-        questions = self._expectations.record(execution.owner.uid).questions(self._now())
+        questions = owner.questions(self._now())
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
         unknown = {group_of(write) for write in questions.repeats}
         failed_groups.begin(execution.plan, generation, {status, reads}, unknown, self._now())
-        run = ExecutionState(execution, record, failed_groups)
+        run = ExecutionState(execution, owner, failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
@@ -135,7 +135,7 @@ class Executor:
             requeue_after = await self._status(run)
         failed_groups.end()
         record.failed_groups = failed_groups if failed_groups.failures else None
-        questions = self._expectations.record(execution.owner.uid).questions(self._now())
+        questions = owner.questions(self._now())
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
@@ -144,14 +144,9 @@ class Executor:
             record.widths = run.slow_start.widths
         return outcome
 
-    def forget(self, uid: str) -> None:
-        """Forget an object that no longer exists."""
-        self._records.pop(uid, None)
-
-    def forget_pruned_fields(self) -> None:
-        """Forget pruned fields: a changed definition may store them."""
-        for record in self._records.values():
-            record.status.pruned = {}
+    def forget_pruned_fields(self, uid: str) -> None:
+        """Forget an object's pruned fields: a changed definition may store them."""
+        record_of(self._expectations.record(uid)).status.pruned = {}
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
@@ -217,7 +212,7 @@ class Executor:
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
         for write in writes:
-            disowned = self._expectations.record(run.execution.owner.uid).is_disowned(write)
+            disowned = run.owner.is_disowned(write)
             run.record.repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
@@ -242,7 +237,7 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
-        if self._expectations.record(run.execution.owner.uid).is_repetition(write):
+        if run.owner.is_repetition(write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result, self._now())
             return result

@@ -183,11 +183,8 @@ class Bench:
             raise outcome
         return outcome
 
-    def forget(self, uid: str) -> None:
+    def forget_pruned_fields(self, uid: str) -> None:
         self.forgotten.append(uid)
-
-    def forget_pruned_fields(self) -> None:
-        self.forgotten.append("pruned fields")
 
     async def reconcile(self) -> dict[str, Any]:
         with capture_logs() as logs:
@@ -413,11 +410,8 @@ async def test_everything_about_an_object_that_is_gone_is_forgotten():
     line = await bench.reconcile()
     assert (line["result"], line["log_level"]) == ("gone", "debug")
     assert bench.owner_calls[1:] == [("remove_owner", "widgets", KEY)]
-    assert bench.forgotten == ["uid-f"]
     assert bench.queue.changes == [("forget", KEY)]
     assert bench.results == {"success": 2}
-    await bench.reconcile()
-    assert bench.forgotten == ["uid-f"]
 
 
 async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
@@ -427,11 +421,11 @@ async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that()
     bench.primary, bench.is_stored = None, True
     line = await bench.reconcile()
     assert line["result"] == "gone"
-    assert (len(bench.owner_calls), bench.forgotten) == (1, [])
+    assert bench.owner_calls == [("add_owner", OWNER)]
     assert (len(bench.executions), bench.results) == (1, {"success": 2})
     bench.is_stored = False
     await bench.reconcile()
-    assert bench.forgotten == ["uid-f"]
+    assert bench.owner_calls[1:] == [("remove_owner", "widgets", KEY)]
 
 
 async def test_an_object_that_its_kind_does_not_observe_counts_as_gone():
@@ -447,13 +441,19 @@ def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
     assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
 
 
+async def test_fields_that_the_server_has_not_kept_are_asked_for_again_with_another_definition():
+    bench = Bench()
+    await bench.reconcile()
+    bench.controller.reconsider([KEY, "default/a"])
+    assert bench.forgotten == ["uid-f"]
+
+
 async def test_an_object_that_was_made_anew_is_another_one():
     bench = Bench()
     await bench.reconcile()
     bench.primary = Widget(metadata=msgspec.structs.replace(META, uid="another"))
     await bench.reconcile()
     await bench.reconcile()
-    assert bench.forgotten == ["uid-f"]
     another = replace(OWNER, uid="another")
     assert bench.owner_calls == [
         ("add_owner", OWNER),
@@ -696,7 +696,7 @@ async def test_keys_are_woken_from_outside():
     assert bench.queue.changes == [("add", KEY)]
     controller.reconsider(["default/a", "default/b"])
     controller.close()
-    assert bench.forgotten == ["pruned fields"]
+    assert bench.forgotten == []
     assert bench.queue.changes == [
         ("add", KEY),
         ("add", "default/a", {"priority": LOW_PRIORITY}),

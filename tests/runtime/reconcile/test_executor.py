@@ -346,7 +346,8 @@ async def test_what_the_server_does_not_keep_of_a_status_is_asked_for_once():
     assert bench.emitted == ["Ready"]
     other = StatusPatch({"children": 4, "conditions": [{"type": "Suspended"}]})
     assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another value"
-    bench.executor.forget(OWNER.uid)
+    bench.book.gone()
+    bench.book.owned_by(OWNER)
     assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another object"
 
 

@@ -30,7 +30,12 @@ from controller.runtime.plan import (
     Write,
     subresource_of,
 )
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Record, Result
+from controller.runtime.reconcile.execution import (
+    ExecutionRecord,
+    PlanExecution,
+    PlanOutcome,
+    Result,
+)
 from controller.runtime.reconcile.executor import BATCH, FAILED_UPDATE, Executor
 from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
@@ -79,6 +84,7 @@ class Bench:
     told: list[tuple[Failure, ...]] = field(default_factory=list[Any])
     asked: list[str] = field(default_factory=list[str])
     submitted: int = 0
+    execution: Any = None
 
     def __post_init__(self) -> None:
         double: Any = self
@@ -281,7 +287,7 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     (said,) = bench.sent
     assert subresource_of(said) == "status", "a plan without a status of its own says it, too"
     assert [each["message"] for each in said.patch["status"]["conditions"]] == [sentence]  # type: ignore[union-attr]
-    bench.executor.forget(OWNER.uid)
+    bench.execution = None
     await bench.execute(Plan(stages=plan.stages))
     assert bench.names == ["a"]
 
@@ -343,7 +349,7 @@ async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_w
     bench.held = (HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),)
     await bench.execute(Plan())
     assert [event.reason for event in bench.emitted] == ["ChildHeld"], "it is held anew"
-    bench.executor.forget(OWNER.uid)
+    bench.execution = None
     await bench.execute(Plan())
     assert [event.reason for event in bench.emitted] == ["ChildHeld"]
 
@@ -512,7 +518,7 @@ async def test_sixty_lost_answers_cost_one_request_an_attempt_until_one_arrives(
     writes = tuple(create(f"w{number}") for number in range(60))
     bench = Bench({write.target.name: lost for write in writes}, left=Questions(repeats=writes))
     failed = FailedGroups(7, random.Random(0))
-    bench.executor._records[OWNER.uid] = Record(failed_groups=failed)
+    bench.execution = ExecutionRecord(failed_groups=failed)
     failed.ended(WriteResult(writes[0], WriteOutcome.UNKNOWN, error=lost), 0.0)
     for _ in range(5):
         outcome = await bench.execute(NOTHING)
