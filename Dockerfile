@@ -12,9 +12,9 @@ COPY workqueue ./workqueue
 COPY informers ./informers
 COPY controller ./controller
 COPY examples ./examples
-# Bytecode without times, so that two builds are the same.
+COPY scripts/compile-image ./
 RUN /opt/manta/bin/pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
-    && /opt/manta/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/manta/lib
+    && PYTHONPYCACHEPREFIX=/opt/manta/bytecode /opt/manta/bin/python compile-image
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="manta-operator" \
@@ -24,7 +24,8 @@ LABEL org.opencontainers.image.title="manta-operator" \
 COPY --from=build /opt/manta /opt/manta
 # The command of KubeRay's charts.
 RUN ln -s /opt/manta/bin/manager /manager
-ENV PATH=/opt/manta/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/manta/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPYCACHEPREFIX=/opt/manta/bytecode
 USER 65532:65532
 EXPOSE 8080 8082
 ENTRYPOINT ["manta"]

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import sysconfig
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -65,9 +66,13 @@ def test_no_address_of_a_package_index_is_in_the_image(image: Stage):
 
 def test_everything_is_compiled(image: Stage):
     packages = next((image.root / "opt/manta/lib").glob("python3*")) / "site-packages"
+    bytecode = image.root / "opt/manta/bytecode"
     for package in ("controller", "informers", "workqueue"):
         for source in (packages / package).rglob("*.py"):
-            assert list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc")), source
+            place = bytecode / source.parent.relative_to(image.root)
+            assert list(place.glob(f"{source.stem}.*.pyc")), source
+    library = bytecode / sysconfig.get_path("stdlib")[1:]
+    assert list(library.glob("asyncio/events.*.pyc"))
 
 
 @pytest.mark.rare
