@@ -322,11 +322,6 @@ def _end_of(each: KubeObject) -> datetime | None:
     return time_of((each.metadata.annotations or {}).get(labels.CERTIFICATE_END))
 
 
-# KubeRay's metrics of RayClusters, computed from the cache when they are scraped.
-#
-# Nothing is counted while reconciling, so no series outlives its cluster.
-
-
 class ClusterCollector(ObjectCollector["RayCluster"]):
     """Collects `kuberay_cluster_*`, `manta_cluster_*` and `manta_upgrade_*`."""
 

@@ -23,7 +23,6 @@ from controller.ray.children.child_cluster import child_cluster, separate_redis
 from controller.ray.fleet.observe import (
     SCOPE,
     FleetGoal,
-    FleetSources,
     copy_name,
     observe_fleet,
     template_hash,
@@ -341,13 +340,15 @@ class RayClusterFleetKind(Kind["FleetObservation"]):
 
     def __init__(self, settings: RaySettings | None = None) -> None:
         self._settings = settings or RaySettings()
-        self._sources = FleetSources(
-            SpecificationMemo(self._read), unknown_field_finder(), definitions_reader()
-        )
+        self._goal_of = SpecificationMemo(self._read)
+        self._unknown_fields_of = unknown_field_finder()
+        self._read_definition = definitions_reader()
 
     def observe(self, key: str, reads: CacheReader) -> FleetObservation | None:
         """Return everything that the plan depends on; None if the fleet is gone."""
-        return observe_fleet(key, reads, self._sources)
+        return observe_fleet(
+            key, reads, self._goal_of, self._unknown_fields_of, self._read_definition
+        )
 
     def problem(self, observation: FleetObservation) -> Problem | None:
         """Return the problem of the fleet's specification, None if it is valid."""

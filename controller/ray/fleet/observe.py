@@ -243,28 +243,19 @@ def index_of(fleet: ObjectMeta, cluster: str) -> int | None:
     return int(found["index"]) if found and found["fleet"] == fleet.name else None
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSources:
-    """The sources of an observation besides the caches.
-
-    Attributes:
-        goal_of: returns the goal of a fleet, or its problem.
-        unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads which fields the installed definitions lack.
-    """
-
-    goal_of: SpecificationMemo[RayClusterFleet, FleetGoal | Problem]
-    unknown_fields_of: UnknownFieldFinder
-    read_definition: DefinitionsReader
-
-
-def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetObservation | None:
+def observe_fleet(
+    key: str,
+    reads: CacheReader,
+    goal_of: SpecificationMemo[RayClusterFleet, FleetGoal | Problem],
+    unknown_fields_of: UnknownFieldFinder,
+    read_definition: DefinitionsReader,
+) -> FleetObservation | None:
     """Read the fleet `namespace/name` and its copies; None if it does not exist."""
-    fleet = sources.goal_of.present(key, reads.get(RAYCLUSTERFLEETS, key))
+    fleet = goal_of.present(key, reads.get(RAYCLUSTERFLEETS, key))
     if fleet is None:
         return None
-    definition = sources.read_definition(reads, fleet)
-    meta, goal = fleet.metadata, sources.goal_of(fleet)
+    definition = read_definition(reads, fleet)
+    meta, goal = fleet.metadata, goal_of(fleet)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
     owned = owned_by(reads, RAYCLUSTERS, meta)
     copies = tuple(sorted(_copies(fleet, goal, owned), key=_order))
@@ -276,7 +267,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
         unreadable=dict(_unreadable(meta, wanted, copies, reads)),
         has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
         create_errors=tuple(_create_errors(meta, wanted, reads)),
-        unknown_fields=sources.unknown_fields_of(fleet, reads),
+        unknown_fields=unknown_fields_of(fleet, reads),
         definition=definition,
         consistency_warnings=reads.record(meta.uid).consistency_warnings,
         clock_steady_since=reads.clock_steady_since,

@@ -113,7 +113,7 @@ def _sentence(  # noqa: PLR0911  one for each reason
 ) -> str:
     match reason:
         case FailureReason.VALIDATION_FAILED:
-            return reason.value.description if seen.problem is None else str(seen.problem)
+            return reason.description if seen.problem is None else str(seen.problem)
         case FailureReason.DEADLINE_EXCEEDED:
             seconds = seen.spec.active_deadline_seconds
             limit = f" ({seconds} s)" if seconds else ""

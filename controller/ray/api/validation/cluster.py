@@ -63,24 +63,26 @@ def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
-    spec = read_spec(cluster, parse_spec)
+    spec, wrong = read_spec(cluster, parse_spec), dict[str, Problem]()
     if not isinstance(spec, Problem):
-        strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
-        if not isinstance(strategy, Problem):
-            spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
-        idle = lifetime_options.idle_options(cluster, spec)
-        if not isinstance(idle, Problem):
-            spec = msgspec.structs.replace(spec, idle_termination_options=idle)
-        budgets = lifetime_options.budget_options(cluster, spec)
-        if not isinstance(budgets, Problem):
-            spec = msgspec.structs.replace(spec, disruption_budgets=budgets)
-        graceful = lifetime_options.graceful_options(cluster, spec)
-        if not isinstance(graceful, Problem):
-            spec = msgspec.structs.replace(spec, graceful_termination_options=graceful)
-        if lifetime_options.is_idle_suspended(cluster, spec):
-            spec = msgspec.structs.replace(spec, suspend=True)
-    problems = partial(_problems, cluster=cluster, gates=gates)
+        found = _in_force(cluster, spec)
+        wrong = {name: each for name, each in found.items() if isinstance(each, Problem)}
+        valid = {name: each for name, each in found.items() if name not in wrong}
+        spec = msgspec.structs.replace(spec, **valid)
+    problems = partial(_problems, cluster=cluster, gates=gates, wrong=wrong)
     return valid_or_problem(cluster, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
+
+
+def _in_force(cluster: RayCluster, spec: ClusterSpec) -> dict[str, Any]:
+    """Return the fields that an annotation may replace, as they count, or what is wrong there."""
+    annotations = cluster.metadata.annotations or {}
+    return {
+        "upgrade_strategy": strategy_in_force(spec.upgrade_strategy, annotations),
+        "idle_termination_options": lifetime_options.idle_options(cluster, spec),
+        "disruption_budgets": lifetime_options.budget_options(cluster, spec),
+        "graceful_termination_options": lifetime_options.graceful_options(cluster, spec),
+        "suspend": lifetime_options.is_idle_suspended(cluster, spec) or spec.suspend,
+    }
 
 
 def cluster_warnings(spec: ClusterSpec) -> tuple[str, ...]:
@@ -115,9 +117,14 @@ def idle_warnings(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
     return (f"{lifetime_options.IDLE}: {effect}",)
 
 
-def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> Iterator[Problem]:
-    """Yield all problems, most basic first; a template that cannot be read counts as empty."""
-    strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
+def _problems(
+    spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates, wrong: Mapping[str, Problem]
+) -> Iterator[Problem]:
+    """Yield all problems, most basic first; a template that cannot be read counts as empty.
+
+    What is wrong of a field that an annotation may replace is known already.
+    """
+    strategy = wrong.get("upgrade_strategy")
     head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
     service = service_problem(spec.head_group_spec.head_service, "spec.headGroupSpec.headService")
     workers = [
@@ -133,9 +140,9 @@ def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> It
     yield from option_problems(context)
     yield from _suspended_groups(context)
     yield from _autoscaler(context)
-    yield from _idle(context)
-    yield from _graceful(context)
-    if not isinstance(strategy, Problem):
+    yield from _idle(context, wrong)
+    yield from _graceful(context, wrong)
+    if strategy is None:
         yield from strategy_problems(context)
     yield from _contradicting_status(context)
 
@@ -260,18 +267,13 @@ def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
             )
 
 
-def _idle(context: ValidationContext) -> Iterator[Problem]:
-    budgets = lifetime_options.budget_options(context.cluster, context.spec)
-    if isinstance(budgets, Problem):
-        yield budgets
-    options = lifetime_options.idle_options(context.cluster, context.spec)
-    if isinstance(options, Problem):
-        yield options
-    elif (
-        options is not None
-        and options.policy == lifetime_options.SCALE_DOWN
-        and context.spec.autoscaling
-    ):
+def _idle(context: ValidationContext, wrong: Mapping[str, Problem]) -> Iterator[Problem]:
+    fields = ("disruption_budgets", "idle_termination_options")
+    yield from (wrong[field] for field in fields if field in wrong)
+    options = context.spec.idle_termination_options
+    if options is None or "idle_termination_options" in wrong:
+        return
+    if options.policy == lifetime_options.SCALE_DOWN and context.spec.autoscaling:
         yield Problem(
             f"{lifetime_options.IDLE}.policy",
             f"cannot be {lifetime_options.SCALE_DOWN} while {_AUTOSCALING} is true, because the "
@@ -280,19 +282,18 @@ def _idle(context: ValidationContext) -> Iterator[Problem]:
         )
 
 
-def _graceful(context: ValidationContext) -> Iterator[Problem]:
-    spec = context.spec
-    options = lifetime_options.graceful_options(context.cluster, spec)
-    if isinstance(options, Problem):
-        yield options
+def _graceful(context: ValidationContext, wrong: Mapping[str, Problem]) -> Iterator[Problem]:
+    if problem := wrong.get("graceful_termination_options"):
+        yield problem
         return
+    spec = context.spec
     templates = {"spec.headGroupSpec.template": spec.head_group_spec.template}
     templates |= {
         f"{_group(position)}.template": group.template
         for position, group in enumerate(spec.worker_group_specs)
     }
     pods = {path: mapping(template.get("spec")) for path, template in templates.items()}
-    yield from lifetime_options.late_deadlines(options, pods)
+    yield from lifetime_options.late_deadlines(spec.graceful_termination_options, pods)
 
 
 def _restart_policies(context: ValidationContext) -> Iterator[Problem]:
