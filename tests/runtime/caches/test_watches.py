@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from controller.apimachinery.ownership import index_by_owner
 from controller.command.kinds import KindSettings, kinds_of
-from controller.kube.objects import KubeObject
-from controller.kube.resources import PODS, SERVICES, Resource
+from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
+from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from controller.ray.api import FeatureGates
-from controller.runtime.caches.watches import merge_watches
+from controller.runtime.caches.watches import merge_watches, owner_keys
 from controller.runtime.kind import Owned, References
 
 
@@ -125,3 +125,40 @@ def test_the_words_about_kinds_that_disagree():
     assert message(*indexed) == (
         f"job and other declare different functions for the index 'name' of pods. {remedy}"
     )
+
+
+def named(name: str) -> KubeObject:
+    return KubeObject(metadata=ObjectMeta(name=name, namespace="default"))
+
+
+def keys_of(obj: KubeObject) -> tuple[str, ...]:
+    return (obj.metadata.key,)
+
+
+def test_an_object_enqueues_all_primaries_that_the_index_has_under_its_key():
+    index = {("uses", "default/shared"): (named("a"), named("b"))}
+    keys = owner_keys(
+        CONFIG_MAPS,
+        Owned(SECRETS, references=References("uses", keys_of, keys_of)),
+        lambda _key: None,
+        lambda by, key: index.get((by.index, key), ()),
+    )
+    assert keys(named("shared"), True) == ["default/a", "default/b"]
+    assert keys(named("shared"), False) == ["default/a", "default/b"]
+    assert keys(named("other"), True) == []
+
+
+def test_an_object_enqueues_the_owners_of_those_that_refer_to_it():
+    owner = OwnerReference(
+        api_version="v1", kind="ConfigMap", name="a", uid="uid-of-a", controller=True
+    )
+    meta = ObjectMeta(name="pod", namespace="default", owner_references=(owner,))
+    index = {("node", "default/n1"): (KubeObject(metadata=meta), named("stray"))}
+    by = References("node", keys_of, keys_of, through=PODS)
+    keys = owner_keys(
+        CONFIG_MAPS,
+        Owned(SECRETS, references=by),
+        {"default/a": "uid-of-a"}.get,
+        lambda by, key: index.get((by.index, key), ()),
+    )
+    assert keys(named("n1"), True) == ["default/a"]

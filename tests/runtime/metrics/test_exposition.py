@@ -1,10 +1,16 @@
-"""A scrape does a bounded amount of work before it lets the event loop run."""
+"""The runtime's metrics as Prometheus reads them, those of objects and of the loop."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import platform
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,7 +19,22 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from controller.runtime.collectors import ObjectCollector, write_metrics
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import PODS
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge, write_metrics
+from controller.runtime.event_series import RecorderStatistics
+from controller.runtime.expectations.statistics import ExpectationStatistics
+from controller.runtime.metrics import (
+    PAUSE_BUCKETS,
+    PHASE_BUCKETS,
+    RECONCILE_BUCKETS,
+    ClientCollector,
+    EventCollector,
+    ExpectationCollector,
+    LoopLag,
+    Monitor,
+    RuntimeMetrics,
+)
 
 NUMBER = 3_000
 
@@ -91,3 +112,249 @@ async def test_the_text_is_that_of_the_library(accept: str):
     Gauge("nothing", "Has no samples", ("name",), registry=registry)
     registry.register(Sizes(lambda: (1, 2), Turns()))
     assert await write_metrics(registry, encode) == encode(registry)
+
+
+def test_a_gauge_of_objects_tells_them_apart_by_name_namespace_and_uid():
+    family = object_gauge("widget_size", "Size of a widget", "colour")
+    family.add_metric([*identity(ObjectMeta(name="f", namespace="default", uid="u")), "red"], 3)
+    (sample,) = family.samples
+    assert (family.name, family.documentation) == ("widget_size", "Size of a widget")
+    assert sample.labels == {"name": "f", "namespace": "default", "uid": "u", "colour": "red"}
+
+
+class RememberedSizes(ObjectCollector[int]):
+    """One gauge of the size of each object; remembers of which objects at once."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__(lambda: sizes)
+        self.asked: list[list[int]] = []
+
+    def metrics(self, current: Iterable[int], /) -> list[GaugeMetricFamily]:
+        self.asked.append([*current])
+        family = GaugeMetricFamily("size", "Size", labels=["name"])
+        for size in self.asked[-1]:
+            family.add_metric([str(size)], size)
+        return [family]
+
+
+def test_the_metrics_of_objects_without_a_fault_are_made_at_once():
+    sizes = RememberedSizes([2, 4, 6])
+    (family,) = sizes.collect()
+    assert [sample.value for sample in family.samples] == [2, 4, 6]
+    assert sizes.asked == [[2, 4, 6]]
+
+
+def test_without_objects_each_family_is_named_all_the_same():
+    (family,) = RememberedSizes([]).collect()
+    assert (family.name, family.samples) == ("size", [])
+
+
+@dataclass
+class ManualClock:
+    """A clock whose timers a test calls when it likes."""
+
+    now: float = 100.0
+    timers: list[tuple[float, Callable[[], object]]] = field(default_factory=list[Any])
+    cancelled: int = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> ManualClock:
+        self.timers.append((when, callback))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def fire(self, *, late: float) -> None:
+        due, callback = self.timers.pop(0)
+        self.now = due + late
+        callback()
+
+
+@dataclass
+class Measurements:
+    """A monitor with a manual clock, and what it has measured."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    lags: list[float] = field(default_factory=list[float])
+    pauses: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    times_read: list[float] = field(default_factory=list[float])
+
+    def monitor(self) -> Monitor:
+        def pauses_of(generation: int) -> Any:
+            return SimpleNamespace(observe=lambda pause: self.pauses.append((generation, pause)))
+
+        metrics: Any = SimpleNamespace(
+            loop_lag=SimpleNamespace(observe=self.lags.append),
+            gc_pauses=SimpleNamespace(labels=pauses_of),
+        )
+        clock: Any = self.clock
+        read: Any = lambda: self.times_read.append(self.clock.now)  # noqa: E731
+        return Monitor(metrics, clock=clock, time_of_day=read)
+
+
+async def test_each_second_the_lag_is_measured_and_the_time_of_day_read():
+    measured, ready = Measurements(), asyncio.Event()
+    monitor = measured.monitor()
+    running = asyncio.create_task(monitor.run(ready.set))
+    await ready.wait()
+    assert measured.clock.timers[0][0] == 101.0
+    for late in (0.25, -0.5, 2.0):
+        measured.clock.fire(late=late)
+    assert measured.lags == [0.25, 0.0, 2.0]
+    assert monitor.lag() == LoopLag(2.0, 2.0)
+    assert measured.times_read == [101.25, 101.75, 104.75]
+    assert measured.clock.timers[0][0] == 105.75
+    monitor.stop()
+    await running
+    assert measured.clock.cancelled == 1
+
+
+async def test_the_longest_lag_is_that_of_the_last_minute():
+    measured = Measurements()
+    monitor = measured.monitor()
+    assert monitor.lag() is None
+    running = asyncio.create_task(monitor.run(lambda: None))
+    await asyncio.sleep(0)
+    measured.clock.fire(late=2.0)
+    for _ in range(59):
+        measured.clock.fire(late=0.25)
+    assert monitor.lag() == LoopLag(0.25, 2.0)
+    measured.clock.fire(late=0.5)
+    assert monitor.lag() == LoopLag(0.5, 0.5)
+    monitor.stop()
+    await running
+
+
+async def test_pauses_of_the_garbage_collector_are_measured_as_long_as_the_monitor_runs():
+    measured = Measurements()
+    monitor = measured.monitor()
+    running = asyncio.create_task(monitor.run(lambda: None))
+    await asyncio.sleep(0)
+    notify = monitor._on_collection
+    assert notify in gc.callbacks
+    notify("start", {"generation": 2})
+    measured.clock.now += 0.5
+    notify("stop", {"generation": 2})
+    assert measured.pauses[-1] == (2, 0.5)
+    monitor.stop()
+    await running
+    assert notify not in gc.callbacks
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "metrics.txt"
+
+EXPECTATIONS = ExpectationStatistics(
+    owners=1,
+    expectations=2,
+    pending=3,
+    unknown=4,
+    oldest_age=5.5,
+    oldest_unseen=6.5,
+    need_live_read=7,
+    corrections=8,
+    live_reads=9,
+    resolved_by={"watch": 10, "list": 11},
+)
+LANES = {("create", "pods"): 15, ("all", "all"): 1}
+CLIENT: Any = SimpleNamespace(
+    limiter=SimpleNamespace(waiting=12, in_flight=13, slow=14),
+    pauses=SimpleNamespace(paused=lambda: LANES),
+)
+EVENTS = RecorderStatistics(sent=16, spam=17, overflow=18, failed=19)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    metrics = RuntimeMetrics(registry, version="1.2.3")
+    widgets = metrics.controller("widgets", 20)
+    metrics.controller("gadgets", 21)
+    workers: Any = SimpleNamespace(busy=22, released=23)
+    widgets.observe_workers(workers)
+    for count, result in enumerate(("success", "error", "requeue", "requeue_after"), start=24):
+        for _ in range(count):
+            widgets.reconciled(result)
+    counters = widgets.errors, widgets.terminal_errors, widgets.panics, widgets.timeouts
+    for count, counter in enumerate(counters, start=28):
+        counter.inc(count)
+    widgets.seconds.observe(32.0)
+    widgets.planning.observe(33.0)
+    widgets.first_write(37.0)
+    widgets.phase("pods_ready", 38.0)
+    widgets.wrote("create", 34)
+    widgets.stale(PODS)
+    metrics.loop_lag.observe(35.0)
+    metrics.gc_pauses.labels(2).observe(36.0)
+    registry.register(ExpectationCollector(lambda: EXPECTATIONS))
+    registry.register(ClientCollector(lambda: CLIENT))
+    registry.register(EventCollector(lambda: EVENTS))
+    return registry
+
+
+def test_the_exposition_has_these_names_labels_texts_and_values(registry: CollectorRegistry):
+    lines = generate_latest(registry).decode().splitlines()
+    stable = [line for line in lines if "_created" not in line and "_bucket" not in line]
+    found = "\n".join(stable).replace(platform.python_version(), "PYTHON")
+    assert found == GOLDEN.read_text().rstrip()
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("controller_runtime_reconcile_time_seconds", RECONCILE_BUCKETS),
+        ("manta_plan_seconds", PAUSE_BUCKETS),
+        ("manta_first_write_seconds", RECONCILE_BUCKETS),
+        ("manta_phase_seconds", PHASE_BUCKETS),
+        ("manta_event_loop_lag_seconds", PAUSE_BUCKETS),
+        ("manta_gc_pause_seconds", PAUSE_BUCKETS),
+    ],
+)
+def test_histograms_have_these_buckets(
+    registry: CollectorRegistry, name: str, bounds: tuple[float, ...]
+):
+    (family,) = [family for family in registry.collect() if family.name == name]
+    buckets = {each.labels["le"] for each in family.samples if each.name == f"{name}_bucket"}
+    assert {float(each) for each in buckets} == {*bounds, float("inf")}
+
+
+class Counted(ObjectCollector[Any]):
+    def metrics(self, current: Any, /) -> Any:
+        family = GaugeMetricFamily("counted", "Counted", labels=["name"])
+        for each in current:
+            family.add_metric([each["name"]], each["count"])
+        return [family]
+
+
+def test_metrics_of_objects_are_known_by_name_before_the_first_scrape():
+    collector = Counted(lambda: [{"name": "a", "count": 1}])
+    (described,), (collected,) = collector.describe(), collector.collect()
+    assert (described.name, described.samples) == ("counted", [])
+    assert [each.value for each in collected.samples] == [1]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"name": 7, "count": 1},
+        {"name": "odd", "count": "many"},
+        {"name": "odd", "count": 10**400},
+        {"name": "odd", "count": None},
+    ],
+)
+def test_an_object_of_which_no_metric_can_be_made_costs_no_other_its_metrics(odd: Any):
+    registry = CollectorRegistry()
+    registry.register(Counted(lambda: [{"name": "a", "count": 1}, odd, {"name": "b", "count": 2}]))
+    lines = generate_latest(registry).decode().splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert samples == ['counted{name="a"} 1.0', 'counted{name="b"} 2.0']
+
+
+def test_metrics_of_state_read_nothing_before_the_first_scrape():
+    def read() -> RecorderStatistics:
+        raise AssertionError("read too early")
+
+    assert list(EventCollector(read).describe()) == []

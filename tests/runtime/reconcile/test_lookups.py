@@ -1,4 +1,4 @@
-"""The requests of lookups, and what becomes visible to `observe`."""
+"""Lookups, live lists and tails of logs: what planners are told, and that each has an answer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.devcluster.logs import SimulatedLogs
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ConfigMap, KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.kind import LogText
-from controller.runtime.plan import LiveList, LogTail, Lookup, Target
+from controller.runtime.expectations.record import MAX_LOG_TAILS, MAX_NAMES, Record
+from controller.runtime.kind import CacheReader, LogText
+from controller.runtime.plan import Create, LiveList, LogTail, Lookup, Plan, ReplicaMember, Target
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs import WHOLE
-from tests.runtime.kit import OWNER, child, status_error, target
+from controller.testing.faults import ErrorResponse, FaultyTransport, RequestFault, Rule
+from tests.runtime.kit import OWNER, Book, child, create, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
+from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld
 
 LOOKUP = Lookup(target("a"))
 LIST = LiveList(CONFIG_MAPS, "default", "widget=f")
@@ -168,3 +173,199 @@ async def test_the_other_writer_is_found_in_the_live_object():
     assert await desk.reader.other_writers(target(), paths) == found
     assert desk.client.requests == [("get_raw", CONFIG_MAPS, "default", "a")]
     assert await desk.reader.other_writers(target(), [path]) == ["another writer"], "not known"
+
+
+WIDGET = LiveList(CONFIG_MAPS, "default", "widget=f")
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book()
+
+
+def member(name: str, position: int, size: int = 3) -> Create:
+    return replace(create(name), member=ReplicaMember("unit", position, size))
+
+
+def made(book: Book, write: Create, revision: int) -> None:
+    book.expectations.expect(OWNER, write)
+    book.expectations.confirm(OWNER, write, child(write.target.name, revision))
+
+
+def test_a_list_counts_until_something_of_its_resource_is_made(book: Book):
+    reads = book.expectations.reader
+    assert not reads.record(OWNER.uid).has_listed(WIDGET)
+    book.expectations.record(OWNER.uid).lists.add(WIDGET)
+    book.expectations.record(OWNER.uid).lists.add(LiveList(PODS, "default", "x=y"))
+    assert reads.record(OWNER.uid).has_listed(WIDGET)
+    assert not reads.record("another owner").has_listed(WIDGET)
+    assert not reads.record(OWNER.uid).has_listed(replace(WIDGET, label_selector="widget=g"))
+
+    book.unmake("a")
+    assert reads.record(OWNER.uid).has_listed(WIDGET), "what goes does not make a list incomplete"
+    book.expectations.expect(OWNER, create("b"))
+    assert not reads.record(OWNER.uid).has_listed(WIDGET)
+    assert reads.record(OWNER.uid).has_listed(LiveList(PODS, "default", "x=y"))
+
+
+def test_a_unit_is_remembered_from_its_first_member_to_the_one_before_the_last(book: Book):
+    reads = book.expectations.reader
+    assert reads.record(OWNER.uid).incomplete_replicas == {}
+    made(book, member("a", 0), 10)
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+    book.expectations.expect(OWNER, member("b", 1))
+    book.expectations.mark_failed(OWNER, member("b", 1))
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+    made(book, member("b", 1), 11)
+    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 2}
+    made(book, member("c", 2), 12)
+    assert reads.record(OWNER.uid).incomplete_replicas == {}
+    assert reads.record("another owner").incomplete_replicas == {}
+
+
+def test_a_member_whose_answer_was_lost_counts_once_the_cache_shows_it(book: Book):
+    write = member("a", 0)
+    book.expectations.expect(OWNER, write)
+    book.expectations.mark_unknown(OWNER, write)
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
+    book.show(child("a", 10))
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+
+
+def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
+    made(book, member("a", 0), 10)
+    book.expectations.record(OWNER.uid).lists.add(WIDGET)
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.expectations.add_owner(OWNER)
+    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
+    assert not book.expectations.reader.record(OWNER.uid).has_listed(WIDGET)
+
+
+def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():
+    account = Record(OWNER)
+    account.record_member(ReplicaMember("in hand", 0, size=3))
+    for number in range(MAX_NAMES - 1):
+        account.record_member(ReplicaMember(f"failed-{number}", 0, size=2))
+    account.record_member(ReplicaMember("in hand", 1, size=3))
+    account.record_member(ReplicaMember("another", 0, size=2))
+    assert len(account.incomplete_replicas) == MAX_NAMES
+    assert account.incomplete_replicas["in hand"] == 2
+    assert "failed-0" not in account.incomplete_replicas
+
+
+LAST_LINE = LogTail("default", "song=morning", "child", lines=1)
+
+
+async def add_pod(world: WidgetWorld, name: str, *, started: bool = True) -> None:
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "labels": {"song": "morning"}},
+        "spec": {"containers": [{"name": "child", "image": "b:1", "args": [f"sing {name}"]}]},
+    }
+    await world.user.create(PODS, "default", body)
+    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}} if started else {"waiting": {}}
+    statuses = [{"name": "child", "state": state, "image": "b:1"}]
+    await world.user.merge_patch(
+        PODS, "default", name, {"status": {"containerStatuses": statuses}}, subresource="status"
+    )
+
+
+async def look(world: WidgetWorld, tail: LogTail = LAST_LINE, *, fault: RequestFault | None = None):
+    """The log tail that a lookup records, read through its own transport."""
+    world.server.hooks.pod_log = SimulatedLogs(world.server)
+    rules = [Rule(fault, "pods")] if fault is not None else []
+    transport = FaultyTransport(world.server, rules, clock=world.loop)
+    book = Book()
+    client = Client(transport, user_agent="reader", clock=world.loop)
+    assert await LookupReader(client, book.expectations).look_up(OWNER, tail) is None
+    return book.expectations.reader.record(OWNER.uid).log_tail(tail)
+
+
+async def test_the_newest_pod_is_asked_for_its_last_lines(widgets: WidgetWorld):
+    await add_pod(widgets, "z")
+    await widgets.settle(2)
+    await add_pod(widgets, "a")
+    assert await look(widgets) == LogText("simulated, not run: sing a\n")
+
+
+async def test_no_pod_is_an_answer(widgets: WidgetWorld):
+    assert await look(widgets) == LogText(unavailable="there is no pod with song=morning")
+
+
+async def test_a_container_that_has_not_started_is_an_answer(widgets: WidgetWorld):
+    await add_pod(widgets, "a", started=False)
+    text = await look(widgets)
+    assert text is not None
+    assert "waiting to start" in text.unavailable
+    assert not text.text
+
+
+@pytest.mark.parametrize("verb", ["list", "get"])
+async def test_missing_rights_are_an_answer(widgets: WidgetWorld, verb: str):
+    await add_pod(widgets, "a")
+    widgets.server.audit.authorizer = lambda asked: (
+        asked.verb != verb or asked.user_agent != "reader"
+    )
+    text = await look(widgets)
+    assert text is not None
+    assert "forbidden" in text.unavailable.lower()
+
+
+async def test_a_server_that_cannot_be_reached_is_an_answer(widgets: WidgetWorld):
+    await add_pod(widgets, "a")
+    before = widgets.loop.time()
+    text = await look(widgets, fault=ErrorResponse(500))
+    assert text is not None
+    assert text.unavailable
+    assert widgets.loop.time() - before < 120
+
+
+async def test_only_the_end_of_long_lines_is_kept(widgets: WidgetWorld):
+    await add_pod(widgets, "a")
+    text = await look(widgets, replace(LAST_LINE, limit_bytes=7))
+    assert text == LogText("sing a\n")
+
+
+async def test_a_planner_gets_the_answer_and_goes_on(widgets: WidgetWorld):
+    await add_pod(widgets, "a")
+    widgets.server.hooks.pod_log = SimulatedLogs(widgets.server)
+    answers: list[LogText | None] = []
+
+    class Listener(WidgetKind):
+        def observe(self, key: str, reads: CacheReader) -> Seen | None:
+            seen = super().observe(key, reads)
+            if seen is not None:
+                answers.append(reads.record(seen.widget.metadata.uid).log_tail(LAST_LINE))
+            return seen
+
+        def plan(self, observation: Seen, now: Any) -> Plan:
+            return Plan(lookups=(LAST_LINE,)) if answers[-1] is None else Plan()
+
+    widgets.start(kind=Listener())
+    await widgets.create(size=0)
+    await widgets.settle(5)
+    assert answers == [None, LogText("simulated, not run: sing a\n")]
+
+
+def test_answers_belong_to_their_owner_and_go_with_it():
+    book = Book()
+    book.expectations.record(OWNER.uid).keep_log(LAST_LINE, LogText("la"))
+    reads = book.expectations.reader
+    assert reads.record(OWNER.uid).log_tail(LAST_LINE) == LogText("la")
+    assert reads.record("another owner").log_tail(LAST_LINE) is None
+    assert reads.record(OWNER.uid).log_tail(replace(LAST_LINE, container="other")) is None
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.expectations.add_owner(OWNER)
+    assert reads.record(OWNER.uid).log_tail(LAST_LINE) is None
+
+
+def test_only_the_newest_answers_are_kept():
+    book = Book()
+    tails = [replace(LAST_LINE, container=f"c{number}") for number in range(MAX_LOG_TAILS + 1)]
+    for tail in tails:
+        book.expectations.record(OWNER.uid).keep_log(tail, LogText("la"))
+    kept = [
+        tail
+        for tail in tails
+        if book.expectations.reader.record(OWNER.uid).log_tail(tail) is not None
+    ]
+    assert kept == tails[1:]
