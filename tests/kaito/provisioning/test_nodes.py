@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from controller.kaito.api.status import ConditionFacts
 from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
 from controller.kaito.provisioning.decision import claim_condition, decide_claims
-from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
+from controller.kaito.provisioning.nodes import NodeFacts, NodeHistory, node_readiness, own_nodes
 from controller.kaito.workspace.status import resource_condition
 from tests.kaito.provisioning.test_decision import NAMES, whole, world
 from tests.kaito.provisioning.world import START, UID
@@ -123,3 +125,34 @@ def test_resources_are_ready_when_claims_and_nodes_are():
     assert resource_condition(claims, ready).reason == "workspaceResourceStatusSuccess"
     found = resource_condition(claims, lacking)
     assert (found.is_true, found.reason, found.message) == (False, "NodeNotReady", lacking.message)
+
+
+# where new nodes were lost, others are labelled only once they have lasted for a moment
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def test_the_label_waits_for_longer_the_more_often_new_nodes_are_lost():
+    history, waits = NodeHistory(), []
+    for round_ in range(6):
+        name = f"n{round_}"
+        history = history.after({name}, at(10 * round_))
+        waits.append(history.wait(name, at(10 * round_)))
+        history = history.after((), at(10 * round_ + 5))
+    assert waits == [0, 10, 20, 30, 30, 30]
+
+
+def test_the_loss_of_an_old_node_and_an_old_loss_count_for_nothing():
+    history = NodeHistory({"a": at(0)}, 3, at(0))
+    assert history.after({"a"}, at(599)).rounds == 3
+    assert history.after({"a"}, at(600)).rounds == 0
+    assert history.after((), at(600)).rounds == 0
+
+
+def test_a_clock_that_goes_back_holds_no_label_for_longer():
+    history = NodeHistory({"a": at(36_000)}, 5, at(36_000)).after({"a"}, at(0))
+    assert history.wait("a", at(0)) == 30
+    assert history.wait("a", at(30)) == 0
+    assert history.after({"a"}, at(600)).rounds == 0

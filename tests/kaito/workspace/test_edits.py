@@ -344,17 +344,11 @@ def histories() -> tuple[Served, dict[str, Any], dict[str, Any]]:
     return served, served.revisions[0], served.revision_of(other, 2)
 
 
-def test_the_annotation_tells_which_revision_is_in_force_not_the_number():
+@pytest.mark.parametrize("number", [2, 1], ids=["newer", "as new"])
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_the_annotation_tells_which_revision_is_in_force_not_the_number(number: int, order: int):
     served, present, newer = histories()
-    served.revisions = [newer, present]
-    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
-    assert INSTANCE_TYPE in refusal(served.edited("resource.instanceType", OTHER_MACHINE))
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_of_revisions_with_the_same_number_the_one_in_force_counts(order: int):
-    served, present, newer = histories()
-    newer["revision"] = present["revision"]
+    newer["revision"] = number
     served.revisions = [present, newer][::order]
     assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
     assert INSTANCE_TYPE in refusal(served.edited("resource.instanceType", OTHER_MACHINE))
@@ -370,12 +364,6 @@ def test_who_overwrites_the_annotation_too_is_judged_by_the_newest_revision(newe
 
 
 NO_MARKS: dict[str, str | None] = {labels.HASH: None, labels.REVISION: None}
-
-
-def test_without_the_annotation_a_specification_that_has_a_revision_is_followed():
-    served, present, newer = histories()
-    served.revisions = [present, newer]
-    assert refusal(served.edited("resource.count", 1, **NO_MARKS)) == ""
 
 
 UNREADABLE: list[Any] = [
@@ -401,6 +389,14 @@ def test_an_unreadable_revision_is_passed_over_for_the_one_before(data: Any):
     assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
 
 
+def deep() -> dict[str, Any]:
+    """As deep as can be: whether it is read depends on the version of Python."""
+    value: dict[str, Any] = {}
+    for _ in range(900):
+        value = {"a": value}
+    return {"resource": value, "inference": {"template": value}}
+
+
 @pytest.mark.parametrize("data", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     served = Served()
@@ -411,19 +407,12 @@ def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     assert not has_consequences(found.plan())
 
 
-def test_a_revision_as_deep_as_can_be_lets_no_node_go_whether_this_python_reads_it_or_not():
+def test_a_revision_that_is_too_deep_lets_no_node_go():
     served = Served()
     served.revisions[0]["data"] = deep()
     found = served.edited("resource.instanceType", OTHER_MACHINE)
     assert refusal(found)
     assert not has_consequences(found.plan())
-
-
-def deep() -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for _ in range(900):
-        value = {"a": value}
-    return {"resource": value, "inference": {"template": value}}
 
 
 @pytest.mark.parametrize("path", ["inference.adapters", "resource.preferredNodes"])
@@ -460,8 +449,10 @@ def test_a_revision_of_another_owner_says_nothing():
     assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
 
 
-def test_an_unedited_specification_is_followed_whatever_other_revisions_say():
-    served, _, newer = histories()
+def test_a_specification_that_has_a_revision_or_was_not_edited_is_followed():
+    served, present, newer = histories()
+    served.revisions = [present, newer]
+    assert refusal(served.edited("resource.count", 1, **NO_MARKS)) == ""
     served.revisions = [newer]
     assert refusal(served.edited("resource.count", 1)) == ""
 
