@@ -17,9 +17,9 @@ from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion import waiting_for
+from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.idle import suspension_remedy
 from controller.ray.cluster.observation import PodHistory
-from controller.ray.cluster.workers import live_head
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.crash_log import with_last_words
 from controller.ray.diagnosis.pod import (

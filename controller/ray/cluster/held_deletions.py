@@ -34,9 +34,9 @@ from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_D
 from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
+from controller.ray.cluster.head_and_workers import workers_to_delete
 from controller.ray.cluster.rollout import DeletionCause, Verdict
 from controller.ray.cluster.upgrade import is_recreation_due, outdated_pods
-from controller.ray.cluster.workers import workers_to_delete
 from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
 

@@ -17,6 +17,7 @@ from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.deletion import observe_cleanup
 from controller.ray.cluster.disruptions import observe_disruptions
+from controller.ray.cluster.head_and_workers import every_pod
 from controller.ray.cluster.idle import resumed
 from controller.ray.cluster.observation import (
     ClusterObservation,
@@ -29,7 +30,6 @@ from controller.ray.cluster.pods import sort_by_role
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.revision_history import observe_history
 from controller.ray.cluster.rolling_units import draining_since
-from controller.ray.cluster.workers import every_pod
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE

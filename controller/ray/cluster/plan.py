@@ -23,6 +23,18 @@ from controller.ray.cluster.child_table import (
 from controller.ray.cluster.deletion import change_finalizer, finalize
 from controller.ray.cluster.disruptions import announce
 from controller.ray.cluster.first_cause import with_trouble
+from controller.ray.cluster.head_and_workers import (
+    create_head,
+    create_workers,
+    delete_all_pods,
+    delete_drained,
+    delete_heads,
+    delete_latecomers,
+    delete_workers,
+    every_pod,
+    find_missing_pods,
+    must_not_restart,
+)
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
@@ -39,18 +51,6 @@ from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.upgrade import delete_everything, is_recreation_due, stamp_head
-from controller.ray.cluster.workers import (
-    create_head,
-    create_workers,
-    delete_all_pods,
-    delete_drained,
-    delete_heads,
-    delete_latecomers,
-    delete_workers,
-    every_pod,
-    find_missing_pods,
-    must_not_restart,
-)
 from controller.ray.head import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited

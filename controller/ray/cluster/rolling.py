@@ -22,6 +22,7 @@ from controller.ray.api.names import (
 )
 from controller.ray.api.pod_state import is_announced, is_ready, ray_status
 from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.held_deletions import (
     doubts_groups,
     explains_rolling,
@@ -44,7 +45,6 @@ from controller.ray.cluster.rolling_units import (
 )
 from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.cluster.scale_down import template_hash
-from controller.ray.cluster.workers import live_head
 from controller.ray.head import is_gcs_fault_tolerant
 from controller.ray.pods.hashes import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns

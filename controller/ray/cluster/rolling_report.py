@@ -13,9 +13,9 @@ from controller.apimachinery.custom_object import dig
 from controller.ray.api.names import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.rolling_units import draining_since, set_turns
 from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
-from controller.ray.cluster.workers import live_head
 from controller.ray.dashboard import unconfirmed
 from controller.ray.diagnosis.writes import lost_pod_cause
 from controller.ray.head import worker_scope

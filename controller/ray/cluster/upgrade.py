@@ -8,9 +8,9 @@ from controller.ray.api import labels
 from controller.ray.api.names import UPGRADE_STRATEGY_NONE
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.scale_down import template_hash
-from controller.ray.cluster.workers import live_head
 from controller.ray.head import HEAD_SCOPE
 from controller.ray.pods.hashes import changed_fields, is_outdated
 from controller.runtime.plan import MergePatch

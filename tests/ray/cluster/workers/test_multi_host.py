@@ -14,9 +14,9 @@ from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SE
 from controller.ray.api import RayCluster
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.head_and_workers import ABREAST
 from controller.ray.cluster.observation import are_multi_host, read_replicas
 from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, replica_pods_to_delete
-from controller.ray.cluster.workers import ABREAST
 from controller.ray.pods.builder import ReplicaPosition
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, Plan
