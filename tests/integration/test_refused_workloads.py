@@ -17,7 +17,7 @@ from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, embedded_world
 from tests.integration.rays import Rays
 from tests.integration.test_deletion import delete, ready_cluster, redis_cluster, told
-from tests.integration.test_first_causes import QUOTAS, said
+from tests.integration.test_first_causes import QUOTAS
 from tests.integration.workspaces import opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.embedded_only]
@@ -81,7 +81,7 @@ async def test_a_deleted_cluster_says_that_a_quota_refuses_its_cleanup_and_goes_
     await delete(world)
 
     async def message() -> str:
-        found = await said(world, "BeingDeleted")
+        found = await world.says("BeingDeleted")
         return found if "cannot create" in found else ""
 
     found = await world.eventually(message, seconds=60)

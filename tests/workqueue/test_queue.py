@@ -70,6 +70,18 @@ async def test_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
     assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
 
 
+async def test_add_wakes_as_many_getters_as_there_are_keys():
+    queue = make()
+    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await turns()
+    queue.add("a")
+    queue.add("b")
+    await turns()
+    assert [getter.done() for getter in getters] == [True, True, False]
+    queue.add_after("c", 5)
+    assert await getters[2] == "c"
+
+
 async def test_done_wakes_no_getter_in_vain():
     queue = make()
     queue.add("a")
