@@ -4,8 +4,8 @@
 `collect_facts.py` makes it `facts.py`; **`table.py` decides the next state, and whether a failed
 attempt is retried**; `plan.py` gives each state its writes.
 
-- an attempt: `attempt.py` (its cluster and submission), `submitter.py`, `submitter_state.py`,
-  `dashboard.py` (what Ray is asked, and the stop)
+- an attempt: `attempt.py` (its cluster and submission), `submitter.py`, `dashboard.py` (what Ray is
+  asked, and the stop)
 - the end: `cleanup.py` (what is deleted, and when)
 - status: `status.py`, `conditions.py` (messages too), `readiness.py`
 """

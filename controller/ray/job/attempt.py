@@ -22,14 +22,18 @@ from controller.ray.diagnosis.pod import ending
 from controller.ray.diagnosis.writes import created_cluster
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.facts import SubmitterFact
-from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.observation import (
+    CLUSTER_SCOPE,
+    SERVICE_SCOPE,
+    SUBMITTER_SCOPE,
+    submitting_container,
+)
 from controller.ray.job.submitter import (
     SubmissionTarget,
     marks_of_job,
     submitter_job,
     with_sidecar,
 )
-from controller.ray.job.submitter_state import submitting_container
 from controller.ray.pods.hashes import (
     Hash,
     changed_fields,

@@ -33,9 +33,9 @@ from controller.ray.job.observation import (
     AttemptNames,
     JobObservation,
     generated_submission_id,
+    observe_submitter,
     submitter_name,
 )
-from controller.ray.job.submitter_state import observe_submitter
 from controller.runtime.kind import Owned, References, owned_by
 
 if TYPE_CHECKING:

@@ -27,8 +27,12 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.facts import State, SubmitterFact
-from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE, submitter_name
-from controller.ray.job.submitter_state import submitting_container
+from controller.ray.job.observation import (
+    CLUSTER_SCOPE,
+    SUBMITTER_SCOPE,
+    submitter_name,
+    submitting_container,
+)
 from controller.runtime import reasons
 from controller.runtime.plan import Target
 from controller.runtime.reasons import (
