@@ -57,7 +57,7 @@ def wrong_name(found: str, expected: str) -> ApiError:
 
 
 def no_name(expected: str) -> ApiError:
-    """Return 400: an applied object that does not exist has no name of its own."""
+    """Return 400: an object that does not exist has no name of its own."""
     return bad_request(
         f"the name of the object ({expected} based on URL) was undeterminable: "
         "name must be provided"
@@ -221,9 +221,6 @@ def check_body_of_missing(
     new = accept(resource, namespace, new)
     decode(resource, new, options, patched=False)
     if not new["metadata"].get("name"):
-        raise bad_request(
-            f"the name of the object ({name} based on URL) was undeterminable: "
-            "name must be provided"
-        )
+        raise no_name(name)
     if new["metadata"]["name"] != name:
         raise wrong_name(new["metadata"]["name"], name)

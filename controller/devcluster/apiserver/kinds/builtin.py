@@ -19,7 +19,6 @@ from controller.devcluster.apiserver.kinds.stored import (
     NamespaceStrategy,
     NetworkPolicyStrategy,
     NodeStrategy,
-    Plain,
     RbacObjects,
     ReturnsDeleted,
     ReturnsDeletedWithStatus,
@@ -36,7 +35,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     JobStrategy,
 )
 from controller.devcluster.apiserver.objects import child
-from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
+from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource, Strategy
 from controller.devcluster.apiserver.sessions import CONNECTIONS
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.resources import Strategy
     from controller.devcluster.apiserver.store import ObjectStore
 
 
@@ -302,7 +300,7 @@ def _group_resources() -> list[ApiResource]:
             "storage.k8s.io",
             "storageclasses",
             "StorageClass",
-            Plain(),
+            Strategy(),
             short_names=("sc",),
             namespaced=False,
         ),

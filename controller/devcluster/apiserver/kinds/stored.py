@@ -84,18 +84,14 @@ CONFIG_KEY_RULE = (
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-class Plain(Strategy):
-    """Kinds that are stored as they are: no status, no generation."""
-
-
-class ReturnsDeleted(Plain):
-    """Plain kinds whose DELETE answers with the object."""
+class ReturnsDeleted(Strategy):
+    """Kinds whose DELETE answers with the object."""
 
     returns_deleted = True
 
 
-class CreatedOnUpdate(Plain):
-    """Plain kinds that a PUT may create."""
+class CreatedOnUpdate(Strategy):
+    """Kinds that a PUT may create."""
 
     creates_on_update = True
 
@@ -106,10 +102,8 @@ class WithStatus(Strategy):
     has_status = True
 
 
-class ReturnsDeletedWithStatus(WithStatus):
+class ReturnsDeletedWithStatus(ReturnsDeleted, WithStatus):
     """Kinds with a status subresource whose DELETE answers with the object."""
-
-    returns_deleted = True
 
 
 class WithGeneration(Strategy):
@@ -118,10 +112,8 @@ class WithGeneration(Strategy):
     counts_generations = True
 
 
-class WithGenerationAndStatus(WithStatus):
+class WithGenerationAndStatus(WithGeneration, WithStatus):
     """Kinds with a generation and a status subresource."""
-
-    counts_generations = True
 
 
 class RbacObjects(CreatedOnUpdate):
@@ -137,7 +129,7 @@ class NodeStrategy(WithStatus):
         """Keep the status."""
 
 
-class ConfigMapStrategy(Plain):
+class ConfigMapStrategy(Strategy):
     """Config maps, whose keys become file names."""
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
@@ -226,7 +218,7 @@ class EndpointSliceStrategy(WithGeneration):
             port.setdefault("protocol", "TCP")
 
 
-class ControllerRevisionStrategy(Plain):
+class ControllerRevisionStrategy(Strategy):
     """Controller revisions, whose data never change."""
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
