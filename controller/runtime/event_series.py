@@ -63,7 +63,7 @@ class EventSeries:
     Attributes:
         namespace: namespace of the event object.
         name: name of the event object.
-        body: the event object at its first occurrence.
+        body: the event object at its first occurrence, encoded: thousands are remembered.
         last_seen: monotonic seconds of the last occurrence.
         last_time: time of the last occurrence, RFC 3339.
         count: occurrences.
@@ -75,7 +75,7 @@ class EventSeries:
 
     namespace: str
     name: str
-    body: dict[str, Any]
+    body: bytes
     last_seen: float
     last_time: str
     count: int = 1

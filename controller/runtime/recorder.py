@@ -16,6 +16,7 @@ import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import structlog
 
 from controller.apimachinery.conditions import rfc3339_micro
@@ -183,7 +184,8 @@ class Recorder:
             instance=self._instance,
         )
         namespace = meta.namespace or "default"
-        self._series[key] = EventSeries(namespace, name, body, self._clock.time(), now)
+        encoded = msgspec.json.encode(body)
+        self._series[key] = EventSeries(namespace, name, encoded, self._clock.time(), now)
         self.statistics.unsent += 1
         while len(self._series) > MOST_REMEMBERED:
             self._drop(*next(iter(self._series.items())))
@@ -264,7 +266,9 @@ class Recorder:
                 pass  # the event expired on the server: create it again
             else:
                 return
-        body = {**series.body, "series": repeated} if count > 1 else series.body
+        body: dict[str, Any] = msgspec.json.decode(series.body)
+        if count > 1:
+            body["series"] = repeated
         try:
             await client.create(EVENTS, series.namespace, body)
         except AlreadyExists:
