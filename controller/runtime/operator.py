@@ -102,6 +102,8 @@ class Operator:
                 raise TypeError(f"{type(kind).__name__} lacks {'; '.join(missing)}")
         if len({kind.name for kind in kinds}) != len(kinds):
             raise ValueError("two kinds have the same name")
+        if len({kind.primary for kind in kinds}) != len(kinds):  # an object has one record
+            raise ValueError("two kinds have the same primary resource")
         self._kinds = tuple(kinds)
         self._settings = settings
         self._clock = clock

@@ -197,7 +197,7 @@ class LogTail:
     """The last lines of a container's log, which the planner needs before it continues.
 
     The log of the newest selected pod is read once. A failure is a result too, so that no plan
-    waits for a log that is unavailable. `CacheReader.log_tail` returns the result; the newest eight
+    waits for a log that is unavailable. `Record.log_tail` returns the result; the newest eight
     of an object are kept.
 
     Attributes:
@@ -225,7 +225,7 @@ class LogTail:
 class FailedCreates:
     """The events of an object about pods that it could not create.
 
-    A failure is a result too. `CacheReader.failed_create` returns the last result.
+    A failure is a result too. `Record.failed_create` returns the last result.
 
     Attributes:
         namespace: namespace of the object.
@@ -295,8 +295,8 @@ class Plan:
         status: written last, also after failed stages.
         events: recorded first, whether the writes succeed or not.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
-        memory: returned by `CacheReader.memory` to the next plan of the object, until the process
-            ends; None to leave it as it is.
+        memory: the `Record.memory` that the object's next plan reads, until the process ends; None
+            to leave it as it is.
     """
 
     lookups: tuple[AnyLookup, ...] = ()

@@ -138,9 +138,11 @@ async def test_kinds_that_watch_the_same_share_one_informer(widgets: WidgetWorld
     await widgets.settle(5)
     assert widgets.requests("watch", resource="widgets.test.dev") == 1
     await operator.stop()
+    gadgets = WidgetKind(name="gadget-controller")
+    gadgets.primary = GADGETS
     both = Operator(
         widgets.user,
-        [WidgetKind(), WidgetKind(name="gadget-controller", child=GADGETS)],
+        [WidgetKind(), gadgets],
         settings(),
         clock=widgets.loop,
         wall=widgets.wall,

@@ -108,9 +108,13 @@ async def test_an_operator_works_where_and_under_the_name_that_its_settings_say(
     assert {each["reportingInstance"] for each in events["items"]} == {"pod-1"}
 
 
-async def test_kinds_of_one_name_are_refused(widgets: WidgetWorld):
+async def test_kinds_of_one_name_or_one_resource_are_refused(widgets: WidgetWorld):
     with pytest.raises(ValueError, match=r"^two kinds have the same name$"):
         an_operator(widgets, WidgetKind(), WidgetKind())
+    other = WidgetKind()
+    other.name = "others"
+    with pytest.raises(ValueError, match=r"^two kinds have the same primary resource$"):
+        an_operator(widgets, WidgetKind(), other)
 
 
 @pytest.mark.parametrize(

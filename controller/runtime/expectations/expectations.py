@@ -177,8 +177,7 @@ class Expectations:
 
         `created` says that this request created it, which is not so if the name existed already.
         """
-        expectation, record = self._for_write(owner, write.target), self.record(owner.uid)
-        expectation.end_write()
+        expectation, record = self._end_request(owner, write), self.record(owner.uid)
         self._check_time(expectation, obj, created=created)
         self.overlay(write.target.resource).set_object(expectation, obj)
         record.refuted.pop(expectation.reference, None)
@@ -197,8 +196,7 @@ class Expectations:
         self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
     ) -> None:
         """Record that the server accepted the deletion of `uid`; `obj` is its response, if any."""
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
+        expectation = self._end_request(owner, write)
         expectation.mark_deleted(uid, self._time_of_day(), gone=False)
         if obj is not None and obj.metadata.uid == uid:
             expectation.observe_revision(obj)
@@ -208,15 +206,13 @@ class Expectations:
 
     def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
         """Record the response that the object with `uid` does not exist."""
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
+        expectation = self._end_request(owner, write)
         expectation.mark_deleted(uid, self._time_of_day(), gone=True)
         self._changed(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
         """Drop `write`, which the server certainly did not carry out."""
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
+        expectation = self._end_request(owner, write)
         self._changed(expectation)
 
     def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
@@ -237,8 +233,7 @@ class Expectations:
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """Record that a create met an object of this name of another owner (EXP-33)."""
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
+        expectation = self._end_request(owner, write)
         expectation.name_conflict = True
         self._changed(expectation)
 
@@ -326,6 +321,11 @@ class Expectations:
         record = self._records.get(owner.uid)
         expectation = self.overlay(target.resource).get_or_create(target.key, record)
         expectation.writer, expectation.scope = owner.uid, target.scope
+        return expectation
+
+    def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
+        expectation = self._for_write(owner, write.target)
+        expectation.end_write()
         return expectation
 
     def _changed(self, expectation: Expectation[Any]) -> None:
