@@ -73,15 +73,6 @@ async def test_an_event_is_sent_in_the_form_of_events_k8s_io_v1():
     assert sink.flows == ["events/ns"]
 
 
-async def test_a_repetition_is_sent_as_a_patch_of_the_series():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(1)
-        recorder.record(PODS, META, event())
-    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
-    assert sink.calls[1:] == [("patch", f"p.{STAMP:x}", {"series": series})]
-
-
 async def test_what_happened_twice_before_it_was_sent_is_created_with_its_series():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event())
@@ -158,18 +149,6 @@ async def test_retries_wait_twice_as_long_each_time_the_first_from_zero_and_othe
     assert 12 < max(later) <= 12.5
 
 
-async def test_an_event_that_occurs_again_waits_for_its_next_attempt():
-    def fail(_verb: str, _name: str) -> None:
-        raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail, seconds=0.0)) as (recorder, sink):
-        with capture_logs():
-            for _ in range(60):
-                recorder.record(PODS, META, event())
-                await asyncio.sleep(1)
-    assert 3 <= len(sink.calls) <= 5
-
-
 @pytest.mark.parametrize("pause", [0.0, 7.0, 60.0])
 async def test_twenty_events_about_one_object_cost_as_many_failed_attempts_as_one(
     pause: float,
@@ -242,19 +221,6 @@ async def test_an_answer_about_one_event_alone_ends_the_back_off_of_its_object()
         assert recorder.statistics.failed == 1
 
 
-async def test_events_about_other_objects_are_not_held_back():
-    def fail(_verb: str, name: str) -> None:
-        if name.startswith("p."):
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(1)
-        recorder.record(PODS, about("q"), event("of q"))
-        await asyncio.sleep(1)
-        assert sink.notes == ["of q"]
-
-
 async def test_the_back_off_outlives_the_events_that_were_dropped():
     sink = Sink(lost, seconds=0.0)
     async with recording(sink) as (recorder, _):
@@ -271,34 +237,6 @@ async def test_the_back_off_outlives_the_events_that_were_dropped():
         with capture_logs():
             await asyncio.sleep(2000)
         assert not recorder._turns, "nothing is remembered for ever"
-
-
-async def test_an_event_that_was_recorded_late_has_as_many_attempts_as_the_first():
-    sink = Sink(lost, seconds=0.0)
-    async with recording(sink) as (recorder, _):
-        recorder.record(PODS, META, event("first"))
-        await asyncio.sleep(250)
-        recorder.record(PODS, META, event("late"))
-        with capture_logs():
-            await asyncio.sleep(650)
-        sink.script = lambda _verb, _name: None
-        await asyncio.sleep(200)
-        assert sink.notes == ["late"]
-
-
-async def test_what_was_discarded_while_it_failed_takes_no_more_turns(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
-    sink = Sink(lost, seconds=1.0)
-    async with recording(sink) as (recorder, _):
-        recorder.record(PODS, META, event("discarded"))
-        await asyncio.sleep(0.5)
-        recorder.record(PODS, META, event("stays"))
-        await asyncio.sleep(120)
-        sink.script = lambda _verb, _name: None
-        await asyncio.sleep(120)
-        assert sink.notes == ["stays"]
 
 
 async def test_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
@@ -359,38 +297,6 @@ async def test_the_failures_of_what_was_discarded_are_forgotten(
         assert not recorder._turns
 
 
-async def test_an_event_that_is_discarded_while_another_is_tried_shortens_no_back_off(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    sink = Sink(lost, seconds=0.5)
-    async with recording(sink) as (recorder, _):
-        recorder.record(PODS, META, event("waits"))
-        await asyncio.sleep(0.1)
-        for note in ("discarded", "stays"):
-            recorder.record(PODS, META, event(note))
-        recorder.record(PODS, about("other"), event())
-        recorder._drop(*next(iter(recorder._series.items())))
-        await asyncio.sleep(200)
-        assert len([name for _, name, _ in sink.calls if name.startswith("p.")]) <= 5
-
-
-async def test_a_server_that_fails_now_and_then_loses_no_event():
-    chance = random.Random(3)
-
-    def fail(_verb: str, _name: str) -> None:
-        if chance.random() < 0.2:
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        for number in range(20):
-            recorder.record(PODS, META, event(f"the {number}th"))
-            await asyncio.sleep(chance.uniform(0, 60))
-        await asyncio.sleep(2000)
-        assert len(sink.events) == 20
-        assert not recorder._turns
-
-
 async def test_what_failed_least_often_is_tried_first():
     def fail(_verb: str, name: str) -> None:
         if name == f"p.{STAMP:x}":
@@ -424,26 +330,6 @@ async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
             assert sink.notes == ["repeated"]
     assert len(sink.events) == SENDERS - 1
     assert logs == [{"event": "events.unsent", "count": 2, "log_level": "warning"}]
-
-
-async def test_an_answer_about_what_was_discarded_concerns_nothing_that_was_recorded_since(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
-    answers = iter([status_error(422, "Invalid"), None, None])
-
-    def answer(_verb: str, _name: str) -> None:
-        if error := next(answers, None):
-            raise error
-
-    async with recording(Sink(answer, seconds=1.0)) as (recorder, sink):
-        recorder.record(PODS, META, event("again"))
-        await asyncio.sleep(0.5)
-        recorder.record(PODS, about("other"), event())
-        recorder.record(PODS, META, event("again"))
-        with capture_logs():
-            await asyncio.sleep(10)
-        assert "again" in sink.notes
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("reset"), status_error(422, "Invalid"), None])
@@ -589,44 +475,6 @@ async def test_a_series_that_is_discarded_while_it_is_sent_costs_only_itself(
             await asyncio.sleep(1)
             assert sink.notes == ["of b"]
             assert (recorder.statistics.sent, recorder.statistics.unsent) == (1, 0)
-
-
-async def test_what_is_discarded_before_it_was_sent_is_no_longer_unsent(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    async with recording(Sink(seconds=1.0)) as (recorder, _):
-        for name in "abc":
-            recorder.record(PODS, about(name), event())
-        assert recorder.statistics.unsent == 2
-
-
-async def test_what_is_discarded_while_it_is_sent_is_no_longer_unsent_once(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    async with recording(Sink(seconds=1.0)) as (recorder, sink):
-        recorder.record(PODS, about("a"), event())
-        await asyncio.sleep(0.5)
-        for name in "bc":
-            recorder.record(PODS, about(name), event())
-        await asyncio.sleep(2)
-        assert (recorder.statistics.unsent, recorder.statistics.sent) == (0, 3)
-        assert len(sink.events) == 3
-
-
-async def test_what_is_discarded_after_it_was_sent_is_not_taken_for_unsent(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    async with recording() as (recorder, _):
-        for name in "abc":
-            recorder.record(PODS, about(name), event())
-            assert recorder.statistics.unsent == 1
-            await asyncio.sleep(1)
-            assert recorder.statistics.unsent == 0
-        assert [series.name[0] for series in recorder._series.values()] == ["b", "c"]
-        assert recorder.statistics.sent == 3
 
 
 async def test_the_number_of_unsent_series_is_known_at_any_time():
