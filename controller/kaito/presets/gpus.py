@@ -204,7 +204,6 @@ class _Family(Row, frozen=True):
     source: str
     accelerator: str
     types: tuple[_Machine, ...]
-    capability: float = 0
     nvme: bool = False
 
 

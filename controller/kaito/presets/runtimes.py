@@ -287,19 +287,11 @@ class TunableModel(Row, frozen=True):
 
     Attributes:
         name: the last part of its id in lower case.
-        disk: storage request of the node.
-        weights: size of the weights, as Kaito records it.
-        repository: its id on Hugging Face.
-        revision: commit of the weights there.
         weights_tag: tag of the image that holds the weights.
         weights_name: name of that image, empty for the model's name.
     """
 
     name: str
-    disk: str
-    weights: str
-    repository: str
-    revision: str
     weights_tag: str
     weights_name: str = ""
 
