@@ -73,6 +73,15 @@ async def test_an_event_is_sent_in_the_form_of_events_k8s_io_v1():
     assert sink.flows == ["events/ns"]
 
 
+async def test_a_repetition_is_sent_as_a_patch_of_the_series():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        recorder.record(PODS, META, event())
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
+    assert sink.calls[1:] == [("patch", f"p.{STAMP:x}", {"series": series})]
+
+
 async def test_what_happened_twice_before_it_was_sent_is_created_with_its_series():
     async with recording() as (recorder, sink):
         recorder.record(PODS, META, event())
