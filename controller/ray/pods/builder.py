@@ -165,14 +165,17 @@ class PodBuilder:
         self._templates: dict[str, Body] = {}
         self._hashes: dict[str, Hash] = {}
         self._options: dict[Role, dict[str, Any]] = {}
-        self._of_ports: dict[str, PodBuilder] = {identity.gcs_port: self}
+        self._of_other_ports: dict[str, PodBuilder] = {}  # not of its own: a cycle is freed late
 
     def for_gcs_port(self, port: str) -> PodBuilder:
         """Return the builder of pods whose head listens on this port, whatever is specified now."""
-        if port not in self._of_ports:
+        if port == self._identity.gcs_port:
+            return self
+        if port not in self._of_other_ports:
             identity = replace(self._identity, gcs_port=port)
-            self._of_ports[port] = PodBuilder(self._object, self._spec, identity, self._settings)
-        return self._of_ports[port]
+            made = PodBuilder(self._object, self._spec, identity, self._settings)
+            self._of_other_ports[port] = made
+        return self._of_other_ports[port]
 
     def head(self, name: str) -> Body:
         """Return the head pod of this name."""

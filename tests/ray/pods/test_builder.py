@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -352,3 +354,23 @@ def test_a_worker_tells_its_place_by_labels(
     got = worker["metadata"]["labels"]
     keys = ("worker-group-replica-index", "worker-group-replica-name", "replica-host-index")
     assert {key: got[key] for key in (f"ray.io/{k}" for k in keys) if key in got} == expected
+
+
+def test_a_builder_is_freed_without_a_garbage_collection():
+    """Thousands of them, with all pods that they have built, would wait for one."""
+    kind = RayClusterKind(SETTINGS)
+    design = kind._desired(cluster())
+    assert isinstance(design, DesiredCluster)
+    builder = design.builder
+    other = builder.for_gcs_port("6380")
+    assert builder.for_gcs_port("6379") is builder
+    assert builder.for_gcs_port("6380") is other is other.for_gcs_port("6380")
+    builder.head("a")
+    builder.hashes()
+    gone = weakref.ref(builder), weakref.ref(other)
+    gc.disable()
+    try:
+        del kind, design, builder, other
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
