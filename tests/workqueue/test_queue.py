@@ -129,6 +129,17 @@ ARRIVALS = st.lists(
 )
 
 
+async def test_to_ask_again_at_the_same_priority_or_time_does_not_cost_the_turn():
+    clock = FakeClock()
+    queue = make(clock=clock)
+    for key in "aba":
+        queue.add(key, priority=0)
+        queue.add_after(f"delayed {key}", 1)
+    assert [await queue.get() for _ in range(2)] == ["a", "b"]
+    clock.advance(1)
+    assert [await queue.get() for _ in range(2)] == ["delayed a", "delayed b"]
+
+
 @settings(derandomize=True, deadline=None)
 @given(ARRIVALS, st.sampled_from([0.5, 3.0]))
 def test_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals, ageing):

@@ -33,6 +33,18 @@ def test_a_heap_is_rebuilt_when_more_than_half_of_it_and_some_more_entries_are_o
     assert sizes[sizes.index(max(sizes)) + 1] == 100
 
 
+def test_the_order_outlives_rebuilds():
+    heap: KeyHeap[int] = KeyHeap()
+    rng = random.Random(1)
+    ranks: dict[int, float] = {}
+    for _ in range(5_000):
+        key = rng.randrange(200)
+        ranks[key] = rng.random()
+        heap.push(key, ranks[key])
+        assert heap.lowest() == min(ranks.values())
+    assert [heap.pop() for _ in range(len(heap))] == sorted(ranks, key=ranks.__getitem__)
+
+
 def test_keys_need_no_order_of_their_own():
     heap: KeyHeap[object] = KeyHeap()
     first, second = object(), object()
