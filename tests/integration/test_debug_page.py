@@ -22,7 +22,7 @@ from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 WORDS = ("opensesame", "swordfish", "shibboleth", "mellon", "alohomora", "abracadabra")
 """Values that objects carry; without digits, since words with digits are folded anyway."""

@@ -17,7 +17,7 @@ from controller.kube.resources import PODS, Resource
 from controller.testing.faults import FaultyTransport
 from tests.integration.harness import RunningOperator, World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", KubeObject)
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator"}

@@ -32,6 +32,8 @@ from tests.integration.rays import Rays, forever, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job
 
+pytestmark = pytest.mark.slow
+
 
 def planner(world: World) -> Planner:
     return Planner(world.user, kinds_of(KindSettings(), None), world.wall())
@@ -83,7 +85,6 @@ async def test_what_is_planned_for_a_new_cluster_is_what_is_then_made(world: Wor
     assert {pod.metadata.name[:-8] for pod in pods.items} == prefixes
 
 
-@pytest.mark.slow
 async def test_planning_writes_nothing(world: World):
     await planned(world, example_cluster())
     assert not (await world.user.list(RAYCLUSTERS, world.namespace)).items

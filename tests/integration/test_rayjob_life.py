@@ -20,7 +20,7 @@ from tests.integration.test_rayjob_bugs import annotate, ready, running, submitt
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 embedded_only = pytest.mark.embedded_only
 
 
@@ -317,7 +317,6 @@ async def test_shutdown_deletes_the_cluster_and_keeps_job_and_submitter(rays: Ra
     assert await rays.jobs_of_kubernetes() == ["job"]
 
 
-@pytest.mark.slow
 @embedded_only
 async def test_shutdown_acts_after_the_last_attempt_only(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
@@ -404,7 +403,6 @@ async def test_the_head_service_of_the_job_follows_the_attempt(rays: Rays):
     assert (service.spec.selector or {})["ray.io/cluster"] == status["rayClusterName"]
 
 
-@pytest.mark.slow
 @embedded_only
 async def test_jobs_at_rest_cause_no_write_and_no_read(rays: Rays):
     rays.ray.course = lambda body: forever() if "runs" in body["submission_id"] else Course()

@@ -34,6 +34,7 @@ from tests.integration.test_crashes import LAG_SECONDS, lag
 from tests.ray.dashboard.simulated import Fault
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.embedded_only,
     pytest.mark.timeout(900),
     pytest.mark.usefixtures("silence"),
@@ -114,7 +115,6 @@ async def test_with_all_watches_late_each_worker_is_replaced_once() -> None:
         assert await play(rolling) == expected(FEW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("groups", "more_than"), [(FEW, SHARDS), (MANY, 5 * sum(MANY))], ids=str)
 @at_each_fault
 @in_shards
@@ -129,7 +129,6 @@ async def test_disturbed_at_any_single_write_each_worker_is_replaced_once(
 
 
 @in_shards
-@pytest.mark.slow
 async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +143,6 @@ async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
         await sweep.comes_to(expected(FEW), play(rolling), more_than=SHARDS)
 
 
-@pytest.mark.slow
 async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_one_life() -> None:
     """Each operator makes a single write, and the next one goes on from there."""
     async with a_cluster(*MANY) as (rolling, operator):
@@ -173,14 +171,12 @@ async def test_groups_never_lack_workers_at_once_although_each_operator_makes_on
     assert len(killed) > 3
 
 
-@pytest.mark.slow
 async def test_twenty_workers_are_replaced_once_if_no_answer_to_a_write_ever_arrives() -> None:
     async with a_cluster(*MANY) as (rolling, operator):
         operator.transport.rules.append(Rule(LostResponse(), verbs=WRITES))
         assert await play(rolling) == expected(MANY)
 
 
-@pytest.mark.slow
 @at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replaced(

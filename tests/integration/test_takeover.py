@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import TEMPLATE_HASH
 from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.integration.kuberay import VERSION, Legacy, ready_status, unrest
+
+pytestmark = pytest.mark.slow
 
 REST = 30.0
 """Seconds after which everything that is still to be done would have been done."""

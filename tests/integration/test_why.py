@@ -18,6 +18,8 @@ from tests.integration.test_status import AGENT, refuse
 from tests.integration.test_two_writers import track_managers
 from tests.ray.dashboard.simulated import Course
 
+pytestmark = pytest.mark.slow
+
 
 async def told(world: World, target: str, *, status: int = 0) -> dict[str, Any]:
     return json.loads(await printed(world, target, status=status, output="json"))

@@ -26,7 +26,7 @@ from tests.devcluster.processes.machines import (
     status_of,
 )
 
-pytestmark = [pytest.mark.real_time, needs_namespaces]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time, needs_namespaces]
 
 _LISTEN = """
 import socket
@@ -57,7 +57,6 @@ async def asked(sandbox, ip: str) -> str:
     return text.strip()
 
 
-@pytest.mark.slow
 async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     sandboxes = [await pod(isolation, name) for name in ("one", "two")]
     assert sandboxes[0].ip != sandboxes[1].ip
@@ -139,7 +138,6 @@ async def test_a_container_has_exactly_the_environment_it_is_given(isolation):
     assert text == "pod\n"
 
 
-@pytest.mark.slow
 async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
     sandbox = await pod(isolation)
     assert (await run(sandbox, ["sh", "-c", "exit 7"]))[0] == 7
@@ -198,7 +196,6 @@ async def test_another_command_runs_beside_the_main_one_while_that_runs(isolatio
     assert (status, text) == (126, "the container's main process has ended\n")
 
 
-@pytest.mark.slow
 async def test_names_reach_pods_that_run_already_and_pods_to_come(isolation):
     sandbox = await pod(isolation)
     main = await container_dir(sandbox)

@@ -26,7 +26,7 @@ from tests.devcluster.processes.machines import (
 )
 from tests.ports import free_port
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 PORT = free_port()
 _LISTEN = """
@@ -70,7 +70,6 @@ async def asked(sandbox, host: str) -> str:
     return text.strip()
 
 
-@pytest.mark.slow
 @each(SHIMS)
 async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     one, two, three = [await pod(isolation, name) for name in ("one", "two", "three")]

@@ -28,7 +28,7 @@ from controller.devcluster.processes.isolation import (
 )
 from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 _CLUSTER = """
 import asyncio, sys
@@ -132,7 +132,6 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert clean_up(base) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
     process, root = await dying_cluster(way, base)
