@@ -93,7 +93,7 @@ def test_kuberays_values_work_as_they_are():
     assert container["command"] == their_container["command"]
     ours, wanted = read_options(container["args"]), read_options(their_container["args"])
     assert settings_of(ours) == settings_of(wanted)
-    assert kind_settings_of(ours).cluster == kind_settings_of(wanted).cluster
+    assert kind_settings_of(ours).ray == kind_settings_of(wanted).ray
     assert only("ServiceAccount", objects)["metadata"]["name"] == "kuberay-operator"
 
 

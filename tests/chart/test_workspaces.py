@@ -82,7 +82,7 @@ def test_values_reach_the_operator_beside_the_environment():
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {each["name"]: each["value"] for each in container["env"]}
     assert environment.pop("CLUSTER_DOMAIN") == "example.org"
-    gates = kind_settings_of(read_options(container["args"])).fleet.feature_gates
+    gates = kind_settings_of(read_options(container["args"])).ray.feature_gates
     workspaces = KindSettings.from_environment(gates, environment).workspace
     assert workspaces is not None
     assert workspaces.options.provisioner is Provisioner.OWN_NODES
