@@ -412,7 +412,7 @@ async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
     dashboards = actors.for_controller(RayJobKind.name)
-    kinds = [RayClusterKind(), RayJobKind(dashboards, dashboards), RayCronJobKind()]
+    kinds = [RayClusterKind(), RayJobKind(None, dashboards, dashboards), RayCronJobKind()]
     world.start_operator(kinds=kinds)
     manifest, code = yaml.safe_load_all(SAMPLE.read_text())
     await world.user.create(CONFIG_MAPS, world.namespace, code)
