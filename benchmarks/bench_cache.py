@@ -8,16 +8,13 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
 from informers import Codec, SharedInformer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 SIZES = (1_000, 10_000, 50_000)
 

@@ -11,8 +11,9 @@ import gc
 import json
 import time
 import tracemalloc
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from kubernetes_asyncio.client import ApiClient
@@ -20,9 +21,6 @@ from kubernetes_asyncio.client import ApiClient
 from benchmarks.pods import pod, watch_line
 from controller.kube.objects import Pod
 from informers import Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COUNT = 400
 ROUNDS = 3

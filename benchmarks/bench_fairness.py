@@ -16,8 +16,10 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.planes import (
     Witness,
@@ -27,21 +29,15 @@ from benchmarks.planes import (
     real_plane,
 )
 from benchmarks.virtual import run_virtual
+from controller.devcluster.apiserver import StoredEvent
+from controller.kube.transport import RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
-from tests.integration.harness import OPERATOR, embedded_world, example_cluster
+from tests.integration.harness import OPERATOR, World, embedded_world, example_cluster
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import why_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.kube.transport import RawResponse, Request, Transport
-    from tests.integration.harness import World
 
 BIG = "big"
 HEADS = 1

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import Pod, PodStatus
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Unreadable
+from controller.runtime.kind import Unreadable
 
 WORKERS = 5000
 ROUNDS = 5

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 from benchmarks.virtual import run_virtual
 from controller.runtime.logs import configure_logging
+from controller.runtime.reconcile.controller import Controller
 from tests.integration.harness import embedded_world
-
-if TYPE_CHECKING:
-    from controller.runtime.reconcile.controller import Controller
 
 CLUSTERS = 50
 ROUNDS = 40

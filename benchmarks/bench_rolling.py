@@ -5,20 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from benchmarks.virtual import run_virtual
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.logs import configure_logging
+from controller.runtime.plan import Plan
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.plan import Plan
 
 WORKERS = 1000
 SURGE = "10%"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from workqueue import WorkQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 KEYS = [f"namespace/cluster-{number}" for number in range(10_000)]
 WORKERS = 10

@@ -11,12 +11,10 @@ import copy
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME: Final = "course"
 PROGRAM: Final = "python /home/ray/code/work.py"

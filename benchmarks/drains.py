@@ -19,11 +19,12 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -38,11 +39,12 @@ from benchmarks.drained_work import (
     ray_job,
     ray_service,
 )
-from benchmarks.process_nodes import process_nodes
+from benchmarks.process_nodes import RunningPlane, process_nodes
 from controller.apimachinery.conditions import find_condition
 from controller.command.development.demos import serve_client
 from controller.command.development.demos.traffic import Traffic
 from controller.kube.errors import KubeError
+from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.names import DASHBOARD_PORT
@@ -53,12 +55,6 @@ from tests.lab.control_plane import SERVERS
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import running
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-
-    from benchmarks.process_nodes import RunningPlane
-    from controller.kube.objects import Pod
 
 ROOT: Final = Path(__file__).parents[1]
 PROGRAMS: Final = (*SERVERS, "kube-scheduler", "kubectl")

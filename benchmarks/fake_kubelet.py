@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.command.connection import connected
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound, TransportError
 from controller.kube.resources import PODS
 from informers.decoding import LineSplitter
-
-if TYPE_CHECKING:
-    from controller.kube.client import Client
 
 _LINE = 8 * 1024 * 1024
 _BEGINNING = "0"

@@ -13,23 +13,19 @@ import re
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.http import HttpTransport
 from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import NAMESPACES
+from controller.kube.transport import RawResponse, Request, Transport
 from tests.integration.harness import World, install_crds
 from tests.lab.control_plane import SERVERS, control_plane
 from tests.lab.programs import why_missing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
-
-    from controller.kube.transport import RawResponse, Request, Transport
 
 _CLUSTER = re.compile(rb'"ray\.io/cluster":"([^"]+)"')
 

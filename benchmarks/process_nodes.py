@@ -8,28 +8,24 @@ the real scheduler, the real eviction API and the real Ray.
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from benchmarks.planes import real_plane
 from controller.command.development.process_node import images_for
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes.components import ComponentContext
+from controller.devcluster.nodes.pods import KubeletPod
 from controller.devcluster.processes.isolation import select_isolation
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
 from controller.kube.resources import NODES
-from tests.lab.control_plane import control_plane
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from pathlib import Path
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.pods import KubeletPod
-    from tests.integration.harness import World
-    from tests.lab.control_plane import ControlPlane
+from tests.integration.harness import World
+from tests.lab.control_plane import ControlPlane, control_plane
 
 _NEVER_LOST: Final = ("--node-monitor-grace-period=1h",)
 """This machine is busy: a heartbeat that comes late must not empty a node."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.lab.running import running
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Generator, Mapping, Sequence
 
 
 class MeasuredProcess:

@@ -20,25 +20,20 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from benchmarks.planes import real_plane
-from benchmarks.processes import measured
+from benchmarks.processes import MeasuredProcess, measured
 from controller.kube.client import Client
 from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import World
 from tests.lab.control_plane import control_plane
 from tests.lab.programs import why_missing
 from tests.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from benchmarks.processes import MeasuredProcess
-    from tests.integration.harness import World
 
 ROOT: Final = Path(__file__).parents[1]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
 
 from controller.testing.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine
 
 T = TypeVar("T")
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from informers.errors import Malformed
 from informers.store import Undecodable, object_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 # Splits JSON that a decoder refuses, without recursion and in time linear in its length.
 #

@@ -20,10 +20,7 @@ InformerError                misuse, or a wait that cannot succeed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 
 class SourceError(Exception):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
+from informers.codec import Codec
 from informers.errors import (
     AlreadyStarted,
     HistoryChanged,
@@ -15,19 +18,20 @@ from informers.errors import (
     InvalidResourceVersion,
     SourceError,
 )
+from informers.listing import Source
 from informers.processor import Handler, Handlers, Notification, Processor
 from informers.reflector import Reflector
-from informers.settings import InformerStatistics, ReflectorSettings
-from informers.store import IndexFunction, Lister, Store, T, is_comparable
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping
-
-    from informers.codec import Codec
-    from informers.listing import Source
-    from informers.settings import Clock
-    from informers.store import Replaced, Undecodable, WatchEvent
+from informers.settings import Clock, InformerStatistics, ReflectorSettings
+from informers.store import (
+    IndexFunction,
+    Lister,
+    Replaced,
+    Store,
+    T,
+    Undecodable,
+    WatchEvent,
+    is_comparable,
+)
 
 
 class InformerMetrics:

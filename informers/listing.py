@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol
+from typing import Final, Generic, Protocol
 
+from informers.codec import Codec
 from informers.errors import Expired, Malformed
-from informers.states import Streaming
+from informers.settings import ReflectorSettings
+from informers.states import Listing, ReflectorContext, Streaming, Watching
 from informers.store import (
     Bookmark,
     Ignored,
+    Page,
     Removed,
     Replaced,
     T,
@@ -22,16 +27,6 @@ from informers.store import (
     key_of,
     revision_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from informers.codec import Codec
-    from informers.settings import ReflectorSettings
-    from informers.states import Listing, ReflectorContext, Watching
-    from informers.store import Page
-
 
 # The interface to a server. Informers use no HTTP themselves.
 

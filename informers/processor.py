@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias
+from typing import Generic, TypeAlias
 
 from informers.errors import IndexFunctionError
 from informers.store import (
@@ -18,6 +19,7 @@ from informers.store import (
     Ignored,
     Removed,
     Replaced,
+    Store,
     T,
     T_co,
     Undecodable,
@@ -27,11 +29,6 @@ from informers.store import (
     key_of,
     revision_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from informers.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,16 @@ All but processing times are computed from `statistics()` when Prometheus scrape
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from prometheus_client import Histogram
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from informers.informer import InformerMetrics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.metrics_core import Metric
-
-    from informers.settings import Clock, InformerStatistics
+from informers.settings import Clock, InformerStatistics
 
 _LABELS = ("name", "group", "version", "resource")
 _BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import Generic, Protocol
 
+from informers.codec import Codec
 from informers.decoding import LineSplitter
 from informers.errors import Disconnected, Expired, HistoryChanged, Malformed, SourceError
-from informers.listing import InitialState, list_request, read_list, watch_query
-from informers.settings import ReflectorStatistics, RetryBackoff
+from informers.listing import InitialState, Source, list_request, read_list, watch_query
+from informers.settings import Clock, ReflectorSettings, ReflectorStatistics, RetryBackoff
 from informers.states import (
     ActiveState,
     BackingOff,
@@ -47,15 +50,6 @@ from informers.store import (
     later,
     revision_of,
 )
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncIterator, Callable
-
-    from informers.codec import Codec
-    from informers.listing import Source
-    from informers.settings import Clock, ReflectorSettings
-
 
 _log = logging.getLogger(__name__)
 

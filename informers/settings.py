@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
+from asyncio import TimerHandle
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    import random
-    from asyncio import TimerHandle
-    from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

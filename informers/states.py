@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from informers.errors import (
     ConnectionRefused,
@@ -29,9 +29,7 @@ from informers.errors import (
     Throttled,
     Unsupported,
 )
-
-if TYPE_CHECKING:
-    from informers.settings import ReflectorSettings
+from informers.settings import ReflectorSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

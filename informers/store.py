@@ -10,14 +10,11 @@ therefore atomic with respect to the event loop: no locks are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from informers.errors import IndexFunctionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # Compares resource versions (INF-58).
 #

@@ -6,12 +6,9 @@ or become negative.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 
 @dataclass(frozen=True)

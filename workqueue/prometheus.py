@@ -6,18 +6,13 @@ are computed from its statistics on each scrape.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from workqueue.metrics import QueueRecorder, QueueStatistics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from prometheus_client import CollectorRegistry
 
 # "controller" repeats "name": controller-runtime's dashboards group by it.
 _LABELS = ("name", "controller")

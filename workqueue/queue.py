@@ -47,10 +47,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from workqueue.metrics import (
     FailingKey,
@@ -60,13 +61,7 @@ from workqueue.metrics import (
     QueueStatistics,
     RunningKey,
 )
-from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, DelayQueue, Failures, ParkingLot
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
-    from workqueue.waiting import Clock
+from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, Clock, DelayQueue, Failures, ParkingLot
 
 K = TypeVar("K", bound=Hashable)
 

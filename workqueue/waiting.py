@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
 class TimerHandle(Protocol):

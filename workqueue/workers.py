@@ -11,17 +11,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from workqueue.queue import Closed
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-
-    from workqueue.queue import WorkQueue
-    from workqueue.waiting import Clock
+from workqueue.queue import Closed, WorkQueue
+from workqueue.waiting import Clock
 
 K = TypeVar("K", bound=Hashable)
 

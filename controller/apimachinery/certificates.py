@@ -8,10 +8,10 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -23,10 +23,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
 
 _EARLIER = timedelta(hours=1)  # for clocks that differ
 _FOR_A_LEAF, _FOR_AN_AUTHORITY = ("digital_signature",), ("key_cert_sign", "crl_sign")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from controller.apimachinery.custom_object import mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from controller.kube.objects import ContainerStateTerminated, Job, Pod
-
+from controller.kube.objects import ContainerStateTerminated, Job, Pod
 
 # RFC 3339 timestamps as Kubernetes writes them. All times are UTC.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.schema import (
+    Schema,
     anything,
     array,
     boolean,
@@ -20,9 +21,6 @@ from controller.apimachinery.schema import (
     time,
     words,
 )
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
 
 _QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"

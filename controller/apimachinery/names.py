@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 # The syntax of names, label keys and label values.
 

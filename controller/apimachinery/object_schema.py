@@ -6,21 +6,17 @@ Only what finding fields needs is decoded: no descriptions, formats or validatio
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
+from controller.kube.client import Client
 from controller.kube.errors import UnexpectedResponse
+from controller.kube.resources import Resource
 from controller.kube.source import read_openapi_document
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-
 
 _REFERENCE = "#/components/schemas/"
 

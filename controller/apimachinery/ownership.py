@@ -7,13 +7,11 @@ of objects in a namespace never express ownership.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
-    from controller.kube.resources import Resource
+from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
+from controller.kube.resources import Resource
 
 OWNER_UID: Final = "manta.dev/owner-uid"
 """Label of a cluster-scoped object with the uid of the namespaced object that owns it."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # Applies JSON merge patches (RFC 7386), and finds the smallest one.
 #

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 _SPEC_PATH: Final = re.compile(r"(?<![\w.])spec(?=[.\[]|$)")
 """Matches the start of a path in the specification."""

@@ -5,11 +5,8 @@ Every function returns plain data for `openAPIV3Schema`; the description always 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 Schema = dict[str, Any]
 

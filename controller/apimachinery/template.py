@@ -7,7 +7,8 @@ server validates them there.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,9 +16,6 @@ from controller.apimachinery.names import is_dns_1035_label
 from controller.apimachinery.problem import Problem, together
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import View
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Amount: TypeAlias = str | int | float
 

@@ -14,15 +14,13 @@ import base64
 import math
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64

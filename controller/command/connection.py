@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import controller
 from controller.kube.client import Client
@@ -21,9 +22,6 @@ from controller.kube.errors import (
 from controller.kube.http import HttpTransport
 from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import INSTALL_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 
 def with_remedy(error: KubeError) -> str:

@@ -7,19 +7,13 @@ import os
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from controller.kube.errors import ConfigurationError
-from controller.runtime.debug import PageContent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TextIO
-
-    from controller.runtime.debug import BoundedList
-
+from controller.runtime.debug import BoundedList, PageContent
 
 # The debug page as tables: with headings in bold on a terminal, plain elsewhere.
 

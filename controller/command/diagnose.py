@@ -9,9 +9,11 @@ import platform
 import sys
 import tarfile
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -24,6 +26,7 @@ from controller.command.process import wall
 from controller.command.redaction import Redaction
 from controller.command.status.reading import KINDS, MODEL_KINDS
 from controller.command.targets import parse_target
+from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, Forbidden, KubeError, PathNotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import (
@@ -37,12 +40,6 @@ from controller.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
-    from controller.kube.client import Client
 
 Json = dict[str, Any]
 

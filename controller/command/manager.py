@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -20,13 +21,7 @@ from controller.command.targets import with_option
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from controller.ray.settings import CERT_MANAGER
-from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from controller.runtime.settings import LogLevel
-
+from controller.runtime.settings import LogLevel, Settings
 
 # KubeRay's configuration file: `config.ray.io/v1alpha1`, kind `Configuration`.
 #

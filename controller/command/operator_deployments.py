@@ -6,21 +6,16 @@ import asyncio
 import secrets
 import shutil
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.objects import KubeObject, View
+from controller.kube.objects import KubeObject, Pod, View
 from controller.kube.resources import PODS, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.objects import Pod
-
 
 # Options and errors of a change of operators.
 

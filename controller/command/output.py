@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TextIO
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 

@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import random
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -23,13 +24,9 @@ from controller.kube.errors import ConfigurationError
 from controller.kube.http import limit_read_buffers
 from controller.kube.kubeconfig import load_credentials
 from controller.runtime.election import AlwaysLeader, ThreadedElection
+from controller.runtime.kind import Kind
 from controller.runtime.operator import Operator
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.runtime.kind import Kind
-    from controller.runtime.settings import Settings
+from controller.runtime.settings import Settings
 
 
 def run(kinds: Sequence[Kind[Any]], arguments: Sequence[str] | None = None) -> int:

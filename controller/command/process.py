@@ -8,16 +8,13 @@ import signal
 import socket
 import sys
 import uuid
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import FrameType
+from typing import Any, TypeVar
 
 from controller.runtime.logs import shift_level
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from types import FrameType
-
 
 # Signals: the first asks for a clean stop, the second ends the process at once.
 #

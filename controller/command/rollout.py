@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 import yaml
 
 from controller.command.connection import run_connected
-from controller.command.planning.net_changes import differences
-from controller.command.rollout_kinds import RolloutError
+from controller.command.planning.net_changes import Difference, differences
+from controller.command.rollout_kinds import RolloutError, RolloutProgress
 from controller.command.rollout_workload import (
     Report,
+    TemplateRevision,
+    Workload,
     change,
     choose,
     no_history,
@@ -22,6 +25,7 @@ from controller.command.rollout_workload import (
     read,
     revisions_of,
 )
+from controller.kube.client import Client
 from controller.kube.errors import (
     ServerError,
     ServerTimeout,
@@ -30,16 +34,6 @@ from controller.kube.errors import (
     UnexpectedResponse,
 )
 from controller.kube.resources import INSTALL_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TextIO
-
-    from controller.command.planning.net_changes import Difference
-    from controller.command.rollout_kinds import RolloutProgress
-    from controller.command.rollout_workload import TemplateRevision, Workload
-    from controller.kube.client import Client
-
 
 # `manta rollout history`: lists the revisions that can be restored.
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.upgrade_strategy import (
@@ -18,12 +20,6 @@ from controller.ray.api.upgrade_strategy import (
     strategy_in_force,
 )
 from controller.ray.pods.hashes import groups_only_in, templates_of, with_templates
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.kube.resources import Resource
-
 
 # Errors that end `manta rollout` with exit status 1.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TextIO, TypeAlias
 
 import msgspec
 
@@ -11,16 +12,10 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.command.output import CommandOutput
 from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
 from controller.command.targets import parse_target
+from controller.kube.client import Client
 from controller.kube.errors import Conflict, Forbidden, NotFound
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.pods.hashes import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TextIO
-
-    from controller.kube.client import Client
-
 
 Json = dict[str, Any]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +18,7 @@ from controller.command.operator_deployments import (
     DEPLOYMENTS,
     RELEASE,
     ChangeFailed,
+    ChangeOptions,
     Deployment,
     Helm,
     check_image,
@@ -28,14 +29,9 @@ from controller.command.operator_deployments import (
     wait_until_gone,
 )
 from controller.command.planning import PlanRequest, plan
+from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.ray.api import FeatureGates
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
-
-    from controller.command.operator_deployments import ChangeOptions
-    from controller.kube.client import Client
 
 USER_AGENT = f"manta-take-over/{controller.__version__}"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"

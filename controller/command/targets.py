@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from controller.kube.resources import Resource
+from controller.kube.resources import Resource
 
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 """A kind or a name: no part of a path or of a query, which would lead to another object."""

@@ -7,14 +7,16 @@ a proxy with sockets in `manta dev`, only an address in tests.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.devcluster.gateway_api import (
     GATEWAY_CLASSES,
     Listening,
+    Status,
     attached_routes,
     class_status,
     gateway_status,
@@ -22,16 +24,11 @@ from controller.devcluster.gateway_api import (
 )
 from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
+from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from controller.kube.objects import Gateway, HTTPRoute, KubeObject
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.devcluster.gateway_api import Status
-    from controller.kube.client import Client
-    from controller.kube.objects import Gateway, HTTPRoute, KubeObject
-    from informers import Lister
+from informers import Lister
 
 
 class SimulatedListeners:

@@ -5,21 +5,17 @@ Statuses are pure functions. Types and reasons of conditions are those of the Ga
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from controller.apimachinery.core_schemas import add_conditions
-from controller.kube.objects import Condition, KubeObject, View
+from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, Service, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from controller.kube.objects import Condition, Gateway, HTTPRoute, Service
 
 GROUP: Final = "gateway.networking.k8s.io"
 

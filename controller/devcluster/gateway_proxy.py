@@ -24,8 +24,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import aiohttp
 import structlog
@@ -33,16 +35,11 @@ from aiohttp import web
 from yarl import URL
 
 from controller.devcluster.gateway_api import PROTOCOL, Listening, backend_key
+from controller.kube.objects import Gateway, HTTPRoute
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from controller.kube.objects import Gateway, HTTPRoute
-
-    Endpoint = tuple[str, int]
-    Endpoints = Callable[[str, int], Sequence[Endpoint]]
-    Admits = Callable[[Endpoint, Endpoint], bool]
+Endpoint = tuple[str, int]
+Endpoints = Callable[[str, int], Sequence[Endpoint]]
+Admits = Callable[[Endpoint, Endpoint], bool]
 
 
 HOP_BY_HOP: Final = frozenset(

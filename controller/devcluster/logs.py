@@ -5,16 +5,12 @@ The simulated kubelet runs no processes; the lines follow from the pod's status 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
 
-from controller.devcluster.apiserver.messages import ApiResponse
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
 from controller.devcluster.apiserver.status import bad_request
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
 
 Json = dict[str, Any]
 GROUPS = ("initContainers", "containers")

@@ -7,24 +7,31 @@ containers that submit RayJobs do here what their script does; the kubelet asks 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.devcluster.apiserver.messages import bytes_response, proxy_target
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
+    bytes_response,
+    proxy_target,
+)
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.endpointslices import selects
-from controller.devcluster.simulated_ray import NEVER, VERSION, Course, NodePod, SimulatedRay
-from controller.devcluster.simulated_serve import text_answer
+from controller.devcluster.simulated_ray import (
+    NEVER,
+    VERSION,
+    Course,
+    Incarnation,
+    NodePod,
+    SimulatedRay,
+)
+from controller.devcluster.simulated_serve import Answer, text_answer
 from controller.ray.dashboard import JobStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.simulated_ray import Incarnation
-    from controller.devcluster.simulated_serve import Answer
 
 Json = dict[str, Any]
 

@@ -12,9 +12,10 @@ import json
 import math
 import shlex
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.devcluster.simulated_serve import (
     Answer,
@@ -25,10 +26,6 @@ from controller.devcluster.simulated_serve import (
     text_answer,
 )
 from controller.ray.dashboard import PURPOSE, REASON_MESSAGE, JobStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 # The nodes of a simulated Ray: they join with their pods, and end when they are drained.
 #

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
+from typing import Any, Final, NamedTuple
 
 # The answers of a simulated dashboard, with the status and content type of Ray's own.
 

@@ -7,27 +7,19 @@ Reads give partial views, writes take plain data. Every non-2xx status is an exc
 from __future__ import annotations
 
 import copy
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from controller.kube import responses, transport
-from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
-from controller.kube.limits import RateLimiter
+from controller.kube.errors import OutcomeUnknown, UnexpectedResponse, WriteUnconfirmed
+from controller.kube.limits import FairLimiter, RateLimiter
 from controller.kube.objects import KubeObject, ObjectList
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.kube.responses import MAX_RETRY_AFTER, Response
-from controller.kube.sender import Sender
-from controller.kube.transport import Request
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from controller.kube.errors import OutcomeUnknown
-    from controller.kube.limits import FairLimiter
-    from controller.kube.resources import Resource
-    from controller.kube.sender import Pauses
-    from controller.kube.transport import Chunks, ClientMetrics, Transport
-    from informers import Clock
+from controller.kube.sender import Pauses, Sender
+from controller.kube.transport import Chunks, ClientMetrics, Request, Transport
+from informers import Clock
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import structlog
 
 from controller.kube.errors import ConfigurationError, NotSent
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from informers import Clock
-
+from informers import Clock
 
 # Credentials: the address of an API server and the means to authenticate to it.
 #

@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from asyncio import sslproto
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,18 +21,14 @@ from weakref import WeakSet
 
 from yarl import URL
 
+from controller.kube.credentials import Credentials
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.lean_aiohttp import aiohttp
-from controller.kube.transport import NO_METRICS
+from controller.kube.transport import NO_METRICS, ClientMetrics, RawResponse, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from aiohttp.abc import AbstractStreamWriter, ResolveResult
     from aiohttp.connector import Connection
-
-    from controller.kube.credentials import Credentials
-    from controller.kube.transport import ClientMetrics, RawResponse, Request
 
 
 # A time limit that holds in clean-up too.

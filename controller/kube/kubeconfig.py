@@ -10,15 +10,18 @@ import asyncio
 import base64
 import binascii
 import os
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import yaml
 
 from controller.kube.credentials import (
     ClientCertificate,
+    Credentials,
     ExecCredential,
     ExecCredentialRefresher,
     InClusterCredentials,
@@ -27,14 +30,7 @@ from controller.kube.credentials import (
     client_context,
 )
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Mapping
-
-    from controller.kube.credentials import Credentials
-    from informers import Clock
-
+from informers import Clock
 
 DEFAULT_PATH = Path("~/.kube/config")
 

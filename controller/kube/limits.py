@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from controller.kube.errors import NotSent
 from controller.kube.responses import sleep_until
-
-if TYPE_CHECKING:
-    from controller.kube.transport import Request
-    from informers import Clock
-
+from controller.kube.transport import Request
+from informers import Clock
 
 # Lanes: requests of one verb on one resource in one namespace, which succeed or fail alike.
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from prometheus_client import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from controller.kube.transport import ClientMetrics
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
 
 DURATIONS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZES = (64.0, 256.0, 512.0, 1024.0, 4096.0, *(float(4**power) for power in range(7, 13)))

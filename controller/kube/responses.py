@@ -8,19 +8,15 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
 from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedResponse, error_for
 from controller.kube.objects import KubeObject, ObjectList, ObjectMeta
-from informers import Codec, Malformed, Unbalanced, Undecodable, split_json
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.kube.transport import Chunks
-    from informers import Clock
-
+from controller.kube.resources import Resource
+from controller.kube.transport import Chunks
+from informers import Clock, Codec, Malformed, Unbalanced, Undecodable, split_json
 
 # Retry rules: which requests may be sent again, and after how many seconds.
 

@@ -10,11 +10,12 @@ own. Only an attempt holds a slot; no wait does.
 from __future__ import annotations
 
 import asyncio
+from asyncio import TimerHandle
 from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from controller.kube import responses
 from controller.kube.errors import (
@@ -24,7 +25,7 @@ from controller.kube.errors import (
     UnexpectedResponse,
     WriteUnconfirmed,
 )
-from controller.kube.limits import FairLimiter, lane_of
+from controller.kube.limits import FairLimiter, Lane, RateLimiter, Slot, lane_of
 from controller.kube.responses import (
     MAX_BODY,
     MAX_LIST,
@@ -36,17 +37,9 @@ from controller.kube.responses import (
     retry_after,
     sleep_until,
 )
-from controller.kube.transport import NO_METRICS
-
-if TYPE_CHECKING:
-    from asyncio import TimerHandle
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
-    from controller.kube.limits import Lane, RateLimiter, Slot
-    from controller.kube.transport import Chunks, ClientMetrics, Request, Transport
-    from controller.kube.transport import RawResponse as RawAnswer
-    from informers import Clock
-
+from controller.kube.transport import NO_METRICS, Chunks, ClientMetrics, Request, Transport
+from controller.kube.transport import RawResponse as RawAnswer
+from informers import Clock
 
 # Holds requests back after the server has asked to wait.
 #

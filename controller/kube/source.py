@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from controller.kube import responses
+from controller.kube.client import Client
 from controller.kube.errors import (
     NotFound,
     NotSent,
@@ -18,6 +20,8 @@ from controller.kube.errors import (
     StatusError,
     UnexpectedResponse,
 )
+from controller.kube.resources import Resource
+from controller.kube.transport import Chunks
 from informers import (
     ConnectionRefused,
     Disconnected,
@@ -25,13 +29,6 @@ from informers import (
     Throttled,
     error_from_status,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.kube.transport import Chunks
 
 
 class ResourceSource:

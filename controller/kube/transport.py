@@ -7,14 +7,12 @@ inject faults.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    Chunks: TypeAlias = AsyncGenerator[bytes, None]
-    RawResponse: TypeAlias = tuple[int, Mapping[str, str], Chunks]
+Chunks: TypeAlias = AsyncGenerator[bytes, None]
+RawResponse: TypeAlias = tuple[int, Mapping[str, str], Chunks]
 
 
 # Content types of request bodies.

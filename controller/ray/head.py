@@ -6,13 +6,14 @@ follows the pod, and the new template once a head of it exists.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template, service_problem
-from controller.kube.objects import RAY_PORT
+from controller.kube.objects import RAY_PORT, KubeObject, Pod, Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.names import (
@@ -31,17 +32,17 @@ from controller.ray.api.pod_state import (
     ray_container,
     ray_status,
 )
-from controller.ray.api.raycluster import RAYCLUSTERS, parse_spec, token_secret_name
+from controller.ray.api.raycluster import (
+    RAYCLUSTERS,
+    ClusterSpec,
+    HeadGroup,
+    RayCluster,
+    WorkerGroup,
+    parse_spec,
+    token_secret_name,
+)
 from controller.ray.dashboard import Head
-from controller.runtime.kind import Owned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from controller.kube.objects import KubeObject, Pod, Service
-    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
-    from controller.runtime.kind import CacheReader
-
+from controller.runtime.kind import CacheReader, Owned
 
 # Names and addresses of the objects of one RayCluster.
 

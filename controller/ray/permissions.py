@@ -6,12 +6,10 @@ compare plans, and the chart's own role, with this table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kube.resources import Resource
+from controller.kube.resources import Resource
 
 _ALL: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 _WITHOUT_PATCH: Final = _ALL - {"patch"}

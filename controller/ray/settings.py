@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import controller
+from controller.ray.api.batch_schedulers import BatchScheduler
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import new_token
 from controller.ray.api.rayservice import UpgradeType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import tzinfo
-
-    from controller.ray.api.batch_schedulers import BatchScheduler
-
 
 CERT_MANAGER: Final = "cert-manager"
 MANTA: Final = "manta"

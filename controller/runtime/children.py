@@ -7,8 +7,10 @@ that what users and other controllers change stays theirs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -16,26 +18,22 @@ from controller.apimachinery.conditions import READY, ConditionSet
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.patches import difference, holds_list
+from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
     Event,
+    Failure,
     MergePatch,
     Plan,
     StatusPatch,
     Target,
+    Write,
     stages_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.apimachinery.problem import Problem
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Failure, Write
 
 T = TypeVar("T", bound=KubeObject)
 Child = TypeVar("Child", bound=KubeObject)

@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.core import Metric
-    from prometheus_client.samples import Sample
-
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 T = TypeVar("T")
 

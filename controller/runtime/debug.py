@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -11,10 +12,6 @@ from msgspec import Struct
 
 from controller.apimachinery.redaction import fold
 from controller.runtime.errors import ManagerMisuse
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 # The cause of an error, without the values of users that its message may quote.
 

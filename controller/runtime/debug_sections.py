@@ -6,20 +6,16 @@ import asyncio
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from types import FrameType
+from typing import Any, Final
 
 from controller.runtime import debug as shape
-from controller.runtime.debug import LIMIT, TaskGroup, cause, listing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from types import FrameType
-
-    from controller.runtime.caches.cache import Cache
-    from controller.runtime.debug import BoundedList
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.metrics import LoopLag
-    from controller.runtime.reconcile.controller import Controller
+from controller.runtime.caches.cache import Cache
+from controller.runtime.debug import LIMIT, BoundedList, TaskGroup, cause, listing
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.metrics import LoopLag
+from controller.runtime.reconcile.controller import Controller
 
 
 def event_loop(lag: LoopLag | None) -> shape.EventLoop:

@@ -10,19 +10,15 @@ import asyncio
 import math
 import threading
 import time
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Final, Protocol
 
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.http import BEFORE_SENDING, ends_within
+from controller.kube.transport import RawResponse, Request, Transport
 from controller.runtime.debug import Leader, cause
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.elector import Elector
+from controller.runtime.elector import Elector
 
 
 class Fence(Protocol):

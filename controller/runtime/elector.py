@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -23,16 +26,9 @@ from controller.kube.errors import Conflict, KubeError, NotFound
 from controller.kube.http import ends_within
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from controller.kube.transport import Transport
-    from controller.runtime.metrics import ElectionMetrics
-    from informers import Clock
-
+from controller.kube.transport import Transport
+from controller.runtime.metrics import ElectionMetrics
+from informers import Clock
 
 # The durations of an election.
 

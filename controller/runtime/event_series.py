@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from controller.kube.resources import EVENTS
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import EVENTS, Resource
+from controller.runtime.plan import Event
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Iterator
-
-    from controller.kube.objects import ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Event
-
 
 # One event object and how often its event has occurred.
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from controller.kube.objects import KubeObject
+from controller.apimachinery.object_schema import ObjectSchema
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import Resource
 from controller.runtime.children import Seen
+from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import ObjectMeta
-    from controller.kube.resources import Resource
     from controller.runtime.expectations.record import Record
-    from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")

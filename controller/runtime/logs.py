@@ -12,22 +12,17 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 import structlog
+from structlog.typing import Processor
 
 from controller.apimachinery.redaction import redact_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
-
-    from structlog.typing import Processor
-
-    from controller.runtime.settings import LogLevel
-
+from controller.runtime.settings import LogLevel
 
 _FILE_BYTES = 500 * 1024 * 1024
 _FILES_KEPT = 10

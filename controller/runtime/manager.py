@@ -9,23 +9,18 @@ cancelled.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import structlog
 
-from controller.runtime.election import AlwaysLeader
+from controller.runtime.caches.caches import Caches
+from controller.runtime.election import AlwaysLeader, Election
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    from controller.runtime.caches.caches import Caches
-    from controller.runtime.election import Election
-    from controller.runtime.reconcile.controller import Controller
-    from controller.runtime.recorder import Recorder
-    from workqueue import Clock
-
+from controller.runtime.reconcile.controller import Controller
+from controller.runtime.recorder import Recorder
+from workqueue import Clock
 
 WORKING_SHARE = 0.8
 """Part of the grace period in which work in flight may finish; then it is cancelled (MGR-9)."""

@@ -9,27 +9,20 @@ import asyncio
 import gc
 import sys
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import Any, Literal
 
-from prometheus_client import Counter, Gauge, Histogram, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from controller.kube.client import Client
+from controller.kube.resources import Resource
 from controller.runtime.collectors import StateCollector
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.core import Metric
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.runtime.event_series import RecorderStatistics
-    from controller.runtime.expectations.statistics import ExpectationStatistics
-    from workqueue import Clock, TimerHandle, Workers
-
+from controller.runtime.event_series import RecorderStatistics
+from controller.runtime.expectations.statistics import ExpectationStatistics
+from workqueue import Clock, TimerHandle, Workers
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
 

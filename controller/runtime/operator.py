@@ -5,27 +5,34 @@ The caller passes in clocks, randomness and a registry; nothing below creates it
 
 from __future__ import annotations
 
+import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
 
 import structlog
-from prometheus_client import ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 import controller
 from controller.apimachinery.conditions import rfc3339
-from controller.kube.resources import PODS
+from controller.kube.client import Client
+from controller.kube.resources import PODS, Resource
 from controller.runtime import debug_sections as sections
+from controller.runtime.caches.cache import CacheScope
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
 from controller.runtime.debug import DebugPage
-from controller.runtime.election import AlwaysLeader
+from controller.runtime.election import AlwaysLeader, Election
 from controller.runtime.errors import RuntimeFailure, leaves
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
+from controller.runtime.expectations.record import Owner
 from controller.runtime.health import DebugServer, Health, MonitoringServer
-from controller.runtime.kind import missing_members
+from controller.runtime.kind import Kind, missing_members
 from controller.runtime.logs import current_level
-from controller.runtime.manager import Group, Manager, Recording, Writers
+from controller.runtime.manager import Group, Manager, Recording, Runnable, Writers
 from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
@@ -40,27 +47,10 @@ from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.recorder import Recorder
-from controller.runtime.settings import parse_address
+from controller.runtime.settings import Settings, parse_address
+from informers import Clock, InformerMetrics, Undecodable
 from informers.prometheus import InformerCollector, InformerLabels
 from workqueue.prometheus import QueueCollector
-
-if TYPE_CHECKING:
-    import asyncio
-    import random
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.runtime.caches.cache import CacheScope
-    from controller.runtime.election import Election
-    from controller.runtime.expectations.record import Owner
-    from controller.runtime.kind import Kind
-    from controller.runtime.manager import Runnable
-    from controller.runtime.settings import Settings
-    from informers import Clock, InformerMetrics, Undecodable
 
 _log = structlog.stdlib.get_logger("manta.operator")
 

@@ -6,14 +6,12 @@ compared; `reconcile/executor.py` carries them out.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from datetime import datetime
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
-
-    from controller.kube.resources import Resource
+from controller.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,25 +7,19 @@ those of writes that the API server refuses, which all kinds share; a kind adds 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
-from controller.kube.resources import PODS
-from controller.runtime.kind import CreateError
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import PODS, Resource
+from controller.runtime.kind import CreateError, FailedCreate
 from controller.runtime.plan import DELETED_AGAIN, Create, FailedCreates, Failure, Target, verb_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from controller.kube.objects import ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import FailedCreate
 
 
 class Severity(IntEnum):

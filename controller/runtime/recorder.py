@@ -11,16 +11,20 @@ one object take turns.
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 import uuid
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from controller.apimachinery.conditions import rfc3339_micro
 from controller.apimachinery.redaction import fold
+from controller.kube.client import Client
 from controller.kube.errors import (
     AlreadyExists,
     Forbidden,
@@ -29,8 +33,9 @@ from controller.kube.errors import (
     StatusError,
     TooManyRequests,
 )
-from controller.kube.resources import EVENTS
-from controller.runtime.election import AlwaysLeader, while_leading
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import EVENTS, Resource
+from controller.runtime.election import AlwaysLeader, Fence, while_leading
 from controller.runtime.event_series import (
     LONGEST_FIELD,
     LONGEST_NOTE,
@@ -41,19 +46,8 @@ from controller.runtime.event_series import (
     SpamFilter,
     event_body,
 )
-from workqueue import Workers, WorkQueue
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.kube.client import Client
-    from controller.kube.objects import ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.election import Fence
-    from controller.runtime.plan import Event
-    from workqueue import Clock
+from controller.runtime.plan import Event
+from workqueue import Clock, Workers, WorkQueue
 
 MOST_UNSENT = 1000
 """Series that may wait to be sent; further events are dropped and counted, but for warnings."""

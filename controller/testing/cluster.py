@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
@@ -22,16 +22,12 @@ from controller.apimachinery.object_schema import (
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import run_nodes
 from controller.kube.client import Client
+from controller.kube.transport import Transport
+from controller.runtime.election import Election
+from controller.runtime.kind import Kind
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from controller.testing.faults import FaultyTransport, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
-
-    from controller.kube.transport import Transport
-    from controller.runtime.election import Election
-    from controller.runtime.kind import Kind
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

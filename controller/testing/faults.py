@@ -7,13 +7,15 @@ places. A journal records every request and every event.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from controller.kube import responses
 from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.transport import Chunks, RawResponse, Request, Transport
 from controller.testing.faulty_watch import Delivery, FaultyWatch
 from controller.testing.journal import (
     Attributes,
@@ -23,12 +25,7 @@ from controller.testing.journal import (
     attributes_of,
     attributes_of_event,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from informers import Clock
+from informers import Clock
 
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'

@@ -9,14 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from controller.kube.errors import OutcomeUnknown
-from informers import LineSplitter
-
-if TYPE_CHECKING:
-    from controller.kube.transport import Chunks
-    from informers import Clock
+from controller.kube.transport import Chunks
+from informers import Clock, LineSplitter
 
 _LINE_LIMIT = 1 << 30
 

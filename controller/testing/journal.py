@@ -6,12 +6,10 @@ Requests are described in the terms of RBAC: `create pods`, not `POST /api/v1/..
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
-if TYPE_CHECKING:
-    from controller.kube.transport import Request
+from controller.kube.transport import Request
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 """Verbs that change something."""

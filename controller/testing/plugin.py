@@ -7,16 +7,13 @@ gets an ordinary event loop: for sockets, processes and threads.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import pytest
 import pytest_asyncio
 
 from controller.testing.cluster import Cluster, embedded_cluster
 from controller.testing.virtual_time import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
 
 
 def pytest_configure(config: pytest.Config) -> None:

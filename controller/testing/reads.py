@@ -8,7 +8,8 @@ here as it would in an operator.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
@@ -24,11 +25,7 @@ from controller.runtime.kind import (
     ObjectUnreadable,
     Unreadable,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.runtime.plan import LiveList, LogTail
+from controller.runtime.plan import LiveList, LogTail
 
 
 @dataclass

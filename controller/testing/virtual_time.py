@@ -6,13 +6,10 @@ import asyncio
 import math
 import selectors
 import threading
+from collections.abc import Callable, Coroutine
+from contextvars import Context
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from contextvars import Context
-    from typing import Self
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import gc
 import random
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,9 +15,6 @@ from prometheus_client import CollectorRegistry
 from tests.workqueue.fakes import FakeClock, taken
 from workqueue import Closed, WorkQueue
 from workqueue.prometheus import QueueCollector
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def make(**options) -> WorkQueue:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import Kubectl, manta_dev, manta_once, needs_kubectl, until
-from tests.e2e.wrong_manifests import WRONG
+from tests.e2e.wrong_manifests import WRONG, Wrong
 from tests.lab.control_plane import SERVERS, control_plane
 from tests.lab.session import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.wrong_manifests import Wrong
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from controller.testing.journal import attributes_of
+from controller.kube.transport import Chunks, RawResponse, Request, Transport
+from controller.testing.journal import Attributes, attributes_of
 from informers.decoding import LineSplitter
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from controller.testing.journal import Attributes
-
-    Lines: TypeAlias = Callable[[Attributes, bytes], Iterable[bytes]]
-    Answers: TypeAlias = Callable[[Attributes, Request], RawResponse | None]
+Lines: TypeAlias = Callable[[Attributes, bytes], Iterable[bytes]]
+Answers: TypeAlias = Callable[[Attributes, Request], RawResponse | None]
 
 _LINE_LIMIT = 1 << 30
 

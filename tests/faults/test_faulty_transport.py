@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from controller.kube import errors
 from controller.kube.resources import PODS, SERVICES
-from controller.kube.transport import Request
+from controller.kube.transport import RawResponse, Request
 from controller.testing import faults
 from controller.testing.faults import FaultyTransport, Rule
 from tests.kube.fakes import POD, FakeTransport, answer, client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from controller.kube.transport import RawResponse
 
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}'
 

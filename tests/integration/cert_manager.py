@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import rfc3339
 from controller.command.planning.offline import open_definitions
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
-from tests.integration.harness import install_crds
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
+from tests.integration.harness import World, install_crds
 
 Json = dict[str, Any]
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.devcluster.simulated_ray import NodePod
-from tests.integration.harness import is_ready, role
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from tests.integration.harness import World
-    from tests.ray.dashboard.simulated import Incarnation
+from controller.kube.objects import Pod
+from tests.integration.harness import World, is_ready, role
+from tests.ray.dashboard.simulated import Incarnation
 
 
 class RayNodesOfWorld:

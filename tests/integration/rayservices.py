@@ -6,28 +6,23 @@ import asyncio
 import contextlib
 import copy
 import random
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.devcluster.simulated_serve import SimulatedServe
 from controller.kube.errors import NotFound
+from controller.kube.objects import Pod
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.settings import RaySettings
-from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
-from tests.ray.dashboard.simulated import SimulatedRay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from controller.devcluster.simulated_serve import SimulatedServe
-    from controller.kube.objects import Pod
-    from tests.integration.harness import RunningOperator, World
-    from tests.ray.dashboard.simulated import Incarnation
+from tests.integration.harness import EXAMPLES, RunningOperator, World, cluster_of, is_ready, role
+from tests.ray.dashboard.simulated import Incarnation, SimulatedRay
 
 
 def serve_config(greeting: str = "hi", *, replicas: int = 2) -> str:

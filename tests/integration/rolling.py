@@ -7,25 +7,21 @@ import json
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
+from controller.devcluster.simulated_ray import SimulatedNodes
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api import RAYCLUSTERS, RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
 from controller.ray.pods.hashes import template_digest
-from tests.integration.harness import example_cluster
+from controller.ray.settings import RaySettings
+from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import incarnation
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.simulated_ray import SimulatedNodes
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
-    from controller.ray.settings import RaySettings
-    from tests.integration.harness import RunningOperator, World
 
 Json = dict[str, Any]
 IMAGE = "rayproject/ray:2.60.0"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.errors import NotFound
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.definitions import answer_to, restore_rules
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.vital, pytest.mark.timeout(180)]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.transport import RawResponse, Request, Transport
 from tests.integration.harness import OPERATOR, World, embedded_world
-
-if TYPE_CHECKING:
-    from controller.kube.transport import RawResponse, Request, Transport
 
 CLUSTERS = 100
 TEN_MINUTES = 600.0

@@ -6,16 +6,17 @@ for a job that is not suspended.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -23,7 +24,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.cronjob import RayCronJobKind
 from tests.integration.definitions import RAYJOBS_CRD, drop_fields, put_in_place, restore_definition
 from tests.integration.fleets import Fleets
-from tests.integration.harness import World, example_cluster
+from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.integration.inferencesets import served
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, service_manifest
@@ -32,14 +33,7 @@ from tests.integration.test_cron_jobs import prepare
 from tests.integration.test_failing_keys import requests
 from tests.integration.workspaces import opened
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from controller.kube.resources import Resource
-    from tests.integration.harness import RunningOperator
-
-    Started = tuple[RunningOperator, Callable[[], RunningOperator]]
+Started = tuple[RunningOperator, Callable[[], RunningOperator]]
 
 EVENTS = "events.events.k8s.io"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.kube.resources import PODS
+from controller.kube.transport import RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS, RAYSERVICES
 from controller.testing.faults import watch_lag
 from tests.integration.definitions import (
@@ -20,11 +22,6 @@ from tests.integration.harness import OPERATOR, World, example_cluster
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 from tests.integration.test_failing_keys import KINDS, begin, requests
 from tests.integration.test_rayservices import greeting
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.transport import RawResponse, Request, Transport
 
 # A real server may publish a schema half a minute late.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

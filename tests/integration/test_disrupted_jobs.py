@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -18,9 +19,6 @@ from controller.ray.job import RayJobKind
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays, submitter
 from tests.ray.dashboard.simulated import Course
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 

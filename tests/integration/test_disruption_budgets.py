@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.planner import Planner
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.errors import StatusError
 from controller.kube.resources import DISRUPTION_BUDGETS, PODS
 from controller.ray.api import RAYCLUSTERS
@@ -23,11 +25,6 @@ from tests.integration.harness import OPERATOR, embedded_world, example_cluster
 from tests.integration.rays import Rays
 from tests.integration.test_idle_clusters import Idle, options
 from tests.ray.dashboard.simulated import Course, Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.devcluster.apiserver.authorization import Attributes
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 

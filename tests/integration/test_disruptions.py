@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
 from controller.ray.settings import RaySettings
@@ -15,11 +17,6 @@ from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, asked, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.objects import Pod
 
 pytestmark = pytest.mark.embedded_only
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.integration.harness import World
 from tests.integration.test_disruption_budgets import HEAD, Budgets
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 
 @pytest.mark.vital

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,9 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
-from tests.integration.harness import embedded_world, example_cluster
+from tests.integration.harness import RunningOperator, World, embedded_world, example_cluster
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, incarnation
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,9 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.logs import configure_logging
 from controller.testing.faults import DelayedRequest, Rule
-from tests.integration.harness import cluster_of, embedded_world, example_cluster, role
+from tests.integration.harness import World, cluster_of, embedded_world, example_cluster, role
 from tests.integration.test_idle_clusters import options
 from tests.ray.dashboard.simulated import SimulatedRay
-
-if TYPE_CHECKING:
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.slow, pytest.mark.rare]
 

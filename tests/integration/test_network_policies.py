@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.cluster import RayClusterKind
 from controller.ray.settings import RaySettings
-from tests.integration.harness import OPERATOR, example_cluster
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.authorization import Attributes
-    from tests.integration.harness import World
+from tests.integration.harness import OPERATOR, World, example_cluster
 
 Json = dict[str, Any]
 

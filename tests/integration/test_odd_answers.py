@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from controller.kube.resources import CRDS, PODS
+from controller.kube.transport import Chunks, RawResponse, Request
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import ErrorResponse, Rule
-from tests.faults.tampering import Tampering, unaltered
+from controller.testing.journal import Attributes
+from tests.faults.tampering import Lines, Tampering, unaltered
 from tests.integration.definitions import restore_definition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from controller.kube.transport import Chunks, RawResponse, Request
-    from controller.testing.journal import Attributes
-    from tests.faults.tampering import Lines
-    from tests.integration.harness import RunningOperator, World
+from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 

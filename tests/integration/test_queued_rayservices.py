@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.integration.harness import live
+from tests.integration.harness import World, live
 from tests.integration.rayservices import Services, condition, message, service_manifest, with_image
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.integration.harness import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.embedded_only]
 

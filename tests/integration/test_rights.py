@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import Forbidden
 from controller.kube.http import HttpTransport
 from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from controller.kube.transport import Transport
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, example_cluster
+from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, World, example_cluster
 
 pytestmark = pytest.mark.slow
 
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.authorization import Attributes
-    from controller.kube.transport import Transport
-    from tests.integration.harness import World
 
 RULES = Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml"
 

@@ -5,9 +5,10 @@ They lie beside the project, in `../shared/samples` or in the folder that `MANTA
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -21,15 +22,10 @@ from controller.ray.api import RAYCLUSTERS, FeatureGates, custom_resource_defini
 from controller.ray.api.feature_gates import GATES, WORKLOAD_SCHEDULING, WORKSPACE
 from controller.ray.cluster import RayClusterKind
 from controller.ray.settings import CERT_MANAGER
-from tests.integration.harness import REAL_KUBECONFIG, install_crds
+from tests.integration.harness import REAL_KUBECONFIG, World, install_crds
 from tests.lab.control_plane import plane_in
 from tests.lab.programs import manifests_of, why_missing
 from tests.samples import SAMPLES, THEIR_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
-
-    from tests.integration.harness import World
 
 NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "scheduling.run.ai"}
 """Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""

@@ -7,8 +7,10 @@ it, each within a minute of virtual time.
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -37,10 +39,6 @@ from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection
 from tests.samples import SAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 Json = dict[str, Any]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
+from controller.kube.transport import Chunks, RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from controller.kube.transport import Chunks, RawResponse, Request, Transport
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 

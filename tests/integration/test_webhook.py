@@ -6,9 +6,11 @@ import asyncio
 import base64
 import ssl
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -30,10 +32,6 @@ from tests.chart.helm import CHART, needs_helm, only, rendered
 from tests.e2e.processes import ROOT
 from tests.e2e.wrong_manifests import CLUSTER, JOB
 from tests.integration.harness import REAL_KUBECONFIG, World, real_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.real_time
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
 
 from controller.kube.client import Client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from controller.kube.transport import RawResponse, Request
+from controller.kube.transport import RawResponse, Request
 
 JSON = {"content-type": "application/json"}
 HTML = b"<html><body>Bad gateway</body></html>"

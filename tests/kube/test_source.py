@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +14,7 @@ from controller.kube.limits import Lane
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.kube.source import ResourceSource
+from controller.kube.transport import RawResponse, Request
 from informers import (
     Codec,
     ConnectionRefused,
@@ -26,11 +27,6 @@ from informers import (
     Unsupported,
 )
 from tests.kube.fakes import HTML, JSON, POD, FakeTransport, answer, chunks, client, status_body
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.kube.transport import RawResponse, Request
 
 PAGE = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[%b]}' % POD
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from tests.mutation import mutated_tree
-from tests.mutation.mutant import listed
-from tests.mutation.packages import TESTS, named
+from tests.mutation.mutant import Mutant, listed
+from tests.mutation.packages import TESTS, Package, named
 from tests.mutation.results import Progress, Results
 from tests.mutation.score import WANTED, score
-
-if TYPE_CHECKING:
-    from tests.mutation.mutant import Mutant
-    from tests.mutation.packages import Package
 
 
 def main() -> int:

@@ -11,14 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from tests.mutation.packages import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.mutation.packages import Package
+from tests.mutation.packages import ROOT, Package
 
 SOURCES = ("workqueue", "informers", "controller")
 COPIED = ("benchmarks", "charts", "docs", "examples")

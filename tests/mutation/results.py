@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
 
 from tests.mutation.mutant import Change, Mutant
-from tests.mutation.packages import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from tests.mutation.packages import Package
+from tests.mutation.packages import ROOT, Package
 
 
 class Results:

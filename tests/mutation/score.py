@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from tests.mutation.mutant import is_for_type_checkers, is_wording
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.mutation.mutant import Change, Equivalent, Mutant
+from tests.mutation.mutant import Change, Equivalent, Mutant, is_for_type_checkers, is_wording
 
 WANTED = 0.95
 """The least share of mutants, without the equivalent ones, that must be killed."""

@@ -7,14 +7,12 @@ makes tests several times as slow. This one takes its place; it also notes what 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Function = Callable[..., Any]
+Function = Callable[..., Any]
 
 ORIGINAL = "_mutmut_orig"
 

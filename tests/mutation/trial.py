@@ -15,14 +15,11 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TextIO
 
 import pytest
 
 from tests.mutation import trampoline
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 SURVIVED, KILLED, SEGFAULT, NO_TESTS, TIMEOUT = 0, 1, -11, 33, 36
 

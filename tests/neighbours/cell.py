@@ -6,21 +6,18 @@ A cell is a list of findings; an empty one is what everybody wants.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tests.integration.harness import measured_once
+from tests.neighbours.kinds import Column, Manifest
 from tests.neighbours.neighbourhood import Neighbourhood, Tenant, neighbourhood
+from tests.neighbours.sickness import Sickness
 
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.neighbours.kinds import Column, Manifest
-    from tests.neighbours.sickness import Sickness
-
-    Beginning: TypeAlias = Callable[[Column, str], Awaitable[None]]
+Beginning: TypeAlias = Callable[[Column, str], Awaitable[None]]
 
 INCUBATION = 30.0
 """Seconds of sickness before the healthy tenant creates its object."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gc
 import inspect
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 OTHERS = (
     "asyncio", "controller.devcluster", "controller.testing", "prometheus_client", "tests"

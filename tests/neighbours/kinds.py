@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -20,13 +21,7 @@ from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest, set_variable
 from tests.integration.workspaces import manifest as workspace_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.kube.resources import Resource
-    from tests.neighbours.neighbourhood import Objects
+from tests.neighbours.neighbourhood import Objects
 
 Manifest = dict[str, Any]
 

@@ -5,13 +5,11 @@ A cell that stands here and passes fails the test: take it out with the mend.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.sickness import Sickness
+from tests.neighbours.kinds import Column
+from tests.neighbours.sickness import Sickness
 
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {}
 """Points by sickness and kind."""

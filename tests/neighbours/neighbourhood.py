@@ -6,19 +6,23 @@ import asyncio
 import copy
 import random
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest.mock import patch
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import collect_orphans
+from controller.devcluster.apiserver import ApiServer, StoredEvent
 from controller.devcluster.karpenter import node_claim_definition, node_name
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.lookups.huggingface import WorkspaceLookups
+from controller.kaito.lookups.huggingface import WebReader, WorkspaceLookups
+from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, KubeError, NotFound, WriteUnconfirmed
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
@@ -26,11 +30,11 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKLOAD_SCHEDULING, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.settings import CERT_MANAGER
-from controller.testing.faults import Rule
+from controller.testing.faults import EventFault, RequestFault, Rule
 from tests.fakes.karpenter.node_pools import node_class_definition, node_pool_definition
-from tests.integration.harness import OPERATOR, embedded_world, neighbour
+from tests.integration.harness import OPERATOR, RunningOperator, World, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
@@ -40,15 +44,6 @@ from tests.kaito.lookups.hub import FakeHub
 from tests.kaito.workspace.given_pool import CLASSES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.apiserver import ApiServer, StoredEvent
-    from controller.kaito.lookups.huggingface import WebReader
-    from controller.kube.client import Client
-    from controller.ray.dashboard import Head
-    from controller.testing.faults import EventFault, RequestFault
-    from tests.integration.harness import RunningOperator, World
     from tests.neighbours.kinds import Column, Manifest
 
 Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from controller.runtime.event_series import SILENCE
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
 from tests.neighbours.cell import entered
 from tests.neighbours.held import Held
+from tests.neighbours.kinds import Column
 from tests.neighbours.neighbourhood import Neighbourhood, neighbourhood
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import Sickness
 
 WARM, MORE = 2, 8
 """Rounds after which every metric has its labels and every pool its size, and those that follow:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from tests.neighbours.kinds import KINDS
+import pytest
+
+from tests.neighbours.kinds import KINDS, Column
+from tests.neighbours.sickness import Sickness
 from tests.neighbours.sicknesses import SICKNESSES
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.sickness import Sickness
 
 PROPERTY = "cell"
 """Name of the property by which a test reports row, column, known fault and findings."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from controller.ray.settings import CERT_MANAGER
+from tests.neighbours.kinds import Column
+from tests.neighbours.neighbourhood import Tenant
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.neighbourhood import Tenant
-
-    Course: TypeAlias = Callable[
-        [Tenant], AbstractAsyncContextManager[None] | AbstractContextManager[None]
-    ]
+Course: TypeAlias = Callable[
+    [Tenant], AbstractAsyncContextManager[None] | AbstractContextManager[None]
+]
 
 
 REQUESTS = 60

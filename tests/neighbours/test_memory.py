@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from tests.neighbours.kinds import KINDS
+from tests.neighbours.kinds import KINDS, Column
 from tests.neighbours.remains import remains
+from tests.neighbours.sickness import Sickness
 from tests.neighbours.sicknesses import SICKNESSES
 
 pytestmark = pytest.mark.slow
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from _pytest.mark import ParameterSet
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.sickness import Sickness
 
 QUICK = [sickness.name for sickness in SICKNESSES if not sickness.slow][1::16]
 """The rows of which `make test` plays one cell; the kinds take turns."""

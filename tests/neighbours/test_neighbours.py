@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import GATES
 from tests.neighbours.cell import play
-from tests.neighbours.kinds import KINDS
+from tests.neighbours.kinds import KINDS, Column
 from tests.neighbours.known_faults import known_fault
 from tests.neighbours.report import PROPERTY
+from tests.neighbours.sickness import Sickness
 from tests.neighbours.sicknesses import SICKNESSES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from _pytest.mark import ParameterSet
-
-    from tests.neighbours.kinds import Column
-    from tests.neighbours.sickness import Sickness
-
 
 PLAYED = [sickness.name for sickness in SICKNESSES if not sickness.slow][::2]
 """The rows of which CI plays one cell in any case. The kinds take turns, so that it plays every

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,17 +16,11 @@ from controller.kube.errors import UnexpectedResponse
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 from controller.kube.source import is_served
+from controller.kube.transport import RawResponse, Request, Transport
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.kind import Owned
+from controller.runtime.kind import CacheReader, Owned
 from tests.kube.fakes import FakeTransport, answer, client
-from tests.runtime.widgets import WidgetKind, definition
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.kind import CacheReader
-    from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
+from tests.runtime.widgets import RunningOperator, Seen, WidgetKind, WidgetWorld, definition
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)
 ROOT = "/apis/rare.dev/v1"

@@ -13,13 +13,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.ray.api import RAYCLUSTERS, labels
-
-if TYPE_CHECKING:
-    from controller.kube.client import Client
 
 Patch: TypeAlias = dict[str, Any]
 Names: TypeAlias = tuple[str, ...]

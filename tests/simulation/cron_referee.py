@@ -7,22 +7,18 @@ that the operator had observed when it first planned it, and by all later ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import parse_rfc3339
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.runtime.plan import Create, Delete
+from controller.ray.cronjob.observe import CronJobObservation
+from controller.runtime.plan import Create, Delete, Plan
 from tests.simulation.referee import ACTOR, LATE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.cronjob.observe import CronJobObservation
-    from controller.runtime.plan import Plan
 
 Object = dict[str, Any]
 

@@ -5,25 +5,20 @@ what is wrong at the end.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
 from controller.ray.api import RAYJOBS
 from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from tests.integration.harness import example_cluster, install_crds
+from tests.integration.harness import World, example_cluster, install_crds
 from tests.simulation import scenario as s
 from tests.simulation.cron_referee import CronReferee, end_of, owner_uid, tick_of
 from tests.simulation.operators import WitnessedCronJobKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import World
 
 Object = dict[str, Any]
 

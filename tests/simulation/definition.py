@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.definitions import restore_definition
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tests.integration.harness import World
+from tests.integration.harness import World
 
 Object = dict[str, Any]
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import labels
+from tests.integration.harness import World
 from tests.simulation.idle import NOTICED, IdleOfLife, is_ending
 from tests.simulation.referee import ACTOR, LATE
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import World
-    from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import Scenario
 
 Object = dict[str, Any]
 

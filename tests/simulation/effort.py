@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
 
+from controller.testing.faults import JournalEntry
 from tests.simulation.memory import SUCCESS
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from controller.testing.faults import JournalEntry
 
 WINDOW = 300.0
 """Seconds in which the writes of an object are counted."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -15,10 +14,8 @@ from tests.simulation.election_strategies import lives_of_elections
 from tests.simulation.handover_strategies import lives_of_handovers
 from tests.simulation.idle_strategies import lives_of_idle
 from tests.simulation.restore_strategies import lives_of_restores
+from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
-
-if TYPE_CHECKING:
-    from tests.simulation.scenario import Scenario
 
 
 @dataclass(frozen=True)

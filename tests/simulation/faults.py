@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.testing.faults import (
     Cut,
     DelayedRequest,
     DelayedResponse,
     ErrorResponse,
+    EventFault,
     Gone,
     Lag,
     LostRequest,
     LostResponse,
     Refused,
+    RequestFault,
     Rule,
 )
+from tests.simulation import scenario
 from tests.simulation.scenario import Webhook
-
-if TYPE_CHECKING:
-    from controller.testing.faults import EventFault, RequestFault
-    from tests.simulation import scenario
 
 WRITES = frozenset({"create", "update", "patch", "delete"})
 ANY = frozenset[str]()

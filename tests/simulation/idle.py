@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.integration.harness import cluster_of, is_ready
+from controller.devcluster.apiserver.store import StoredEvent
+from tests.integration.harness import World, cluster_of, is_ready
 from tests.integration.rays import Rays
+from tests.ray.dashboard.simulated import Incarnation
 from tests.simulation.referee import ACTOR, LATE
 from tests.simulation.rolling import RollingOfLife
+from tests.simulation.scenario import Scenario, Use
 from tests.simulation.user import NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import World
-    from tests.ray.dashboard.simulated import Incarnation
-    from tests.simulation.scenario import Scenario, Use
 
 Object = dict[str, Any]
 

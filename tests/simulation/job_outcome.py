@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from tests.simulation.job_referee import TERMINAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.simulation.witnessed_ray import Run, WitnessedRay
+from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 Object = dict[str, Any]
 

@@ -6,25 +6,21 @@ observed it when it first planned that cluster, and by all later states of it.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import READY, find_condition
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.labels import CLUSTER, HEAD, NODE_TYPE
 from controller.ray.dashboard import JobStatus
-from controller.runtime.plan import Create
+from controller.ray.job.observation import JobObservation
+from controller.runtime.plan import Create, Plan
 from tests.simulation.disruptions import is_taken_away
 from tests.simulation.operators import JOB_SETTINGS
 from tests.simulation.referee import ACTOR, LATE
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.job.observation import JobObservation
-    from controller.runtime.plan import Plan
-    from tests.simulation.witnessed_ray import Run, WitnessedRay
+from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 TERMINAL = frozenset({"Complete", "Failed"})
 ENDED = frozenset({"STOPPED", "SUCCEEDED", "FAILED"})

@@ -6,15 +6,12 @@ by the answer to a write, and it never goes back in time.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
 
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Collection, Iterator, Mapping
-
-    from controller.kube.objects import Pod
-    from controller.testing.faults import JournalEntry
+from controller.kube.objects import Pod
+from controller.testing.faults import JournalEntry
 
 NOTICED = 210.0
 """Seconds after a restore of the database until every operator knows of it."""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
-from controller.devcluster.nodes import run_nodes
-from controller.testing.faults import FaultyTransport
-
-if TYPE_CHECKING:
-    from controller.devcluster.nodes import NodeSettings
-    from controller.testing.faults import Rule
-    from tests.integration.harness import World
+from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.testing.faults import FaultyTransport, Rule
+from tests.integration.harness import World
 
 
 class NodesOfLife:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cronjob import RayCronJobKind
+from controller.ray.cronjob.observe import CronJobObservation
+from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
+from controller.ray.job.observation import JobObservation
 from controller.ray.settings import RaySettings
+from controller.runtime.plan import Plan
+from tests.simulation.cron_referee import CronReferee
+from tests.simulation.referee import Referee
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cronjob.observe import CronJobObservation
-    from controller.ray.dashboard import DashboardActors
-    from controller.ray.job.observation import JobObservation
-    from controller.runtime.plan import Plan
-    from tests.simulation.cron_referee import CronReferee
     from tests.simulation.job_referee import JobReferee
-    from tests.simulation.referee import Referee
 
 MINUTE = timedelta(seconds=60)
 JOB_SETTINGS = RaySettings(status_check_timeout=MINUTE, transition_grace_period=MINUTE)

@@ -6,24 +6,19 @@ user may have revoked meanwhile what it was for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+import asyncio
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import msgspec
 
 from controller.apimachinery.patches import apply_merge_patch
-from controller.runtime.plan import JsonPatch, MergePatch, Replace, subresource_of
+from controller.runtime.kind import CacheReader, Kind
+from controller.runtime.plan import JsonPatch, MergePatch, Plan, Replace, subresource_of
+from controller.testing.faults import JournalEntry
 
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.runtime.kind import CacheReader, Kind
-    from controller.runtime.plan import Plan
-    from controller.testing.faults import JournalEntry
-
-    Change: TypeAlias = MergePatch | JsonPatch | Replace
+Change: TypeAlias = MergePatch | JsonPatch | Replace
 
 CHANGES = frozenset({"patch", "update"})
 BESIDE_PLANS = frozenset({"events.events.k8s.io", "leases.coordination.k8s.io"})

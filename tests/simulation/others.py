@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from tests.faults.restored import Backup
+from tests.integration.harness import World
 from tests.simulation.definition import Definition
+from tests.simulation.nodes import NodesOfLife
+from tests.simulation.referee import Referee
 from tests.simulation.rivals import RivalController
 from tests.simulation.scenario import ClockJump, Prune, RestoreDatabase, Rival
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.integration.harness import World
-    from tests.simulation.nodes import NodesOfLife
-    from tests.simulation.referee import Referee
 
 OTHERS_WRITES = 100_000
 """Revisions between a backup and its restore."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tests.simulation.rivals import is_theirs
 from tests.simulation.rolling_wish import edition_of
 from tests.simulation.wishes import wish_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Object = dict[str, Any]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
@@ -18,15 +18,10 @@ from controller.runtime.elector import (
     new_lease,
 )
 from controller.runtime.metrics import ElectionMetrics
-from controller.testing.faults import FaultyTransport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.testing.faults import JournalEntry
-    from tests.integration.harness import RunningOperator, World
-    from tests.simulation.memory import Memory
-    from tests.simulation.wire import Wire
+from controller.testing.faults import FaultyTransport, JournalEntry
+from tests.integration.harness import RunningOperator, World
+from tests.simulation.memory import Memory
+from tests.simulation.wire import Wire
 
 LEASE = "operators-of-life"
 TIMING = ElectionTiming()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYJOBS
+from tests.integration.harness import World
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
 from tests.simulation.job_outcome import job_shortcomings
 from tests.simulation.job_referee import JobReferee
 from tests.simulation.operators import WitnessedJobKind
+from tests.simulation.scenario import Job
 from tests.simulation.troubled_rays import TroubledRays
 from tests.simulation.witnessed_ray import WitnessedRay, course_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import World
-    from tests.simulation.scenario import Job
 
 Object = dict[str, Any]
 

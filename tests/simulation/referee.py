@@ -8,32 +8,27 @@ for. Every other excuse is one line of `_is_called_for`, or `LATE`.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import find_condition
+from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.runtime.plan import Create, Delete, MergePatch
+from controller.ray.cluster.observation import ClusterObservation
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
 from tests.simulation.definition import completed
 from tests.simulation.memory import NOTICED, Memory, Truth
 from tests.simulation.rolling_referee import Worker, head_lapses, lapses
 from tests.simulation.rolling_wish import edition_of
-from tests.simulation.wishes import History, is_halted, wish_of
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.plan import Plan, Write
-    from tests.simulation.wishes import Wish
+from tests.simulation.wishes import History, Wish, is_halted, wish_of
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
 """Who makes the request that is being served: the name of an operator, or nobody of note."""

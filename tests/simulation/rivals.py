@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
-from controller.kube.resources import SERVICES
+from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
-    from tests.simulation import scenario as s
+from tests.integration.harness import World
+from tests.simulation import scenario as s
 
 Object = dict[str, Any]
 

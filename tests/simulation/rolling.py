@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import labels
+from controller.ray.dashboard import DashboardActors
+from tests.integration.harness import World
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
+from tests.simulation.scenario import Scenario
 from tests.simulation.troubled_rays import TroubledRays
 from tests.simulation.witnessed_ray import WitnessedRay, course_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.dashboard import DashboardActors
-    from tests.integration.harness import World
-    from tests.simulation.scenario import Scenario
 
 
 class RollingOfLife(TroubledRays):

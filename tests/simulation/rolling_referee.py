@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tests.simulation.rolling_wish import says_its_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.simulation.wishes import GroupWish, Wish
+from tests.simulation.wishes import GroupWish, Wish
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,13 @@ cluster had ready in the minute before.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import HTTP_ROUTES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.simulation.witnessed_ray import WitnessedRay
+from tests.simulation.witnessed_ray import WitnessedRay
 
 Json = dict[str, Any]
 

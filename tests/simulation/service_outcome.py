@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
 from tests.simulation.service_referee import ROLES, owners, selected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.simulation.witnessed_ray import WitnessedRay
+from tests.simulation.witnessed_ray import WitnessedRay
 
 Object = dict[str, Any]
 

@@ -6,20 +6,17 @@ tests/ray/service/rollout/test_every_state.py) as far as stored objects show the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.identity import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from controller.devcluster.apiserver.store import StoredEvent
 
 Json = dict[str, Any]
 CONFIG_HASH = "manta.dev/serve-config-hash"

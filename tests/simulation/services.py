@@ -5,26 +5,23 @@ end.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.dashboard import DashboardActors
 from controller.ray.service import RayServiceKind
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
+from tests.integration.harness import World
 from tests.integration.rayservices import Services
 from tests.simulation.route_referee import ReadyCapacity, RouteReferee
 from tests.simulation.service_outcome import service_shortcomings
 from tests.simulation.service_referee import ServiceReferee
 from tests.simulation.troubled_rays import TroubledRays
 from tests.simulation.witnessed_ray import WitnessedRay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.dashboard import DashboardActors
-    from tests.integration.harness import World
 
 Object = dict[str, Any]
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.devcluster.nodes import COMPONENTS, NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.testing.faults import Lag, Rule
+from controller.runtime.kind import Kind
+from controller.testing.faults import JournalEntry, Lag, Rule
 from controller.testing.virtual_time import VirtualLoop
-from tests.integration.harness import embedded_world
+from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.crons import CronsOfLife
 from tests.simulation.disruptions import DisruptionsOfLife, is_marked
@@ -40,6 +43,7 @@ from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
 from tests.simulation.rolling import RollingOfLife
 from tests.simulation.scenario import (
+    AnyAction,
     ClockJump,
     Compact,
     Create,
@@ -67,15 +71,6 @@ from tests.simulation.services import ServicesOfLife
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
 from tests.simulation.workspaces import WorkspacesOfLife
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.runtime.kind import Kind
-    from controller.testing.faults import JournalEntry
-    from tests.integration.harness import RunningOperator, World
-    from tests.simulation.scenario import AnyAction
 
 REPAIRING = (RAYCLUSTERS, RAYJOBS, RAYSERVICES)
 """Kinds whose children rivals change."""

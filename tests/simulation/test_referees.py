@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from controller.ray.api.upgrade_strategy import ReplicaBudget
 from controller.ray.cluster import rolling
 from controller.ray.job import table
 from controller.ray.rolling import Moves
-from controller.runtime.plan import JsonPatch, MergePatch, Plan, Replace, Target
+from controller.runtime.plan import JsonPatch, MergePatch, Plan, Replace, Target, Write
 from controller.testing.journal import Attributes, JournalEntry
 from tests.integration.harness import example_cluster
 from tests.simulation.effort import MOST_A_MINUTE, Effort
@@ -34,9 +34,6 @@ from tests.simulation.scenario import (
     TakeNode,
 )
 from tests.simulation.simulation import play
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Write
 
 LOSES_ITS_HEAD = Scenario(
     Surroundings(scheduling=True),

@@ -14,8 +14,8 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -24,9 +24,6 @@ import structlog
 from tests.simulation.examples import LIVES, scenario_of, try_examples
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure is shrunk first
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.dashboard import DashboardActors
-from tests.simulation.scenario import LoseRayJobs, LoseServe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from tests.integration.harness import World
-    from tests.simulation.scenario import RayFault
-    from tests.simulation.witnessed_ray import WitnessedRay
+from tests.integration.harness import World
+from tests.simulation.scenario import LoseRayJobs, LoseServe, RayFault
+from tests.simulation.witnessed_ray import WitnessedRay
 
 Object = dict[str, Any]
 

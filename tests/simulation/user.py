@@ -10,24 +10,20 @@ import copy
 from contextlib import suppress
 from functools import singledispatchmethod
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.resources import NODES, PODS, SERVICES
+from controller.kube.resources import NODES, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.fakes.gateways import CLASS
-from tests.integration.harness import example_cluster
+from tests.integration.harness import World, example_cluster
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.simulation import scenario as s
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from tests.integration.harness import World
 
 NAMES = ("a", "b", "c")
 JOB_NAMES = ("p", "q")

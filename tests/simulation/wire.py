@@ -6,17 +6,13 @@ it, and in bad weather those that do not.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver import ApiServer
+from controller.kube.transport import RawResponse, Request
 from tests.simulation.referee import ACTOR, LATE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.kube.transport import RawResponse, Request
 
 NO_STREAMING = (
     b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid",'

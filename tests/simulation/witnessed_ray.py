@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.devcluster.simulated_ray import SimulatedNodes
-from controller.devcluster.simulated_serve import SimulatedServe
-from controller.ray.dashboard import JobStatus
+from controller.devcluster.simulated_serve import Answer, SimulatedServe
+from controller.ray.dashboard import Head, JobStatus
+from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.ray.dashboard.values import Unreachable
-from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
+from tests.ray.dashboard.simulated import NEVER, Course, Fault, Incarnation, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.simulated_serve import Answer
-    from controller.ray.dashboard import Head
-    from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
-    from tests.ray.dashboard.simulated import Incarnation
-    from tests.simulation import scenario as s
+from tests.simulation import scenario as s
 
 LATE_ANSWER = 1.5
 """Seconds that a slow dashboard takes; clients wait for 2."""

@@ -6,17 +6,14 @@ the cloud or the user has lost it, or if its Workspace goes. No server is ever m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from controller.apimachinery.ownership import OWNER_UID
+from controller.devcluster.apiserver.store import StoredEvent
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import STATEFUL_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.store import StoredEvent
 
 Object = dict[str, Any]
 

@@ -6,27 +6,28 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from controller.devcluster.karpenter import ClaimBehaviour
+from controller.devcluster.apiserver.store import StoredEvent
+from controller.devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
+from tests.integration.harness import World
 from tests.integration.workspaces import Cloud, Workspaces, served
-from tests.simulation.scenario import CreateWorkspace, DeleteWorkspace, LoseClaim
+from tests.simulation.scenario import (
+    ClaimFate,
+    CreateWorkspace,
+    DeleteWorkspace,
+    LoseClaim,
+    WorkspaceAction,
+)
 from tests.simulation.workspace_referee import WorkspaceReferee, owner_uid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.karpenter import ProvisionedClaim
-    from tests.integration.harness import World
-    from tests.simulation.scenario import ClaimFate, WorkspaceAction
 
 Object = dict[str, Any]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from workqueue import WorkQueue
+from workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 

@@ -9,16 +9,24 @@ import asyncio
 import os
 import secrets
 import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from controller.command.development.demos.view import pod_state
-from controller.command.development.embedded_cluster import embedded_cluster, follow
-from controller.command.development.process_node import images_for, process_node
+from controller.command.development.embedded_cluster import (
+    EmbeddedCluster,
+    embedded_cluster,
+    follow,
+)
+from controller.command.development.process_node import ProcessNode, images_for, process_node
 from controller.command.development.runs import (
     DEFAULT_NAME,
+    Run,
     cache_dir,
     claim,
     clean_up,
@@ -32,32 +40,29 @@ from controller.command.page.content import dashboard_address
 from controller.command.page.server import OwnerOnly, PageServer
 from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
 from controller.command.run.operator import operator_for
-from controller.command.status.reading import EVENTS, KINDS, MODEL_CHILDREN, Seen, read, watching
+from controller.command.status.reading import (
+    EVENTS,
+    KINDS,
+    MODEL_CHILDREN,
+    Seen,
+    Watch,
+    read,
+    watching,
+)
 from controller.command.status.run import colour_of, event_rows, overview_rows
 from controller.command.status.tree import last_events, overview
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
+from controller.devcluster.nodes.components import NodeShape
+from controller.devcluster.processes.isolation import IsolationOption
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError, PathNotFound
+from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.runtime.logs import configure_logging
-from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from controller.command.development.embedded_cluster import EmbeddedCluster
-    from controller.command.development.process_node import ProcessNode
-    from controller.command.development.runs import Run
-    from controller.command.status.reading import Watch
-    from controller.devcluster.nodes.components import NodeShape
-    from controller.devcluster.processes.isolation import IsolationOption
-    from controller.kube.objects import Pod
-    from controller.runtime.settings import LogLevel
+from controller.runtime.settings import LogLevel, Settings
 
 # Announces where Ray's dashboards can be reached from this machine.
 

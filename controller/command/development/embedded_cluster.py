@@ -12,17 +12,19 @@ import os
 import random
 import secrets
 import ssl
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import yaml
 
 from controller.apimachinery.certificates import issued_once
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.command.development.process_node import ProcessNode
 from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
@@ -30,10 +32,10 @@ from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.gateway import GatewayController, SimulatedListeners
 from controller.devcluster.gateway_api import gateway_api_definitions
-from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_definition
+from controller.devcluster.karpenter import ClaimFates, SimulatedProvisioner, node_claim_definition
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
-from controller.devcluster.nodes.components import NodeShape
+from controller.devcluster.nodes.components import ComponentContext, NodeShape
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.devcluster.processes.volumes import References
@@ -41,19 +43,9 @@ from controller.devcluster.ray_pods import SimulatedRays
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, Resource
 from controller.kube.source import ResourceSource
-from informers import Codec, SharedInformer, Updated, key_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.command.development.process_node import ProcessNode
-    from controller.devcluster.karpenter import ClaimFates
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.kube.resources import Resource
-    from informers import Notification
+from informers import Codec, Notification, SharedInformer, Updated, key_of
 
 # The nodes of an embedded cluster whose pods are simulated: kubelet, Rays and Gateways.
 

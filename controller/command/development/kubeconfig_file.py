@@ -9,18 +9,15 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import yaml
 
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from pathlib import Path
-
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 """The lists of named entries, and the field that holds an entry's content."""

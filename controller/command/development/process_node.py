@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from controller.command.development.rayenv import (
     VARIABLES,
@@ -14,8 +14,10 @@ from controller.command.development.rayenv import (
     ray_environment,
 )
 from controller.command.process import wall
+from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.gateway import GatewayController
 from controller.devcluster.gateway_proxy import WeightedProxy
+from controller.devcluster.nodes.components import ComponentContext
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
 from controller.devcluster.processes.environment import ApiAccess
@@ -32,13 +34,6 @@ from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.proxies import Proxies
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.nodes.components import ComponentContext
-
 
 # `--image NAME=PATH` and `--ray`: local environments used in place of images.
 

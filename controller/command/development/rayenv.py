@@ -17,18 +17,14 @@ import shutil
 import signal
 import sys
 from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from controller.command.development.runs import cache_dir
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
 
 LOCK = Path(__file__).with_name("ray.lock")
 

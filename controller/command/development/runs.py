@@ -5,16 +5,14 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import msgspec
 
 from controller.command.development.kubeconfig_file import DevContext
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:

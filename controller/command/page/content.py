@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, mappings, status_of
 from controller.command.output import duration
+from controller.command.status.objects import GroupStatus, ObjectStatus, Tree
+from controller.command.status.reading import Seen, SeenEvent
 from controller.command.status.run import colour_of, condition_text, event_text
 from controller.command.status.tree import overview
+from controller.kube.objects import Pod
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.api.names import DASHBOARD_PORT
+from controller.ray.api.names import DASHBOARD_PORT, RayObject
 from controller.ray.api.pod_state import condition, is_head, is_ready
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.command.status.objects import GroupStatus, ObjectStatus, Tree
-    from controller.command.status.reading import Seen, SeenEvent
-    from controller.kube.objects import Pod
-    from controller.ray.api.names import RayObject
 
 ROWS: Final = 100
 """Objects, pods of a group, events and the like that one page shows at most."""

@@ -7,7 +7,9 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,25 +23,20 @@ from controller.apimachinery.custom_object import mapping
 from controller.command.output import duration
 from controller.command.page.content import ROWS, Query, details, events_wanted, listing
 from controller.command.redaction import Redaction
-from controller.command.status.reading import EVENTS, KINDS, Seen
+from controller.command.status.objects import Tree
+from controller.command.status.reading import EVENTS, KINDS, Seen, SeenEvent
 from controller.command.status.run import colour_of
 from controller.command.status.tree import tree
+from controller.kube.client import Client
 from controller.kube.errors import KubeError
-from controller.kube.resources import PODS
+from controller.kube.objects import Pod
+from controller.kube.resources import PODS, Resource
 from controller.ray.api.pod_state import START_COMMAND, SUBMISSION_ID, container_with
 from controller.runtime.health import HttpListener
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
     from jinja2 import Environment
 
-    from controller.command.status.objects import Tree
-    from controller.command.status.reading import SeenEvent
-    from controller.kube.client import Client
-    from controller.kube.objects import Pod
-    from controller.kube.resources import Resource
 
 _REMEMBERED: Final = 10.0
 """Seconds for which an answer of the API server counts."""

@@ -5,30 +5,33 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.patches import apply_merge_patch, difference
-from controller.command.planning.snapshot import group_of, name_pattern
+from controller.command.planning.snapshot import Snapshot, group_of, name_pattern
+from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, StatusError
 from controller.kube.resources import PODS
-from controller.kube.transport import JSON, JSON_PATCH, MERGE_PATCH
-from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Replace, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.command.planning.snapshot import Snapshot
-    from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder
-    from controller.kube.client import Client
-    from controller.kube.transport import ContentType
-    from controller.runtime.kind import Kind
-    from controller.runtime.plan import Event, Plan, Write
-
+from controller.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, ContentType
+from controller.runtime.kind import Kind
+from controller.runtime.plan import (
+    NOTHING,
+    Create,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Replace,
+    Target,
+    Write,
+)
 
 # Reconciles objects of a snapshot until nothing is left to do, and records what that takes.
 #

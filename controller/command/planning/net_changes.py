@@ -6,23 +6,19 @@ Pods of one group of one owner are counted together.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
 from controller.apimachinery.names import has_generated_suffix
+from controller.command.planning.dry_run import DryRun, Refusal
 from controller.command.planning.snapshot import group_of, name_pattern, owner_uid
-from controller.kube.resources import PODS
+from controller.command.planning.upgrades import Rolling, RolloutPlan
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import labels
 from controller.runtime.plan import Delete
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from controller.command.planning.dry_run import DryRun, Refusal
-    from controller.command.planning.upgrades import Rolling, RolloutPlan
-    from controller.kube.resources import Resource
 
 # Compares two pieces of plain data leaf by leaf, with readable paths.
 

@@ -7,25 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
+from controller.apimachinery.schema import Definition
+from controller.command.kinds import KindSettings
 from controller.command.process import wall
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ConfigurationError
-from controller.kube.resources import CERTIFICATES, CRDS, NAMESPACES
+from controller.kube.resources import CERTIFICATES, CRDS, NAMESPACES, Resource
 from controller.ray.api import custom_resource_definitions
+from controller.ray.api.batch_schedulers import BatchScheduler
 from controller.ray.api.feature_gates import INFERENCE_POOLS, MTLS
 from controller.ray.cluster.certificates import OBJECTS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Iterator
-    from typing import Any
-
-    from controller.apimachinery.schema import Definition
-    from controller.command.kinds import KindSettings
-    from controller.kube.resources import Resource
-    from controller.ray.api.batch_schedulers import BatchScheduler
 
 
 @asynccontextmanager

@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
 import controller
 from controller.apimachinery.custom_object import mapping
 from controller.command.connection import connected, with_remedy
-from controller.command.kinds import GATED, kinds_to_plan
+from controller.command.kinds import GATED, KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.output import duration
+from controller.command.planning.dry_run import Refusal
+from controller.command.planning.net_changes import (
+    Action,
+    Difference,
+    ObjectChange,
+    ObjectPlan,
+)
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
+from controller.command.planning.upgrades import (
+    GroupStep,
+    Rolling,
+    RollingStep,
+    RolloutPlan,
+    RolloutStep,
+)
 from controller.command.process import wall
+from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
-    from pathlib import Path
-    from typing import TextIO
-
-    from controller.command.kinds import KindSettings
-    from controller.command.planning.dry_run import Refusal
-    from controller.command.planning.net_changes import (
-        Action,
-        Difference,
-        ObjectChange,
-        ObjectPlan,
-    )
-    from controller.command.planning.upgrades import (
-        GroupStep,
-        Rolling,
-        RollingStep,
-        RolloutPlan,
-        RolloutStep,
-    )
-    from controller.kube.client import Client
-    from controller.runtime.kind import Kind
+from controller.runtime.kind import Kind
 
 Json = dict[str, Any]
 USER_AGENT = f"manta-plan/{controller.__version__}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.object_schema import by_document, read_schemas
 from controller.apimachinery.patches import difference
+from controller.apimachinery.problem import Problem
 from controller.command.planning.dry_run import DryRun, Refusal, ask_server, with_created_kinds
 from controller.command.planning.net_changes import (
     ObjectPlan,
@@ -25,28 +27,23 @@ from controller.command.planning.refused_manifest import (
     unserved_version,
 )
 from controller.command.planning.snapshot import Snapshot, replaced_objects
-from controller.command.planning.upgrades import RollingRecorder, RolloutRecorder, rolling_update
+from controller.command.planning.upgrades import (
+    RollingRecorder,
+    RolloutPlan,
+    RolloutRecorder,
+    rolling_update,
+)
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound, StatusError
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.kube.source import openapi_documents
 from controller.kube.transport import JSON, MERGE_PATCH
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.kind import InstalledSchema, ObjectUnreadable
+from controller.runtime.kind import InstalledSchema, Kind, ObjectUnreadable
 from controller.runtime.plan import Create, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.apimachinery.problem import Problem
-    from controller.command.planning.upgrades import RolloutPlan
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
-
 
 # The requests of `manta plan`: lists, and a server-side dry run of the manifest.
 #

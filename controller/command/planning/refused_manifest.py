@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.kube.errors import Invalid, KubeError, NotFound, PathNotFound
-from controller.kube.resources import INSTALL_CRDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.kube.client import Client
-    from controller.kube.errors import StatusError
-    from controller.kube.resources import Resource
+from controller.apimachinery.object_schema import ObjectSchema
+from controller.kube.client import Client
+from controller.kube.errors import Invalid, KubeError, NotFound, PathNotFound, StatusError
+from controller.kube.resources import INSTALL_CRDS, Resource
 
 Json = dict[str, Any]
 

@@ -6,9 +6,10 @@ It replaces caches and API server at once: nothing in it happens by itself.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,28 +18,33 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, Resource
 from controller.ray.api import labels
 from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     OWNER_INDEX,
     FailedCreate,
     InstalledSchema,
+    Kind,
     LogText,
     ObjectUnreadable,
     Owned,
     Unreadable,
 )
-from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
+from controller.runtime.plan import (
+    AnyLookup,
+    Create,
+    Delete,
+    JsonPatch,
+    LiveList,
+    LogTail,
+    Lookup,
+    MergePatch,
+    Replace,
+    Target,
+    Write,
+)
 from informers import Codec, Undecodable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
-    from controller.runtime.plan import AnyLookup, LiveList, LogTail, Target, Write
-
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]

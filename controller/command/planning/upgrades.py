@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -23,13 +24,7 @@ from controller.ray.api.upgrade_strategy import (
     strategy_in_force,
 )
 from controller.ray.pods.environment import is_gpu, quantities
-from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from controller.runtime.plan import Write
-
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Write
 
 # The sum of the resources that pods ask for.
 

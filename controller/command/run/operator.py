@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import structlog
 from msgspec.structs import replace
@@ -18,13 +20,13 @@ from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
 from controller.command.process import identity, wall
 from controller.command.run.other_operators import OtherOperators
 from controller.kube.client import Client
-from controller.kube.credentials import SERVICE_ACCOUNT
+from controller.kube.credentials import SERVICE_ACCOUNT, Credentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
-from controller.kube.resources import CERTIFICATES, SECRETS
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.kube.resources import CERTIFICATES, SECRETS, Resource
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import CertificateCollector, ClusterCollector
 from controller.ray.dashboard import (
@@ -38,16 +40,7 @@ from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
 from controller.runtime.election import AlwaysLeader, FencedTransport, ThreadedElection
 from controller.runtime.operator import Operator
-from controller.runtime.settings import HIGHEST_PORT
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.credentials import Credentials
-    from controller.kube.resources import Resource
-    from controller.ray.api import FeatureGates
-    from controller.runtime.settings import Settings
+from controller.runtime.settings import HIGHEST_PORT, Settings
 
 _PAGE_REQUESTS = 8
 """Requests for readers of the web page that may be in flight."""

@@ -10,27 +10,20 @@ serves Workspaces.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import structlog
-from prometheus_client import Gauge
+from prometheus_client import CollectorRegistry, Gauge
 
 from controller.apimachinery.conditions import CLOCK_SKEW, time_of
 from controller.apimachinery.custom_object import dig
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden
-from controller.kube.resources import EVENTS, PODS
+from controller.kube.resources import EVENTS, PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-    from datetime import datetime
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
 
 KUBERAY: Final = "kuberay"
 KAITO: Final = "kaito"

@@ -12,37 +12,31 @@ import random
 import re
 import socket
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 import controller
 from controller.command.connection import connected, with_remedy
-from controller.command.kinds import kinds_of
+from controller.command.kinds import KindSettings, kinds_of
 from controller.command.process import identity, shift_level_on_signals, stop_on_signals, wall
 from controller.command.run.operator import WebhookSettings, operator_for
-from controller.kube.credentials import SERVICE_ACCOUNT, InClusterCredentials
+from controller.kube.credentials import SERVICE_ACCOUNT, Credentials, InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport, limit_read_buffers
 from controller.kube.kubeconfig import load_credentials
+from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.runtime.election import ThreadedElection, awake_or_not
 from controller.runtime.elector import ElectionTiming, Elector, LeaseLock, election_client
 from controller.runtime.logs import configure_logging
 from controller.runtime.metrics import ElectionMetrics
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.command.kinds import KindSettings
-    from controller.kube.credentials import Credentials
-    from controller.ray.api import FeatureGates
-    from controller.runtime.settings import Settings
+from controller.runtime.settings import Settings
 
 LEASE_NAME: Final = "ray-operator-leader"
 

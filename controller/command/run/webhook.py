@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
 
 import structlog
 from aiohttp import web
@@ -20,19 +22,12 @@ from aiohttp import web
 from controller.apimachinery.certificates import Certificate, expiry, issued_once
 from controller.apimachinery.problem import Problem
 from controller.command.planning.snapshot import Snapshot
+from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.resources import SECRETS
 from controller.kube.transport import JSON_PATCH
 from controller.runtime.health import HttpListener
-from controller.runtime.kind import ObjectUnreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from controller.kube.client import Client
-    from controller.runtime.kind import Kind
+from controller.runtime.kind import Kind, ObjectUnreadable
 
 _log = structlog.stdlib.get_logger("manta.webhook")
 

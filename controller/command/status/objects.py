@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003  msgspec reads it
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.conditions import find_condition
+from controller.command.status.reading import Seen
 from controller.kaito.api import labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.objects import StatefulSet
-from controller.kube.resources import JOBS, STATEFUL_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.command.status.reading import Seen
-    from controller.kaito.api.karpenter import NodeClaim
-    from controller.kube.objects import Job, KubeObject, Pod
-    from controller.kube.resources import Resource
+from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
+from controller.kube.resources import JOBS, STATEFUL_SETS, Resource
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):

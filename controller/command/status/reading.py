@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -16,23 +17,17 @@ from controller.kaito.api import labels as model_labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, POOL_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError, PathNotFound
-from controller.kube.objects import KubeObject, View
+from controller.kube.objects import KubeObject, Pod, View
 from controller.kube.resources import JOBS, PODS, STATEFUL_SETS, Resource
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api.names import RayObject
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.head import RAY_PODS
-from informers import Codec, Failed, SharedInformer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.objects import Pod
-    from controller.ray.api.names import RayObject
-    from informers import SourceError
+from informers import Codec, Failed, SharedInformer, SourceError
 
 
 class Regarding(View, frozen=True):

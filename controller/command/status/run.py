@@ -5,36 +5,31 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime
+from typing import Any, Final, Literal, TextIO
 
 from controller.apimachinery.conditions import time_of
 from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned, duration
 from controller.command.process import wall
-from controller.command.status.objects import Tree
-from controller.command.status.reading import KINDS, read, resources_of, watching
+from controller.command.status.objects import (
+    EventStatus,
+    GroupStatus,
+    ObjectStatus,
+    Overview,
+    PodStatus,
+    Tree,
+)
+from controller.command.status.reading import KINDS, Seen, SeenEvent, read, resources_of, watching
 from controller.command.status.tree import overview, tree
 from controller.command.targets import parse_kind, parse_target, suggestion
+from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
+from controller.kube.resources import Resource
 from controller.ray.api import labels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from typing import TextIO
-
-    from controller.command.status.objects import (
-        EventStatus,
-        GroupStatus,
-        ObjectStatus,
-        Overview,
-        PodStatus,
-    )
-    from controller.command.status.reading import Seen, SeenEvent
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.ray.api.names import RayObject
+from controller.ray.api.names import RayObject
 
 _REDRAWN_AFTER: Final = 10.0
 """Seconds after which a terminal shows the ages anew."""

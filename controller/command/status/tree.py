@@ -6,7 +6,9 @@ none, as KubeRay's operator, the cause is diagnosed from the pods by the same fu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
@@ -35,8 +37,10 @@ from controller.command.status.objects import (
     model_state,
     workloads_of,
 )
-from controller.command.status.reading import MODEL_KINDS
+from controller.command.status.reading import MODEL_KINDS, Seen, SeenEvent
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.objects import KubeObject, Pod
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from controller.ray.api.names import (
     HEAD_POD_READY,
@@ -44,25 +48,15 @@ from controller.ray.api.names import (
     REPLICA_FAILURE,
     SUSPENDED,
     SUSPENDING,
+    RayObject,
 )
 from controller.ray.api.pod_state import group_of, is_head, is_ready
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.diagnosis.pod import diagnose_pod
-from controller.ray.diagnosis.reasons import REASONS, Severity
+from controller.ray.diagnosis.reasons import REASONS, Cause, Severity
 from controller.ray.diagnosis.reasons import SUSPENDED as SUSPENDED_REASON
 from controller.ray.pods.environment import is_gpu, requests_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.command.status.reading import Seen, SeenEvent
-    from controller.kube.objects import KubeObject, Pod
-    from controller.kube.resources import Resource
-    from controller.ray.api.names import RayObject
-    from controller.ray.diagnosis.reasons import Cause
-
 
 MOST_EVENTS: Final = 10
 

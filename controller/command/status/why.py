@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
@@ -20,20 +21,13 @@ from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import run_connected
 from controller.command.output import CommandOutput, aligned
 from controller.command.status.objects import model_cause, model_state
-from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, read
+from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, Seen, SeenEvent, read
 from controller.command.status.run import condition_text, event_text
 from controller.command.targets import parse_target
 from controller.kaito.api.karpenter import NODE_CLAIMS
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound, PathNotFound
-from controller.kube.resources import JOBS, PODS, SERVICES, STATEFUL_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import TextIO
-
-    from controller.command.status.reading import Seen, SeenEvent
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
+from controller.kube.resources import JOBS, PODS, SERVICES, STATEFUL_SETS, Resource
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ Earlier fields of the latter belong to the manager `before-first-apply`, as upst
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -16,19 +16,15 @@ from controller.devcluster.apiserver.managed_fields import (
     BEFORE,
     FieldOwner,
     Path,
+    Structure,
     item_element,
     leaves,
     owners_of,
     shown_path,
     write_owners,
 )
-from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.status import ApiError
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.managed_fields import Structure
-    from controller.devcluster.apiserver.objects import Json
-
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
-from controller.devcluster.apiserver.objects import child, timestamp
+from controller.devcluster.apiserver.objects import Json, child, timestamp
 from controller.devcluster.apiserver.status import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.store import ObjectStore
-
+from controller.devcluster.apiserver.store import ObjectStore
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"

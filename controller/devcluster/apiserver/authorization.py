@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from controller.devcluster.apiserver.authentication import MASTERS, user_named
-from controller.devcluster.apiserver.messages import content_type, decode_object
+from controller.devcluster.apiserver.authentication import MASTERS, TokenIssuer, user_named
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ResourcePath,
+    content_type,
+    decode_object,
+)
 from controller.devcluster.apiserver.objects import Json, child, entries
 from controller.devcluster.apiserver.status import ApiError, ResourceName, forbidden
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.devcluster.apiserver.authentication import TokenIssuer
-    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
-    from controller.devcluster.apiserver.store import ObjectStore
+from controller.devcluster.apiserver.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)

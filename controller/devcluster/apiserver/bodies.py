@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 
 from controller.devcluster.apiserver.builtin_types import DecodeError, json_type, table
-from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.objects import Json, child
+from controller.devcluster.apiserver.options import WriteOptions
+from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import (
     MODIFIED,
     ApiError,
@@ -17,11 +19,6 @@ from controller.devcluster.apiserver.status import (
     invalid,
     invalid_value,
 )
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.options import WriteOptions
-    from controller.devcluster.apiserver.resources import ApiResource
 
 
 def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 
 from controller.devcluster.apiserver.columns import (
     AGE,
@@ -16,12 +17,7 @@ from controller.devcluster.apiserver.columns import (
     joined,
     since,
 )
-from controller.devcluster.apiserver.objects import child, entries
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.objects import Json
+from controller.devcluster.apiserver.objects import Json, child, entries
 
 
 class PodSummary(NamedTuple):

@@ -16,13 +16,10 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.objects import Json
-
+from controller.devcluster.apiserver.objects import Json
 
 _FIELD = re.compile(
     r"(?P<name>[^=]+)=(?P<type>[^/(~!+*#]+)(?P<merge>/(?P<merge_key>\w*))?"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from controller.devcluster.apiserver.objects import Json, entries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 @dataclass(frozen=True, slots=True)

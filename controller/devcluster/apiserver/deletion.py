@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.objects import Json, entries, timestamp
+from controller.devcluster.apiserver.options import DeleteOptions
+from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import ResourceName, conflict, not_found
-from controller.devcluster.apiserver.store import Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.options import DeleteOptions
-    from controller.devcluster.apiserver.resources import ApiResource
-    from controller.devcluster.apiserver.store import ObjectStore
-
+from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 

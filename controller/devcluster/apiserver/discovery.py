@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.apiserver.builtin_types import ANY, Field, table
 from controller.devcluster.apiserver.messages import (
+    ApiRequest,
     ApiResponse,
     bytes_response,
     json_response,
     plain_not_found,
 )
-from controller.devcluster.apiserver.objects import encode
-from controller.devcluster.apiserver.resources import SCALE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.resources import ApiResource, Registry
-
+from controller.devcluster.apiserver.objects import Json, encode
+from controller.devcluster.apiserver.resources import SCALE, ApiResource, Registry
 
 _SCALARS: dict[str, Json] = {
     **{any_: {"type": "object"} for any_ in ANY},

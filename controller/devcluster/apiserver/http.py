@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING
+import ssl
+from collections.abc import AsyncGenerator, Mapping
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from controller.devcluster.apiserver import sessions, spdy_sessions
-from controller.devcluster.apiserver.authentication import Refused
+from controller.devcluster.apiserver.authentication import Guard, Refused, User
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
 from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.server import ApiServer
+from controller.devcluster.apiserver.sessions import PortForward, Session
 from controller.devcluster.apiserver.status import ApiError
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncGenerator, Mapping
-
-    from controller.devcluster.apiserver.authentication import Guard, User
-    from controller.devcluster.apiserver.server import ApiServer
-    from controller.devcluster.apiserver.sessions import PortForward, Session
-
 
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = logging.getLogger(f"{__name__}.connections")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 
 from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.objects import entries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from controller.devcluster.apiserver.objects import Json
-
+from controller.devcluster.apiserver.objects import Json, entries
 
 _ATOMIC_TYPES = frozenset(
     {

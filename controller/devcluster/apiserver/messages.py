@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import yaml
 
-from controller.devcluster.apiserver.authentication import ADMIN, user_named
-from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.authentication import ADMIN, User, user_named
+from controller.devcluster.apiserver.objects import Json, encode
 from controller.devcluster.apiserver.options import flag
 from controller.devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from controller.devcluster.apiserver.status import ApiError, bad_request, method_not_allowed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from controller.devcluster.apiserver.authentication import User
-    from controller.devcluster.apiserver.objects import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import random
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.apply import apply_object
@@ -18,13 +20,16 @@ from controller.devcluster.apiserver.bodies import (
     no_name,
     wrong_name,
 )
+from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.managed_fields import (
     FieldOwner,
+    Path,
     leaves,
     track_update,
     write_owners,
 )
 from controller.devcluster.apiserver.objects import (
+    Json,
     child,
     generated_name,
     keep_system_fields,
@@ -32,6 +37,8 @@ from controller.devcluster.apiserver.objects import (
     timestamp,
     validate_metadata_update,
 )
+from controller.devcluster.apiserver.options import WriteOptions
+from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import (
     ApiError,
     already_exists,
@@ -39,19 +46,7 @@ from controller.devcluster.apiserver.status import (
     invalid,
     not_found,
 )
-from controller.devcluster.apiserver.store import Stored
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Collection
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.kinds import Quotas
-    from controller.devcluster.apiserver.managed_fields import Path
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.options import WriteOptions
-    from controller.devcluster.apiserver.resources import ApiResource
-    from controller.devcluster.apiserver.store import ObjectStore
+from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 
 class CreationOwners:

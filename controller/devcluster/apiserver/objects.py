@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -14,12 +17,6 @@ from controller.devcluster.apiserver.status import (
     invalid_value,
     required,
 )
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from datetime import datetime
-
 
 Json: TypeAlias = dict[str, Any]
 encode = msgspec.json.encode

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
@@ -17,9 +18,6 @@ from controller.devcluster.apiserver.status import (
     invalid_value,
     unsupported_value,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:

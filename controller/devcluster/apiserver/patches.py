@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from controller.apimachinery.patches import (
     MalformedPatchError,
@@ -12,15 +13,9 @@ from controller.apimachinery.patches import (
 )
 from controller.devcluster.apiserver.builtin_types import Field, table
 from controller.devcluster.apiserver.messages import decode, decode_object
-from controller.devcluster.apiserver.objects import entries
+from controller.devcluster.apiserver.objects import Json, entries
+from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import ApiError, bad_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.resources import ApiResource
-
 
 _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from controller.devcluster.apiserver.builtin_types import table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.devcluster.apiserver.builtin_types import Field
-    from controller.devcluster.apiserver.objects import Json
-
+from controller.devcluster.apiserver.builtin_types import Field, table
+from controller.devcluster.apiserver.objects import Json
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED_SIZES = {FIXED64: 8, FIXED32: 4}

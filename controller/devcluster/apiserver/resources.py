@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from controller.devcluster.apiserver.builtin_types import DecodeError, decode_kind
-from controller.devcluster.apiserver.managed_fields import TypedStructure, invalid_list_keys
+from controller.devcluster.apiserver.columns import Column
+from controller.devcluster.apiserver.managed_fields import (
+    Path,
+    Structure,
+    TypedStructure,
+    invalid_list_keys,
+)
 from controller.devcluster.apiserver.objects import (
     Json,
     child,
@@ -16,15 +23,7 @@ from controller.devcluster.apiserver.objects import (
     validate_core_finalizers,
     validate_metadata,
 )
-from controller.devcluster.apiserver.status import ResourceName, invalid_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from controller.devcluster.apiserver.columns import Column
-    from controller.devcluster.apiserver.managed_fields import Path, Structure
-    from controller.devcluster.apiserver.status import StatusCause
-
+from controller.devcluster.apiserver.status import ResourceName, StatusCause, invalid_value
 
 SYSTEM_PARTS = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import datetime
 
-from controller.devcluster.apiserver.authorization import Audit, review
+from controller.devcluster.apiserver.authentication import User
+from controller.devcluster.apiserver.authorization import Audit, RequestKey, review
 from controller.devcluster.apiserver.crd import Definitions
 from controller.devcluster.apiserver.discovery import Discovery
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
     ApiResponse,
+    ReceivedRequest,
     error_response,
     json_response,
     lower_case,
     parse_resource_path,
     plain_not_found,
 )
+from controller.devcluster.apiserver.object_writer import ObjectWriter
+from controller.devcluster.apiserver.objects import Json
 from controller.devcluster.apiserver.options import WriteOptions
 from controller.devcluster.apiserver.requests.handler import ResourceHandler
+from controller.devcluster.apiserver.requests.reads import Clock
 from controller.devcluster.apiserver.requests.subresources import Hooks
 from controller.devcluster.apiserver.resources import Registry
+from controller.devcluster.apiserver.sessions import PortForward, Session
 from controller.devcluster.apiserver.status import ApiError, path_not_found
-from controller.devcluster.apiserver.store import ObjectStore
-
-if TYPE_CHECKING:
-    import random
-    from collections import Counter
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.authentication import User
-    from controller.devcluster.apiserver.authorization import RequestKey
-    from controller.devcluster.apiserver.messages import ReceivedRequest
-    from controller.devcluster.apiserver.object_writer import ObjectWriter
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.requests.reads import Clock
-    from controller.devcluster.apiserver.sessions import PortForward, Session
-    from controller.devcluster.apiserver.store import StoredEvent
-
+from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
 
-from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
-
-    from controller.devcluster.apiserver.messages import ResourcePath
-    from controller.devcluster.apiserver.spdy import ByteStream, SpdyStream
-
+from controller.devcluster.apiserver.messages import ResourcePath
+from controller.devcluster.apiserver.spdy import ByteStream, SpdyConnection, SpdyError, SpdyStream
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 """Channels. The last message of the kubelet is a `Status` on `ERROR`; the client's messages on

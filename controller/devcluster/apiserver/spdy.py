@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Protocol
 
 
 class ByteStream(Protocol):

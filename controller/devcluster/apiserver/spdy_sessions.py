@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -16,16 +16,10 @@ from controller.devcluster.apiserver.sessions import (
     STDIN,
     STDOUT,
     PortForward,
+    Session,
     asks_for,
 )
-from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.devcluster.apiserver.sessions import Session
-    from controller.devcluster.apiserver.spdy import ByteStream, SpdyStream
-
+from controller.devcluster.apiserver.spdy import ByteStream, SpdyConnection, SpdyError, SpdyStream
 
 _CHUNK = 64 * 1024
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.devcluster.apiserver.objects import Json
-
+from controller.devcluster.apiserver.objects import Json
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 

@@ -7,31 +7,24 @@ which is quick and yet slow enough to see every intermediate state.
 from __future__ import annotations
 
 import hashlib
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
 
 from controller.apimachinery.conditions import rfc3339
+from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource
-from informers import Codec, SharedInformer, Updated
+from informers import Clock, Codec, Notification, SharedInformer, Updated
 from workqueue import Workers, WorkQueue
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-
-    from controller.kube.client import Client
-    from controller.kube.objects import ObjectMeta
-    from informers import Clock, Notification
-
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
 """Prefix of the annotations that define the behaviour of a simulated pod."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import (
+    KubeletContainer,
     ReportedContainerState,
     ReportedContainerStatus,
     Running,
     Terminated,
     Waiting,
 )
-
-if TYPE_CHECKING:
-    from controller.devcluster.nodes.pods import KubeletContainer
-
 
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 IMAGE_ERROR, IMAGE_BACK_OFF = "ErrImagePull", "ImagePullBackOff"

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import delete_seen, suffix
+from controller.devcluster.nodes.components import ComponentContext, delete_seen, suffix
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
     REPLICA_SETS,
     ControlledDeployment,
     ControlledReplicaSet,
+    ReportedReplicas,
 )
 from controller.devcluster.nodes.pods import (
     PODS,
@@ -31,13 +33,6 @@ from controller.devcluster.nodes.pods import (
 )
 from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
 from controller.kube.errors import AlreadyExists
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ReportedReplicas
-
 
 _HASH: Final = "pod-template-hash"
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.ownership import owner_reference
 from controller.devcluster.nodes.components import (
+    ComponentContext,
     Enqueue,
     LoopComponent,
     delete_seen,
     own_key,
     suffix,
 )
-from controller.devcluster.nodes.objects import ENDPOINT_SLICES
-from controller.devcluster.nodes.pods import PODS, PodConditionType
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES, RawEndpointSlice
+from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.objects import Service, ServicePort
 from controller.kube.resources import SERVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import RawEndpointSlice
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.kube.objects import Service, ServicePort
-
 
 MOST_ENDPOINTS = 1000
 """Maximum endpoints in one slice, as the API allows."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller.devcluster.nodes.components import Enqueue, LoopComponent
+from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import KNOWN
+from controller.kube.client import Client
 from controller.kube.errors import Conflict, NotFound, PathNotFound
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, Namespace, ObjectMeta, OwnerReference
 from controller.kube.resources import CLAIMS, CRDS, NAMESPACES, Resource
-from informers import Added, Deleted, Updated, object_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.kube.client import Client
-    from controller.kube.objects import Namespace, ObjectMeta, OwnerReference
-    from informers import Lister, Notification, SharedInformer
+from informers import Added, Deleted, Lister, Notification, SharedInformer, Updated, object_key
 
 
 async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[Any]]:

@@ -6,14 +6,26 @@ then finished (Complete, Failed), as upstream. Terminating pods do not count as 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import delete_seen, seconds_since, suffix
-from controller.devcluster.nodes.objects import JOBS, ControlledJob
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    delete_seen,
+    seconds_since,
+    suffix,
+)
+from controller.devcluster.nodes.objects import (
+    JOBS,
+    ControlledJob,
+    ControlledJobSpec,
+    ReportedJobStatus,
+)
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
@@ -23,14 +35,6 @@ from controller.devcluster.nodes.pods import (
     with_conditions,
 )
 from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ControlledJobSpec, ReportedJobStatus
-
 
 COMPLETE, FAILED_JOB = "Complete", "Failed"
 SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (

@@ -6,35 +6,34 @@ import asyncio
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, record_event
-from controller.devcluster.nodes.objects import NODES
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    record_event,
+)
+from controller.devcluster.nodes.objects import NODES, ScheduledNode
 from controller.devcluster.nodes.pods import (
     PODS,
     ConditionUpdate,
+    KubeletPod,
     PodConditionType,
     status_patch,
     status_write,
     with_conditions,
 )
 from controller.devcluster.nodes.scheduler import LOST, Scheduler, Unschedulable
+from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists
+from controller.kube.objects import PersistentVolumeClaim
 from controller.kube.resources import CLAIMS
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ScheduledNode
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.kube.client import Client
-    from controller.kube.objects import PersistentVolumeClaim
-
 
 _FIRST_POD = int(IPv4Address("10.244.0.1"))
 _POD_ADDRESSES = 4 * 65536 - 2  # 10.244.0.1 to 10.247.255.254

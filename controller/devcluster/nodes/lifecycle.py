@@ -13,28 +13,24 @@ stopped. Nothing here waits: a step that is not due yet is a `Wait`.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers, transitions
-from controller.devcluster.nodes.components import ANNOTATION_PREFIX
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX, NodeSettings
 from controller.devcluster.nodes.kubelet import GATED, GATED_MESSAGE
-from controller.devcluster.nodes.pods import PodConditionType, PodPhase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.devcluster.nodes.components import NodeSettings
-    from controller.devcluster.nodes.pods import (
-        KubeletPod,
-        ReportedContainerStatus,
-        ReportedPodStatus,
-    )
-    from controller.devcluster.nodes.transitions import StepContext
-
+from controller.devcluster.nodes.pods import (
+    KubeletPod,
+    PodConditionType,
+    PodPhase,
+    ReportedContainerStatus,
+    ReportedPodStatus,
+)
+from controller.devcluster.nodes.transitions import StepContext
 
 V = TypeVar("V")
 

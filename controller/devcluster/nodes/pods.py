@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from controller.kube.objects import ContainerPort, KubeObject, View
+from controller.kube.objects import ContainerPort, KubeObject, ObjectMeta, View
 from controller.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.kube.objects import ObjectMeta
 
 
 class StatusPart(

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
-from controller.devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
+from controller.devcluster.nodes.components import (
+    Component,
+    ComponentContext,
+    NodeCaches,
+    NodeSettings,
+)
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import (
     ClaimProtection,
@@ -15,16 +24,8 @@ from controller.devcluster.nodes.garbage import (
 )
 from controller.devcluster.nodes.jobs import JobController
 from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
-    from controller.devcluster.nodes.components import Component
-    from controller.kube.client import Client
-    from informers import Clock
+from controller.kube.client import Client
+from informers import Clock
 
 _MAKERS: Mapping[str, Callable[[ComponentContext], Component]] = {
     "kubelet": SimulatedKubelet,

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-from controller.devcluster.nodes.components import ANNOTATION_PREFIX
-from controller.devcluster.nodes.objects import NODES
-from controller.devcluster.nodes.pods import PODS, NodeRequirement
+from controller.devcluster.nodes.components import ANNOTATION_PREFIX, ComponentContext
+from controller.devcluster.nodes.objects import NODES, ScheduledNode
+from controller.devcluster.nodes.pods import PODS, KubeletPod, NodeRequirement
 from controller.kube.resources import CLAIMS
-from informers import Added, Deleted, Updated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ScheduledNode
-    from controller.devcluster.nodes.pods import KubeletPod
-    from informers import Notification
+from informers import Added, Deleted, Notification, Updated
 
 Json = dict[str, Any]
 Amounts = Counter[str]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from datetime import datetime
+from typing import Final, Protocol
 
 from controller.devcluster.nodes import lifecycle, transitions
-from controller.devcluster.nodes.components import record_event, seconds_since
+from controller.devcluster.nodes.components import ComponentContext, record_event, seconds_since
 from controller.devcluster.nodes.kubelet import (
     Kubelet,
     PodAddresses,
@@ -21,24 +23,23 @@ from controller.devcluster.nodes.lifecycle import (
     Remove,
     ReportStatus,
     Rest,
+    Step,
+    Timer,
     Wait,
 )
-from controller.devcluster.nodes.objects import NODES
-from controller.devcluster.nodes.pods import PODS, PodPhase, status_patch, status_write
+from controller.devcluster.nodes.objects import NODES, ScheduledNode
+from controller.devcluster.nodes.pods import (
+    PODS,
+    KubeletPod,
+    PodPhase,
+    ReportedPodStatus,
+    status_patch,
+    status_write,
+)
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS
-from informers import Added, Deleted, Updated
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.lifecycle import Step, Timer
-    from controller.devcluster.nodes.objects import ScheduledNode
-    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from informers import Clock, Notification
+from informers import Added, Clock, Deleted, Notification, Updated
 
 
 class Programs(Protocol):

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.components import delete_seen, suffix
-from controller.devcluster.nodes.objects import STATEFUL_SETS, ControlledStatefulSet
+from controller.devcluster.nodes.components import ComponentContext, delete_seen, suffix
+from controller.devcluster.nodes.objects import (
+    STATEFUL_SETS,
+    ControlledStatefulSet,
+    ReportedStatefulSetStatus,
+)
 from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import CLAIMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import ReportedStatefulSetStatus
-
 
 REVISION_LABEL: Final = "controller-revision-hash"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -11,22 +12,15 @@ from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import (
     ConditionUpdate,
+    KubeletContainer,
+    KubeletPod,
     PodConditionType,
     PodIP,
     PodPhase,
+    ReportedContainerStatus,
+    ReportedPodStatus,
     with_conditions,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from controller.devcluster.nodes.pods import (
-        KubeletContainer,
-        KubeletPod,
-        ReportedContainerStatus,
-        ReportedPodStatus,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.nodes.components import Enqueue, LoopComponent, own_key, record_event
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    own_key,
+    record_event,
+)
 from controller.devcluster.nodes.objects import (
     ControlledDeployment,
     ControlledJob,
     ControlledReplicaSet,
     ControlledStatefulSet,
 )
-from controller.devcluster.nodes.pods import PODS, KubeletPod, status_patch, status_write
+from controller.devcluster.nodes.pods import (
+    PODS,
+    KubeletPod,
+    StatusPart,
+    status_patch,
+    status_write,
+)
 from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.pods import StatusPart
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 
 W = TypeVar("W", ControlledDeployment, ControlledJob, ControlledReplicaSet, ControlledStatefulSet)
 C = TypeVar("C", KubeletPod, ControlledReplicaSet)

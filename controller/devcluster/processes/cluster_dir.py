@@ -19,14 +19,10 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
+from typing import Any
 
 _START = str(Path(__file__).parent / "supervisor" / "start.py")
 

@@ -7,10 +7,10 @@ import fcntl
 import os
 import struct
 import termios
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,22 +20,16 @@ from controller.devcluster.apiserver.sessions import (
     STDERR,
     STDIN,
     STDOUT,
+    Channels,
+    ConnectionRequest,
+    Session,
 )
 from controller.devcluster.apiserver.status import ApiError, bad_request
 from controller.devcluster.logs import chosen_container
+from controller.devcluster.processes.container_process import ContainerProcess
+from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import LogOptions, read
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-
-    from controller.devcluster.apiserver.sessions import (
-        Channels,
-        ConnectionRequest,
-        Session,
-    )
-    from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.kubelet import ProcessKubelet
-    from controller.devcluster.processes.output import Output
+from controller.devcluster.processes.output import Output
 
 _CHUNK = 64 * 1024
 _SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
+from controller.devcluster.nodes.pods import ReportedContainerStatus
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container_process import (
     RECHECK_SECONDS,
@@ -18,27 +20,17 @@ from controller.devcluster.processes.container_process import (
 )
 from controller.devcluster.processes.environment import (
     InvalidConfiguration,
+    Invocation,
     env_sources,
     invocation,
 )
-from controller.devcluster.processes.images import UnknownImage
-from controller.devcluster.processes.pod_managers import oom_kills
-from controller.devcluster.processes.pod_sandbox import ContainerConfig, Mount
+from controller.devcluster.processes.images import Image, UnknownImage
+from controller.devcluster.processes.output import Output
+from controller.devcluster.processes.pod_managers import ContainerContext, StartSlot, oom_kills
+from controller.devcluster.processes.pod_sandbox import ContainerConfig, ContainerDir, Mount
 from controller.devcluster.processes.probes import ContainerProbes, run_action
+from controller.devcluster.processes.specification import ContainerSpecification
 from controller.kube.errors import KubeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from controller.devcluster.nodes.pods import ReportedContainerStatus
-    from controller.devcluster.processes.environment import Invocation
-    from controller.devcluster.processes.images import Image
-    from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_managers import ContainerContext, StartSlot
-    from controller.devcluster.processes.pod_sandbox import ContainerDir
-    from controller.devcluster.processes.specification import ContainerSpecification
-
 
 _FORGIVEN_AFTER = 2.0  # times the longest pause
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller.devcluster.processes.output import Pipe
+from controller.devcluster.processes.output import Output, Pipe
+from controller.devcluster.processes.pod_sandbox import ContainerDir, Launch
 from controller.kube.http import ends_within
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import Sequence
-
-    from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_sandbox import ContainerDir, Launch
-
 
 RECHECK_SECONDS = 10.0
 """Seconds until a missing object is read again, if no event announces it."""

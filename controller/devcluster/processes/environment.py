@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.devcluster.processes.images import Image
 from controller.devcluster.processes.specification import (
+    ContainerSpecification,
     DownwardFile,
     DownwardSource,
+    EnvFrom,
+    EnvVar,
     FieldReference,
+    ObjectKey,
     ProjectedSource,
     Projection,
+    ResourceReference,
+    SpecifiedPod,
     TokenSource,
     TrustBundleSource,
     Volume,
     VolumeMount,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.devcluster.processes.images import Image
-    from controller.devcluster.processes.specification import (
-        ContainerSpecification,
-        EnvFrom,
-        EnvVar,
-        ObjectKey,
-        ResourceReference,
-        SpecifiedPod,
-    )
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 

@@ -15,13 +15,16 @@ import os
 import secrets
 import shutil
 import sys
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from controller.devcluster.processes.cluster_dir import (
     ClusterDir,
+    Leftover,
     clean_up,
     clusters_dir,
     supervisor_command,
@@ -30,17 +33,12 @@ from controller.devcluster.processes.namespaces import open_namespaces
 from controller.devcluster.processes.pod_sandbox import (
     ContainerConfig,
     Isolation,
+    Launch,
+    Mode,
+    PodSandbox,
     SandboxConfig,
     create_container_dir,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from collections.abc import Set as AbstractSet
-
-    from controller.devcluster.processes.cluster_dir import Leftover
-    from controller.devcluster.processes.pod_sandbox import Launch, Mode, PodSandbox
-
 
 _SOURCE = Path(__file__).with_name("podnet.c")
 _COMPILERS = ("cc", "gcc", "clang")

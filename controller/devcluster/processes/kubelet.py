@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import structlog
 
-from controller.devcluster.nodes.components import Enqueue, own_key
+from controller.devcluster.nodes.components import Component, ComponentContext, Enqueue, own_key
 from controller.devcluster.nodes.kubelet import (
     GATED,
     GATED_MESSAGE,
@@ -17,8 +17,12 @@ from controller.devcluster.nodes.kubelet import (
     NodeInfo,
     report_unscheduled,
 )
-from controller.devcluster.nodes.objects import NODES
-from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.objects import NODES, ScheduledNode
+from controller.devcluster.nodes.pods import PODS, KubeletPod
+from controller.devcluster.processes.container_process import ContainerProcess
+from controller.devcluster.processes.environment import ApiAccess
+from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.output import Output, Outputs
 from controller.devcluster.processes.pod_managers import (
     KubeletDirs,
     PodEvents,
@@ -26,21 +30,10 @@ from controller.devcluster.processes.pod_managers import (
     StartSlots,
     machine_memory,
 )
+from controller.devcluster.processes.pod_sandbox import Isolation
 from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.volume_sources import Claims, Sources
 from controller.kube.errors import Conflict, NotFound
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from controller.devcluster.nodes.components import Component, ComponentContext
-    from controller.devcluster.nodes.objects import ScheduledNode
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.environment import ApiAccess
-    from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.output import Output, Outputs
-    from controller.devcluster.processes.pod_sandbox import Isolation
 
 
 class ComponentGroup:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from controller.apimachinery.conditions import rfc3339_micro
-from controller.devcluster.apiserver.messages import ApiResponse
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
 from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-    from pathlib import Path
-    from typing import Any
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
-    from controller.devcluster.processes.output import Output, Outputs
-
+from controller.devcluster.processes.output import Output, Outputs
 
 _PIECE = 64 * 1024
 

@@ -17,19 +17,12 @@ import json
 import os
 import shutil
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Set as AbstractSet
+from pathlib import Path
 
-from controller.devcluster.processes.cluster_dir import TAG_VARIABLE, supervisor_command
+from controller.devcluster.processes.cluster_dir import TAG_VARIABLE, ClusterDir, supervisor_command
 from controller.devcluster.processes.network import permitted_users, ranges_of_others
-from controller.devcluster.processes.pod_sandbox import Isolation, SandboxConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from controller.devcluster.processes.cluster_dir import ClusterDir
-    from controller.devcluster.processes.pod_sandbox import PodSandbox
-
+from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox, SandboxConfig
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20

@@ -11,26 +11,18 @@ import contextlib
 import os
 import socket
 import struct
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.components import Enqueue
-from controller.devcluster.nodes.objects import ENDPOINT_SLICES
-from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.components import ComponentContext, Enqueue
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES, RawEndpointSlice
+from controller.devcluster.nodes.pods import PODS, KubeletPod
+from controller.devcluster.processes.pod_sandbox import Isolation
+from controller.kube.objects import KubeObject, Service, ServicePort
 from controller.kube.resources import SERVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.objects import RawEndpointSlice
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.devcluster.processes.pod_sandbox import Isolation
-    from controller.kube.objects import KubeObject, Service, ServicePort
-
 
 # The backends of a service, from the Service and its EndpointSlices.
 

@@ -11,17 +11,13 @@ import asyncio
 import itertools
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
 
 from controller.apimachinery.conditions import rfc3339_micro
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from pathlib import Path
-    from typing import BinaryIO
-
 
 LARGEST_FILE = 10 * 1024 * 1024
 LONGEST_LINE = 16 * 1024

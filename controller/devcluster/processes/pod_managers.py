@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import structlog
 
-from controller.devcluster.nodes.components import record_event
-from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.devcluster.nodes.components import ComponentContext, NodeSettings, record_event
+from controller.devcluster.nodes.pods import (
+    PODS,
+    KubeletPod,
+    ReportedPodStatus,
+    status_patch,
+    status_write,
+)
 from controller.devcluster.processes.container_process import RECHECK_SECONDS, wait_at_most
-from controller.devcluster.processes.environment import InvalidConfiguration
-from controller.devcluster.processes.specification import SPECIFIED_PODS
+from controller.devcluster.processes.environment import (
+    ApiAccess,
+    DownwardValues,
+    InvalidConfiguration,
+)
+from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.output import Outputs
+from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
+from controller.devcluster.processes.specification import (
+    SPECIFIED_PODS,
+    ContainerSpecification,
+    SpecifiedPod,
+)
+from controller.devcluster.processes.volume_sources import Sources
 from controller.devcluster.processes.volumes import Volumes
+from controller.kube.client import Client
 from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
+from controller.kube.objects import ObjectMeta
 from informers import is_older
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-    from pathlib import Path
-
-    from controller.devcluster.nodes.components import ComponentContext, NodeSettings
-    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-    from controller.devcluster.processes.environment import ApiAccess, DownwardValues
-    from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.output import Outputs
-    from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
-    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
-    from controller.devcluster.processes.volume_sources import Sources
-    from controller.kube.client import Client
-    from controller.kube.objects import ObjectMeta
-
 
 # Shared dependencies of all pods of a process kubelet, and of the containers of one pod.
 

@@ -12,25 +12,21 @@ import itertools
 import json
 import os
 import shutil
+import signal
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from controller.devcluster.processes.cluster_dir import (
     TAG_VARIABLE,
+    ClusterDir,
     kill_tagged,
     supervisor_command,
 )
 from controller.devcluster.processes.supervisor.container_dir import KILL
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from controller.devcluster.processes.cluster_dir import ClusterDir
-
 
 Mode = Literal["namespaces", "shim"]
 """Network namespaces as root, or a preloaded library."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,15 +14,12 @@ from controller.devcluster.nodes.pods import (
     PodPhase,
     ReportedContainerState,
     ReportedContainerStatus,
+    ReportedPodStatus,
     Running,
     Waiting,
     with_conditions,
 )
-
-if TYPE_CHECKING:
-    from controller.devcluster.nodes.pods import ReportedPodStatus
-    from controller.devcluster.processes.specification import SpecifiedPod
-
+from controller.devcluster.processes.specification import SpecifiedPod
 
 PULL_ERROR, PULL_BACK_OFF, NEVER_PULLED = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
 CONFIG_ERROR, CREATE_ERROR = "CreateContainerConfigError", "CreateContainerError"

@@ -9,42 +9,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
+from controller.devcluster.nodes.pods import (
+    KubeletPod,
+    ReportedContainerStatus,
+    ReportedPodStatus,
+)
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container import ContainerRuns
-from controller.devcluster.processes.container_process import GracePeriod
+from controller.devcluster.processes.container_process import ContainerProcess, GracePeriod
 from controller.devcluster.processes.environment import DownwardValues, with_service_account
+from controller.devcluster.processes.output import Output
 from controller.devcluster.processes.pod_managers import (
     ContainerContext,
+    PodRuntime,
     StatusManager,
     VolumeManager,
     machine_memory,
     read_pod,
     remove_pod,
 )
+from controller.devcluster.processes.pod_sandbox import PodSandbox
 from controller.devcluster.processes.pod_status import PodFacts, pod_status
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
-
-    from controller.devcluster.nodes.pods import (
-        KubeletPod,
-        ReportedContainerStatus,
-        ReportedPodStatus,
-    )
-    from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_managers import PodRuntime
-    from controller.devcluster.processes.pod_sandbox import PodSandbox
-    from controller.devcluster.processes.specification import SpecifiedPod
-    from controller.kube.objects import ObjectMeta
-
+from controller.devcluster.processes.specification import SpecifiedPod
+from controller.kube.objects import ObjectMeta
 
 _SANDBOX_RETRY = 5.0  # seconds after a sandbox could not be made
 _LATE = "Pod was active on the node longer than the specified deadline"

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import aiohttp
 from msgspec import structs
 
-from controller.devcluster.processes.container_process import ActionResult
+from controller.devcluster.processes.container_process import ActionResult, ContainerProcess
 from controller.devcluster.processes.environment import expand
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-
-    from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.specification import (
-        Action,
-        ContainerSpecification,
-        HttpAction,
-        ProbeSpecification,
-        TcpAction,
-    )
-
+from controller.devcluster.processes.specification import (
+    Action,
+    ContainerSpecification,
+    HttpAction,
+    ProbeSpecification,
+    TcpAction,
+)
 
 _LONGEST_BODY = 10 * 1024
 

@@ -8,23 +8,22 @@ forwarded, and redirects are not followed. Upgrades
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import random
+from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
 
-from controller.devcluster.apiserver.messages import ApiResponse, proxy_target
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
+    proxy_target,
+)
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.gateway_proxy import HOP_BY_HOP
-from controller.devcluster.processes.network import Backend
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncGenerator
-
-    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
-    from controller.devcluster.processes.network import ServiceNetwork
+from controller.devcluster.processes.network import Backend, ServiceNetwork
 
 _MOST = 256
 """Maximum concurrent requests; further ones wait."""

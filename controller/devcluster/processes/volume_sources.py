@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from controller.devcluster.nodes.components import Enqueue
+from controller.devcluster.nodes.components import ComponentContext, Enqueue
 from controller.devcluster.processes.environment import (
     ACCOUNT,
     AUTHORITY,
@@ -18,38 +20,31 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     AccountToken,
+    DownwardValues,
     InvalidConfiguration,
     SourceReference,
     UnsupportedFieldReference,
     field_value,
     resource_value,
 )
-from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
+from controller.devcluster.processes.specification import (
+    CONFIG_MAPS,
+    SECRETS,
+    ConfigMapSource,
+    DownwardSource,
+    KeyToPath,
+    Projection,
+    SecretSource,
+    SpecifiedPod,
+    TokenSource,
+    Volume,
+)
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim
 from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
-from informers import Added, Deleted, Updated
+from informers import Added, Deleted, Notification, Updated
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.processes.environment import DownwardValues
-    from controller.devcluster.processes.specification import (
-        ConfigMapSource,
-        DownwardSource,
-        KeyToPath,
-        Projection,
-        SecretSource,
-        SpecifiedPod,
-        TokenSource,
-        Volume,
-    )
-    from controller.kube.objects import ObjectMeta, PersistentVolumeClaim
-
-    Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
-    from informers import Notification
+Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
 
 
 # Files of volumes that come from API objects: paths, contents and modes.

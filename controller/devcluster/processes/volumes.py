@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from controller.devcluster.nodes.components import ComponentContext
+from controller.devcluster.nodes.pods import KubeletPod
 from controller.devcluster.nodes.simulated_kubelet import MissingReference
 from controller.devcluster.processes.environment import (
     CLAIM,
@@ -22,28 +25,21 @@ from controller.devcluster.processes.environment import (
 )
 from controller.devcluster.processes.images import Image
 from controller.devcluster.processes.pod_sandbox import Mount
-from controller.devcluster.processes.specification import SPECIFIED_PODS
+from controller.devcluster.processes.specification import (
+    SPECIFIED_PODS,
+    ContainerSpecification,
+    HostPath,
+    SpecifiedPod,
+    Volume,
+)
 from controller.devcluster.processes.volume_sources import (
     Sources,
+    VolumeFile,
     is_made_of_objects,
     volume_files,
     volume_sources,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.devcluster.nodes.components import ComponentContext
-    from controller.devcluster.nodes.pods import KubeletPod
-    from controller.devcluster.processes.specification import (
-        ContainerSpecification,
-        HostPath,
-        SpecifiedPod,
-        Volume,
-    )
-    from controller.devcluster.processes.volume_sources import VolumeFile
-    from controller.kube.objects import ObjectMeta
-
+from controller.kube.objects import ObjectMeta
 
 _DATA = "..data"
 

@@ -6,10 +6,12 @@ A row says which objects describe a gang to the scheduler, and which labels of R
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import (
     PLUGIN_POD_GROUPS,
     POD_GROUPS,
@@ -18,15 +20,8 @@ from controller.kube.resources import (
     Resource,
 )
 from controller.ray.api import labels
-from controller.ray.api.feature_gates import WORKLOAD_SCHEDULING
-from controller.ray.api.rayjob import SubmissionMode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.kube.objects import ObjectMeta
-    from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.rayjob import JobSpec
+from controller.ray.api.feature_gates import WORKLOAD_SCHEDULING, FeatureGates
+from controller.ray.api.rayjob import JobSpec, SubmissionMode
 
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier-allowed"

@@ -6,12 +6,10 @@ gate whose value has no effect is accepted, so that KubeRay's settings can be ke
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Final, Literal
 
 CRON_JOB: Final = "RayCronJob"
 CLUSTER_FLEET: Final = "RayClusterFleet"

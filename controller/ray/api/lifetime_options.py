@@ -8,21 +8,19 @@ its JSON. It is read on a RayCluster; RayJobs and RayServices give theirs to the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import field_or_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import (
+    ClusterSpec,
     DisruptionBudgets,
     GracefulTerminationOptions,
     IdleTerminationOptions,
+    RayCluster,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 BUDGETS: Final = "spec.disruptionBudgets"
 GRACE: Final = "spec.gracefulTerminationOptions"

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, dig, mapping
-from controller.kube.resources import CLAIMS
+from controller.apimachinery.problem import Problem
+from controller.kube.resources import CLAIMS, Resource
 from controller.ray.api import labels
 from controller.ray.api.labels import MANAGED_BY_US
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.apimachinery.problem import Problem
-    from controller.kube.resources import Resource
-
 
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 

@@ -7,18 +7,22 @@ statuses by name. Only in a template is Ray's container always the first.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from controller.apimachinery.conditions import time_of
-from controller.kube.objects import RAY_PORT, Taint
+from controller.kube.objects import (
+    RAY_PORT,
+    Condition,
+    Container,
+    ContainerStatus,
+    Node,
+    Pod,
+    Taint,
+)
 from controller.ray.api import labels
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Condition, Container, ContainerStatus, Node, Pod
 
 _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
 """The end of a head's name; a worker's name has `-worker-` instead of `-head-`."""

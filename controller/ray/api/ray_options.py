@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.object_schema import UnknownField
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from controller.ray.api.names import RayObject
-
+from controller.ray.api.names import RayObject
 
 # Ray versions as users write them in `spec.rayVersion`: `2.52.0`, `2.53.0rc1`, `nightly`.
 

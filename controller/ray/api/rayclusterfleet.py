@@ -5,8 +5,9 @@ As in `raycluster`, the cached object keeps plain data, and `parse_fleet_spec` r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -19,10 +20,6 @@ from controller.ray.api.names import MAX_FLEET_NAME, RayObject
 from controller.ray.api.upgrade_strategy import ReplicaBudget, budget_problems
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MAX_REPLICAS: Final = 999
 """Maximum copies: the limit on names has room for indexes of three digits."""

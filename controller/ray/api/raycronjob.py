@@ -5,18 +5,21 @@ As in `raycluster`, the cached object keeps plain data, and `parse_cron_job_spec
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.schedule import InvalidSchedule, parse_schedule
+from controller.apimachinery.schedule import InvalidSchedule, Schedule, parse_schedule
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
+from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_CRON_JOB_NAME, RayObject
 from controller.ray.api.rayjob import RayJob
 from controller.ray.api.validation.context import (
@@ -26,14 +29,6 @@ from controller.ray.api.validation.context import (
     valid_or_problem,
 )
 from controller.ray.api.validation.job import validate_job
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import tzinfo
-
-    from controller.apimachinery.schedule import Schedule
-    from controller.ray.api.feature_gates import FeatureGates
-
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -5,11 +5,12 @@ As in `raycluster`, the cached object keeps plain data, and `parse_service_spec`
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -24,7 +25,7 @@ from controller.apimachinery.custom_object import (
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.schedule import InvalidDuration, read_duration
 from controller.apimachinery.template import service_problem
-from controller.kube.objects import View
+from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
@@ -32,12 +33,6 @@ from controller.ray.api.names import MAX_SERVICE_NAME, RayObject
 from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.kube.objects import ObjectMeta
-
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 

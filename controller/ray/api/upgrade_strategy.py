@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
 
 import msgspec
 
@@ -10,9 +11,6 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_annotation
 from controller.kube.objects import View
 from controller.ray.api import labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 class ReplicaBudget(View, frozen=True):

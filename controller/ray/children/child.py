@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -16,21 +16,14 @@ from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.patches import difference, holds_list
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.ray.api.labels import OWNED_FIELDS
 from controller.ray.api.names import event_noun
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.permissions import granted
-from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import RayCluster
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
-
+from controller.runtime.kind import CacheReader
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target, Write
 
 Body: TypeAlias = dict[str, Any]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.names import short_child_name
 from controller.apimachinery.ownership import owner_reference
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import Resource
 from controller.ray.api import labels
 from controller.ray.api.names import users_metadata
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.pods.hashes import changed_fields, field_digests
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
-    from controller.kube.objects import ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader
-
+from controller.runtime.kind import CacheReader
 
 # The metadata that children inherit from the object that they are created for.
 

@@ -6,15 +6,23 @@ last two cannot be changed: of another size they are deleted, the PodGroup first
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.ownership import owner_reference, ownership_text
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-from controller.kube.resources import PLUGIN_POD_GROUPS, POD_GROUPS, VOLCANO_POD_GROUPS, WORKLOADS
+from controller.kube.objects import Gang, KubeObject, ObjectMeta
+from controller.kube.resources import (
+    PLUGIN_POD_GROUPS,
+    POD_GROUPS,
+    VOLCANO_POD_GROUPS,
+    WORKLOADS,
+    Resource,
+)
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import (
     HIGHEST_TIER,
@@ -23,34 +31,25 @@ from controller.ray.api.batch_schedulers import (
     TOPOLOGY_MODE,
     VOLCANO,
     WORKLOAD_API,
+    BatchScheduler,
 )
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.children.child import (
+    Body,
     Child,
     ChildState,
     DesiredFields,
     Drift,
+    OwnedKeys,
     OwnerConflict,
     child_scope,
     delete_child,
     observe_child,
 )
 from controller.ray.children.child_cluster import inherited_annotations
-from controller.ray.pods.gang import gang_size, is_gang, job_of, pod_group_name
-from controller.runtime.kind import owned_by
-from controller.runtime.plan import MergePatch, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kube.objects import Gang, KubeObject, ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.pods.gang import GangSize
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
+from controller.ray.pods.gang import GangSize, gang_size, is_gang, job_of, pod_group_name
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import MergePatch, Target, Write
 
 _TEMPLATE: Final = "cluster"
 """Name of the only group of a Workload: the head and all workers together."""

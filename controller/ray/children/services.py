@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.patches import difference
+from controller.kube.objects import ObjectMeta, Pod, Service, ServiceSpec
+from controller.kube.resources import Resource
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
-from controller.ray.children.child import DesiredFields, all_fields
-from controller.ray.head import Identity, head_endpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from controller.kube.objects import ObjectMeta, Pod, Service, ServiceSpec
-    from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.head import HeadEndpoint
-
-
-Body = dict[str, Any]
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
+from controller.ray.children.child import Body, DesiredFields, OwnedKeys, all_fields
+from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 
 
 def head_service(

@@ -8,21 +8,26 @@ for one pod would make all its evictions fail: where users have one, theirs alon
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement
+from controller.kube.objects import Pod, PodDisruptionBudget
 from controller.kube.resources import DISRUPTION_BUDGETS
 from controller.ray.api import labels, lifetime_options
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.child import (
+    Body,
     Child,
     ChildState,
     DesiredFields,
+    ObservedChild,
+    OwnedKeys,
     OwnerConflict,
     child_scope,
     create_child,
@@ -32,20 +37,11 @@ from controller.ray.children.child import (
 )
 from controller.ray.cluster.children import Note, child_metadata
 from controller.ray.cluster.idle import is_suspended
-from controller.ray.cluster.observation import ObservedBudgets
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, ObservedBudgets
 from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
-from controller.runtime.kind import owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Pod, PodDisruptionBudget
-    from controller.ray.children.child import Body, ObservedChild, OwnedKeys
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.head import Identity
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Plan, Write
+from controller.ray.head import Identity
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import Plan, Write
 
 OF_USERS: Final = "of users"
 """Name of the index of budgets by namespace, but for those of clusters, which select only theirs.

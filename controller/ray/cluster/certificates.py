@@ -7,35 +7,30 @@ made once; names and addresses follow the pods.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.conditions import rfc3339, time_of
+from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import ray_status
-from controller.ray.children.child import Child, DesiredFields, child_scope
+from controller.ray.children.child import Body, Child, DesiredFields, OwnedKeys, child_scope
 from controller.ray.cluster.children import Note, ObservedCertificates, child_metadata
+from controller.ray.cluster.observation import ClusterObservation
+from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head import Identity
+from controller.ray.pods.environment import Role
 from controller.ray.pods.tls import certificate_secret, uses_certificates
+from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Replace, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Certificate, KubeObject, Pod
-    from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.pods import PodsByRole
-    from controller.ray.head import Identity
-    from controller.ray.pods.environment import Role
-    from controller.runtime.kind import CacheReader
 
 LIFETIME: Final = timedelta(days=90)
 RENEWED_BEFORE: Final = timedelta(days=15)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, tells
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
+from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import (
     CERTIFICATES,
     CLAIMS,
@@ -23,15 +26,22 @@ from controller.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    Resource,
 )
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.names import CHILDREN_AS_SPECIFIED, SUSPENDED, event_noun
-from controller.ray.api.raycluster import needs_token_secret, token_secret_name
+from controller.ray.api.raycluster import (
+    ClusterSpec,
+    RayCluster,
+    needs_token_secret,
+    token_secret_name,
+)
 from controller.ray.children.child import (
     Child,
     ChildState,
     Drift,
+    ObservedChild,
     OwnerConflict,
     create_child,
     delete_child,
@@ -73,35 +83,21 @@ from controller.ray.cluster.network_policy import (
     network_policies,
     policies_impossible,
 )
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.own_certificates import (
     is_own_certificate,
     own_certificates,
     renewal_writes,
 )
+from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.head import head_endpoint
+from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 from controller.ray.pods.tls import uses_certificates
-from controller.ray.settings import MANTA
-from controller.runtime.kind import owned_by
-from controller.runtime.plan import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject, ObjectMeta, Service
-    from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.children.child import ObservedChild
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.pods import PodsByRole
-    from controller.ray.head import HeadEndpoint, Identity
-    from controller.ray.settings import RaySettings
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
-
+from controller.ray.settings import MANTA, RaySettings
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import Event, Write
 
 # The table of a cluster's children.
 #

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim, Service
+from controller.kube.resources import Resource
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
-from controller.ray.api.raycluster import TOKEN_KEY, GcsStorage
-from controller.ray.children.child import DesiredFields
+from controller.ray.api.raycluster import TOKEN_KEY, ClusterSpec, GcsStorage
+from controller.ray.children.child import Body, Child, DesiredFields, Drift, OwnedKeys
 from controller.ray.children.child_cluster import inherited_annotations
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim, Service
-    from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.children.child import Body, Child, Drift, OwnedKeys
-    from controller.ray.diagnosis.reasons import Cause
-    from controller.ray.head import HeadEndpoint, Identity
-    from controller.runtime.plan import Write
-
+from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head import HeadEndpoint, Identity
+from controller.runtime.plan import Write
 
 # The service account, role and role binding of Ray's autoscaler.
 

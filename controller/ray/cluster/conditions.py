@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
@@ -14,6 +16,7 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.quantity import ZERO, Quantity
+from controller.kube.objects import Pod
 from controller.ray.api.names import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
@@ -28,22 +31,14 @@ from controller.ray.api.names import (
     SUSPENDING,
 )
 from controller.ray.api.pod_state import condition, is_ready, ray_status
+from controller.ray.api.raycluster import ClusterSpec
+from controller.ray.cluster.held_deletions import HeldDeletions
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.pod import saying
+from controller.ray.diagnosis.reasons import Cause
 from controller.ray.diagnosis.writes import failure_message, failure_reason
 from controller.ray.pods.environment import is_gpu, requests_of
-from controller.runtime.plan import PhaseDuration
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.cluster.held_deletions import HeldDeletions
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.diagnosis.reasons import Cause
-    from controller.runtime.plan import Failure
-
+from controller.runtime.plan import Failure, PhaseDuration
 
 # The conditions of a RayCluster, each with the rule by which it changes.
 #

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.conditions import parse_rfc3339, rfc3339
 from controller.apimachinery.ownership import ownership_text
@@ -14,8 +15,8 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.observation import Cleanup
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.cluster.observation import Cleanup, ClusterObservation, DesiredCluster
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.redis_cleanup import (
     REFUSED_POD_REMEDIES,
@@ -28,20 +29,10 @@ from controller.ray.cluster.redis_cleanup import (
 from controller.ray.diagnosis.pod import ending
 from controller.ray.head import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
-from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
-from controller.runtime.plan import Create, Event, LiveList, Lookup, MergePatch, Plan, Target
+from controller.runtime.kind import NAMESPACE_TERMINATING, CacheReader, owned_by
+from controller.runtime.plan import Create, Event, LiveList, Lookup, MergePatch, Plan, Target, Write
 from controller.runtime.reasons import cause_of_missing_pod, events_of, next_look
 from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
-
 
 # The steps of the deletion of a cluster with state in Redis: `step_of` is the whole table.
 #

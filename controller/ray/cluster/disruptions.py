@@ -7,34 +7,28 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import Node, Pod
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
 from controller.ray.api.lifetime_options import grace_of
 from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.cluster.idle import idle_outlook
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, PodHistory
 from controller.ray.cluster.pods import pod_target, scope_of
 from controller.ray.cluster.rolling_units import draining_since, drains_before_end
-from controller.runtime.kind import Owned, References
-from controller.runtime.plan import Event, MergePatch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Node, Pod
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, PodHistory
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
-
+from controller.runtime.kind import CacheReader, Owned, References
+from controller.runtime.plan import Event, MergePatch, Write
 
 _NODE_INDEX: Final = "node"
 

@@ -8,18 +8,22 @@ come before those that may pass by themselves, and those that only take time com
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from datetime import datetime
+from typing import Any, Final, TypeAlias
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.problem import overwrite_command
+from controller.kube.objects import Pod
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.head_and_workers import live_head
+from controller.ray.cluster.held_deletions import HeldDeletions
 from controller.ray.cluster.idle import suspension_remedy
-from controller.ray.cluster.observation import PodHistory
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, PodHistory
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.crash_log import with_last_words
 from controller.ray.diagnosis.pod import (
@@ -46,18 +50,8 @@ from controller.ray.diagnosis.writes import (
     suspension_of,
 )
 from controller.ray.head import HEAD_SCOPE, worker_scope
-from controller.runtime.plan import Event
+from controller.runtime.plan import Event, Failure
 from controller.runtime.reasons import WRITE_UNCONFIRMED
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.held_deletions import HeldDeletions
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.plan import Failure
-
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
 

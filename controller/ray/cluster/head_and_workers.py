@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby, zip_longest
 from math import ceil
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.names import child_name
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.names import PROVISIONED, SUSPENDED, head_prefix, worker_prefix
 from controller.ray.api.pod_state import gcs_port, has_ended_since, is_announced, is_ready
+from controller.ray.api.raycluster import RayCluster, WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster import scale_down
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.pods import (
     count_owed,
     create_pod,
@@ -36,17 +40,15 @@ from controller.ray.head import (
     worker_scope,
 )
 from controller.ray.pods.builder import ReplicaPosition
-from controller.runtime.plan import Event, LiveList, MergePatch, ReplicaMember
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import RayCluster, WorkerGroup
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.plan import Create, Delete, Write
-
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Event,
+    LiveList,
+    MergePatch,
+    ReplicaMember,
+    Write,
+)
 
 # Decides when the head of a cluster is created and deleted, and which of several heads is kept.
 

@@ -23,33 +23,26 @@ so they do not explain deletions that are already held; what it no longer needs,
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.object_schema import ObjectSchema
+from controller.kube.objects import Pod
 from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_DATE, RECREATING
 from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.head_and_workers import workers_to_delete
-from controller.ray.cluster.rollout import DeletionCause, Verdict
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.rollout import DeletionCause, PodToDelete, Verdict
 from controller.ray.cluster.upgrade import is_recreation_due, outdated_pods
-from controller.runtime.plan import Delete
-from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout import PodToDelete
-    from controller.runtime.plan import Plan
-    from controller.runtime.reconcile.definitions import InstalledDefinition
-
+from controller.runtime.plan import Delete, Plan
+from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader, InstalledDefinition
 
 # The deletions of pods that the installed definition of RayClusters cannot explain.
 #

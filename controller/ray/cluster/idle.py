@@ -8,14 +8,22 @@ does not answer, nothing ends. Clusters of a RayJob or RayService are left to th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from controller.apimachinery.conditions import find_condition, is_true, rfc3339, time_of
+from controller.apimachinery.conditions import (
+    ConditionStatus,
+    find_condition,
+    is_true,
+    rfc3339,
+    time_of,
+)
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.lifetime_options import (
     DELETE,
@@ -25,22 +33,11 @@ from controller.ray.api.lifetime_options import (
 )
 from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import ray_status
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.observation import STORED_CONDITIONS
-from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
-from controller.runtime.plan import Delete, Event, MergePatch, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.apimachinery.conditions import ConditionStatus
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import IdleTerminationOptions, RayCluster
-    from controller.ray.cluster.conditions import ClusterConditions
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.dashboard import ProbeObservation
-    from controller.runtime.plan import Plan
+from controller.ray.api.raycluster import RAYCLUSTERS, IdleTerminationOptions, RayCluster
+from controller.ray.cluster.conditions import ClusterConditions
+from controller.ray.cluster.observation import STORED_CONDITIONS, ClusterObservation, DesiredCluster
+from controller.ray.dashboard import ActivityProbe, ProbeObservation, ProbeSubscription, RayActivity
+from controller.runtime.plan import Delete, Event, MergePatch, Plan, Target
 
 IDLE: Final = "Idle"
 """Type of the condition about use."""

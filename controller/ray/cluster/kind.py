@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import datetime
+from typing import Any, Final, cast
 
 import msgspec
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import SpecificationMemo, conditions_of, dig, mapping
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Certificate
+from controller.kube.objects import Certificate, KubeObject
 from controller.kube.resources import (
     CLAIMS,
     CONTROLLER_REVISIONS,
@@ -26,11 +29,11 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
-from controller.ray.api.batch_schedulers import label_problem, scheduler_labels
+from controller.ray.api.batch_schedulers import BatchScheduler, label_problem, scheduler_labels
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.names import PROVISIONED, UPGRADING
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.budgets import OF_USERS, namespace_of_users, selected_cluster
 from controller.ray.cluster.certificates import OBJECTS, with_expiry
@@ -38,31 +41,18 @@ from controller.ray.cluster.disruptions import OF_NODES, cluster_outlook
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
 from controller.ray.cluster.network_policy import network_policy_warnings
-from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.status import cluster_status
-from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
 from controller.ray.head import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import CERT_MANAGER, RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
-from controller.runtime.kind import Kind, Owned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from prometheus_client.core import GaugeMetricFamily, Metric
-
-    from controller.kube.objects import KubeObject
-    from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
+from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 def unsupported_fields(

@@ -8,30 +8,26 @@ autoscaler, and who calls the dashboard, the operator included.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from controller.apimachinery.patches import replacement
+from controller.kube.objects import NetworkPolicy, Pod
 from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import labels
 from controller.ray.api.names import DASHBOARD_PORT
-from controller.ray.children.child import DesiredFields
+from controller.ray.api.raycluster import (
+    ClusterSpec,
+    NetworkPolicyOptions,
+    NetworkRules,
+    RayCluster,
+)
+from controller.ray.children.child import Body, DesiredFields, OwnedKeys
 from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head import HeadEndpoint, Identity
 from controller.ray.pods.hashes import canonical
+from controller.runtime.kind import CacheReader
 from controller.runtime.reasons import FORBIDDEN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kube.objects import NetworkPolicy, Pod
-    from controller.ray.api.raycluster import (
-        ClusterSpec,
-        NetworkPolicyOptions,
-        NetworkRules,
-        RayCluster,
-    )
-    from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.head import HeadEndpoint, Identity
-    from controller.runtime.kind import CacheReader
 
 NAME_COLLISION = "NetworkPolicyNameCollision"
 """KubeRay's reason of the event about a policy that another owner has."""

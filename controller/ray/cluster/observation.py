@@ -6,39 +6,30 @@ Both are values: the same ones give the same plan.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from controller.apimachinery.conditions import job_end
+from controller.apimachinery.conditions import JobEnd, job_end
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import Job, Pod, PodDisruptionBudget
 from controller.ray.api import labels
-from controller.ray.api.pod_state import is_announced
-from controller.ray.cluster.children import ObservedChildren
+from controller.ray.api.pod_state import Disruption, is_announced
+from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
+from controller.ray.children.child import Child, ObservedChild
+from controller.ray.cluster.children import Note, ObservedChildren
 from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout import RevisionHistory, Rollout
+from controller.ray.dashboard import Head
+from controller.ray.head import Identity
+from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import Delete
+from controller.runtime.kind import CreateError, FailedCreate, LogText
+from controller.runtime.plan import Delete, LogTail, Plan
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.apimachinery.conditions import JobEnd
-    from controller.kube.objects import Job, Pod, PodDisruptionBudget
-    from controller.ray.api.pod_state import Disruption
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-    from controller.ray.children.child import Child, ObservedChild
-    from controller.ray.cluster.children import Note
-    from controller.ray.cluster.rollout import RevisionHistory, Rollout
-    from controller.ray.dashboard import Head
-    from controller.ray.head import Identity
-    from controller.ray.pods.builder import PodBuilder
-    from controller.runtime.kind import CreateError, FailedCreate, LogText
-    from controller.runtime.plan import LogTail, Plan
-
 
 # The observed removal of a deleted cluster's state from Redis, as a value.
 

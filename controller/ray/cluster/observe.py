@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.custom_object import SpecificationMemo, status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.cluster.budgets import observe_budgets
 from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.children import Note
@@ -23,6 +26,7 @@ from controller.ray.cluster.observation import (
     ClusterObservation,
     DesiredCluster,
     MultiHostReplica,
+    PodHistory,
     are_multi_host,
     read_replicas,
 )
@@ -30,23 +34,12 @@ from controller.ray.cluster.pods import sort_by_role
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.revision_history import observe_history
 from controller.ray.cluster.rolling_units import draining_since
-from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.dashboard import NO_DASHBOARDS, Dashboards
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE
-from controller.runtime.kind import owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observation import PodHistory
-    from controller.ray.dashboard import Dashboards
-    from controller.ray.settings import RaySettings
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
+from controller.ray.settings import RaySettings
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by, owns_field
+from controller.kube.objects import KubeObject, ObjectMeta, Secret, SecretMeta
 from controller.kube.resources import SECRETS
 from controller.ray.api import labels
-from controller.ray.children.child import Child, DesiredFields, child_scope
+from controller.ray.children.child import Body, Child, DesiredFields, OwnedKeys, child_scope
 from controller.ray.cluster.certificates import (
     LIFETIME,
     RENEWED_BEFORE,
@@ -27,22 +29,15 @@ from controller.ray.cluster.certificates import (
     certified,
 )
 from controller.ray.cluster.children import ObservedCertificates, Renewal, child_metadata
+from controller.ray.cluster.observation import ClusterObservation
+from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head import Identity
+from controller.ray.pods.environment import Role
 from controller.ray.pods.tls import certificate_secret
+from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Event, Replace, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject, ObjectMeta, Secret, SecretMeta
-    from controller.ray.children.child import Body, OwnedKeys
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.pods import PodsByRole
-    from controller.ray.head import Identity
-    from controller.ray.pods.environment import Role
-    from controller.runtime.kind import CacheReader
 
 _AUTHORITY_LIFETIME: Final = timedelta(days=36500)
 """Longer than any cluster lives: another authority would mean to replace all pods at once."""

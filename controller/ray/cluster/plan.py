@@ -5,11 +5,14 @@ Pure: the plan follows from the observation and the time alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
 from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.problem import Problem
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
 from controller.ray.cluster.budgets import with_budgets
 from controller.ray.cluster.certificates import expiring, with_expiry
@@ -43,7 +46,7 @@ from controller.ray.cluster.held_deletions import (
     is_premature,
 )
 from controller.ray.cluster.idle import with_idle
-from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.own_certificates import seconds_until_renewal
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.revision_history import history_writes
@@ -52,16 +55,8 @@ from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, wit
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.upgrade import delete_everything, is_recreation_due, stamp_head
 from controller.ray.head import HEAD_SCOPE
-from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, stages_of
+from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, Write, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.apimachinery.problem import Problem
-    from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.plan import Write
 
 BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""

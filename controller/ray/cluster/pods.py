@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.problem import overwrite_command
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_status
-from controller.ray.cluster.observation import LOSS_BACKOFF, Losses, PodHistory
+from controller.ray.cluster.observation import (
+    LOSS_BACKOFF,
+    ClusterObservation,
+    DesiredCluster,
+    Losses,
+    PodHistory,
+)
 from controller.ray.head import HEAD_SCOPE, worker_scope
-from controller.runtime.plan import Create, Delete, Event, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
-    from typing import Any
-
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.plan import ReplicaMember
-
+from controller.runtime.plan import Create, Delete, Event, ReplicaMember, Target
 
 # Decides which component repairs a broken pod: exactly one for each class of failure.
 #

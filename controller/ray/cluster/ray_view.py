@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import time_of
+from controller.kube.objects import Pod
 from controller.ray.api.pod_state import is_ready
-from controller.ray.dashboard import ActivityProbe, HealthProbe, NodesProbe, RayNodes, RayVersion
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
+from controller.ray.dashboard import (
+    ActivityProbe,
+    CommandOutcome,
+    Dashboards,
+    Head,
+    HealthProbe,
+    NodesProbe,
+    ProbeObservation,
+    RayNode,
+    RayNodes,
+    RayVersion,
+)
 from controller.ray.head import find_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.dashboard import CommandOutcome, Dashboards, Head, ProbeObservation, RayNode
-    from controller.runtime.kind import CacheReader
+from controller.runtime.kind import CacheReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import copy
 import re
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.ownership import is_owned_by
+from controller.kube.objects import Job, KubeObject, Pod
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.names import TLS_VARIABLES, checked_label
+from controller.ray.api.raycluster import RayCluster
+from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.environment import shell
+from controller.ray.settings import RaySettings
 from controller.runtime import reasons
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.kube.objects import Job, KubeObject, Pod
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observation import DesiredCluster
-    from controller.ray.settings import RaySettings
-
 
 Body = dict[str, Any]
 

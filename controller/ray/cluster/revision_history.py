@@ -6,32 +6,26 @@ templates are the same revision, which becomes the newest again, as with Statefu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.names import suffix
 from controller.apimachinery.ownership import is_owned_by
+from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.children.child import child_scope
+from controller.ray.cluster.children import Note
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.rollout import RevisionHistory, not_kept
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.pods.hashes import template_set_digest, templates_of
-from controller.runtime.kind import owned_by
-from controller.runtime.plan import Create, Delete, Replace, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from controller.kube.objects import ControllerRevision
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.children import Note
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, Write
-
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import Create, Delete, Failure, Replace, Target, Write
 
 KEPT: Final = 10
 """Number of revisions kept for a cluster; more only while pods of older ones exist."""

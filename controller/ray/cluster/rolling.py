@@ -7,10 +7,12 @@ the same specification in another way, does not (`held_deletions.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import (
     HEAD_POD_READY,
@@ -27,6 +29,7 @@ from controller.ray.cluster.held_deletions import (
     doubts_groups,
     explains_rolling,
 )
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.rolling_report import (
     seconds_until_drained,
     seconds_until_overdue,
@@ -48,12 +51,6 @@ from controller.ray.cluster.scale_down import template_hash
 from controller.ray.head import is_gcs_fault_tolerant
 from controller.ray.pods.hashes import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 
 
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:

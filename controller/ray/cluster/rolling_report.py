@@ -5,31 +5,25 @@ What it waits for, and how long it has not advanced, decides whether it counts a
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from controller.apimachinery.conditions import counted_from, find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import dig
+from controller.kube.objects import Pod
 from controller.ray.api.names import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.api.upgrade_strategy import ROLLING_UPDATE, RollingUpdate
+from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.head_and_workers import live_head
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.rolling_units import draining_since, set_turns
-from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
+from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.dashboard import unconfirmed
 from controller.ray.diagnosis.writes import lost_pod_cause
 from controller.ray.head import worker_scope
 from controller.runtime.plan import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.upgrade_strategy import RollingUpdate
-    from controller.ray.cluster.conditions import ClusterConditions
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout import GroupUpgrade, PodUnits, Rollout
 
 
 def seconds_until_overdue(

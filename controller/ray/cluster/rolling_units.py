@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.apimachinery.conditions import find_condition, rfc3339, time_of
+from controller.apimachinery.conditions import ConditionSet, find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import dig, status_of
 from controller.apimachinery.names import suffix
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_announced, is_ready, ray_container
-from controller.ray.cluster.observation import DrainMemory
+from controller.ray.api.raycluster import WorkerGroup
+from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, DrainMemory
 from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
-from controller.ray.cluster.rollout import AT_REST, PodUnits, Verdict
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout import AT_REST, PodUnits, Rollout, Verdict
 from controller.ray.cluster.scale_down import deletion_rank, is_unfinished, template_hash
 from controller.ray.dashboard import (
     CommandRefused,
@@ -26,24 +31,9 @@ from controller.ray.dashboard import (
     NodesProbe,
     ProbeSubscription,
 )
-from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_former, is_outdated
+from controller.ray.pods.hashes import UNKNOWN, Hash, is_comparable, is_former, is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
-from controller.runtime.plan import Event, MergePatch
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.apimachinery.conditions import ConditionSet
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.api.upgrade_strategy import RollingUpdate
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.ray_view import RayView
-    from controller.ray.cluster.rollout import Rollout
-    from controller.ray.pods.hashes import Hash
-    from controller.runtime.plan import Plan, Write
-
+from controller.runtime.plan import Event, MergePatch, Plan, Write
 
 # Decides whether pods of a new template can join a running cluster.
 #

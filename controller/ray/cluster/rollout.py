@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from controller.kube.objects import ControllerRevision, Pod
+from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.children import Note
-from controller.ray.rolling import Moves
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from controller.kube.objects import ControllerRevision, Pod
-    from controller.ray.api.upgrade_strategy import RollingUpdate
-    from controller.ray.rolling import UnitGroup
-
+from controller.ray.rolling import Moves, UnitGroup
 
 # A worker to delete, and the cause of its deletion.
 

@@ -6,24 +6,19 @@ before it is gone. The order of deletion never depends on the order in which a c
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from controller.apimachinery.names import suffix
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
+from controller.ray.api.raycluster import WorkerGroup
+from controller.ray.cluster.observation import MultiHostReplica
 from controller.ray.cluster.pods import unhealthy_reason
 from controller.ray.cluster.rollout import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.pods.builder import ReplicaPosition
-from controller.ray.pods.hashes import is_outdated
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.cluster.observation import MultiHostReplica
-    from controller.ray.pods.hashes import Hash
+from controller.ray.pods.hashes import Hash, is_outdated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,16 @@ The other conditions are Manta's own and describe the present.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS
 from controller.ray.api.names import (
     CHILDREN_AS_SPECIFIED,
@@ -24,8 +28,9 @@ from controller.ray.api.names import (
     is_suspension_asked,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
-from controller.ray.api.raycluster import LARGEST_INT32
+from controller.ray.api.raycluster import LARGEST_INT32, ClusterSpec
 from controller.ray.cluster.child_table import child_events
+from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import (
     ClusterConditions,
     desired_resources,
@@ -37,8 +42,9 @@ from controller.ray.cluster.first_cause import (
     readiness_events,
     seconds_until_slow,
 )
-from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.held_deletions import HeldDeletions, held_deletions, unexplained_number
 from controller.ray.cluster.idle import idle_events, set_idle
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
@@ -49,29 +55,15 @@ from controller.ray.cluster.upgrade import (
     outlook_of,
     pods_with_former_options,
 )
-from controller.ray.diagnosis.reasons import COMING_UP
+from controller.ray.diagnosis.reasons import COMING_UP, Cause
 from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head import chosen_head, is_of_pods
-from controller.runtime.plan import Create, Delete, Event, StatusPatch
+from controller.runtime.plan import Create, Delete, Event, Failure, StatusPatch
 from controller.runtime.reconcile.definitions import (
     DEFINITION_COMPLETE,
     set_fields_known,
     unknown_field_events,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Pod, Service
-    from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.cluster.children import Note
-    from controller.ray.cluster.held_deletions import HeldDeletions
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.diagnosis.reasons import Cause
-    from controller.runtime.plan import Failure
-
 
 Status = dict[str, Any]
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import UPGRADE_STRATEGY_NONE
 from controller.ray.api.pod_state import is_head
+from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.head_and_workers import live_head
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.head import HEAD_SCOPE
+from controller.ray.pods.environment import Role
 from controller.ray.pods.hashes import changed_fields, is_outdated
-from controller.runtime.plan import MergePatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.pods.environment import Role
-    from controller.runtime.plan import Write
-
+from controller.runtime.plan import MergePatch, Write
 
 # What becomes of outdated pods, by the strategy; validation refuses unknown ones.
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import SpecificationMemo
+from controller.apimachinery.object_schema import ObjectSchema
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields, unknown_field_finder
-from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, validate_cron_job
+from controller.ray.api.raycronjob import (
+    RAYCRONJOBS,
+    ConcurrencyPolicy,
+    RayCronJob,
+    ValidCronJob,
+    validate_cron_job,
+)
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observe import (
     CRON_JOB_INDEX,
     SCOPE,
+    CronJobObservation,
+    JobRun,
     RunPhase,
     cron_job_keys,
     job_name,
     observe_cron_job,
 )
 from controller.ray.cronjob.status import (
+    Timing,
     active_runs,
     cron_job_status,
     failed_write_condition,
@@ -30,8 +42,17 @@ from controller.ray.cronjob.status import (
     unrecorded_ticks,
 )
 from controller.ray.settings import RaySettings
-from controller.runtime.kind import Kind, Owned
-from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
+from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import (
+    NOTHING,
+    Create,
+    Delete,
+    Event,
+    Failure,
+    Plan,
+    StatusPatch,
+    Target,
+)
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -39,17 +60,6 @@ from controller.runtime.reconcile.definitions import (
     leave_as_it_is,
     remember,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.ray.api.raycronjob import RayCronJob, ValidCronJob
-    from controller.ray.cronjob.observe import CronJobObservation, JobRun
-    from controller.ray.cronjob.status import Timing
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, StatusPatch
 
 
 def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import time_of
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.custom_object import SpecificationMemo, status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import KubeObject
 from controller.ray.api import labels
-from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.api.rayjob import RAYJOBS
-from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions import InstalledDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import KubeObject
-    from controller.ray.api.raycronjob import RayCronJob, ValidCronJob
-    from controller.ray.api.rayjob import RayJob
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
-
+from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob, ValidCronJob
+from controller.ray.api.rayjob import RAYJOBS, RayJob
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.reconcile.definitions import (
+    DefinitionsReader,
+    InstalledDefinition,
+    UnknownFieldFinder,
+)
 
 # The RayJobs of a RayCronJob, each with its tick and phase.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
@@ -15,23 +16,13 @@ from controller.apimachinery.conditions import (
     stored_message,
     time_of,
 )
-from controller.ray.api.raycronjob import ConcurrencyPolicy
-from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cronjob.observe import RunPhase, job_name
+from controller.apimachinery.problem import Problem
+from controller.ray.api.raycronjob import ConcurrencyPolicy, ValidCronJob
+from controller.ray.api.rayjob import RAYJOBS, RayJob
+from controller.ray.cronjob.observe import CronJobObservation, JobRun, RunPhase, job_name
 from controller.ray.diagnosis.writes import failure_cause
-from controller.runtime.plan import Event, StatusPatch, verb_of
+from controller.runtime.plan import Event, Failure, StatusPatch, verb_of
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from controller.apimachinery.problem import Problem
-    from controller.ray.api.raycronjob import ValidCronJob
-    from controller.ray.api.rayjob import RayJob
-    from controller.ray.cronjob.observe import CronJobObservation, JobRun
-    from controller.runtime.plan import Failure
-
 
 # The ticks of a schedule: the one that is due, and the next one.
 

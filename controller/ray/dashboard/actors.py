@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeAlias
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from typing import Final, TypeAlias
 
 import structlog
 
-from controller.ray.dashboard.commands import CommandDone, CommandRefused, PendingCommand
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.commands import (
+    CommandDone,
+    CommandId,
+    CommandOutcome,
+    CommandRefused,
+    HeadCommand,
+    PendingCommand,
+)
 from controller.ray.dashboard.head_actor import HeadActor
 from controller.ray.dashboard.metrics import DashboardMetrics, DashboardStatistics
+from controller.ray.dashboard.probe_state import ProbeState
+from controller.ray.dashboard.probes import (
+    CommandValue,
+    Probe,
+    ProbeObservation,
+    ProbeSubscription,
+)
 from controller.ray.dashboard.scheduler import ActorScheduler, RequestSender, probe_listing
 from controller.ray.dashboard.values import (
     BACKOFF,
     DashboardError,
     FenceClosed,
+    Head,
     NoResponse,
     NotAuthorized,
     NotFinished,
     RefusedByRay,
     Subscriber,
 )
-from controller.runtime.election import AlwaysLeader
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterable
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.commands import CommandId, CommandOutcome, HeadCommand
-    from controller.ray.dashboard.probe_state import ProbeState
-    from controller.ray.dashboard.probes import (
-        CommandValue,
-        Probe,
-        ProbeObservation,
-        ProbeSubscription,
-    )
-    from controller.ray.dashboard.values import Head
-    from controller.runtime import debug
-    from controller.runtime.election import Fence
-    from informers import Clock
-
+from controller.runtime import debug
+from controller.runtime.election import AlwaysLeader, Fence
+from informers import Clock
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
 

@@ -5,41 +5,46 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS, SECRETS, SERVICES
 from controller.ray.dashboard import responses, serve
-from controller.ray.dashboard.responses import bounded, decoded, moment
+from controller.ray.dashboard.responses import (
+    JobInfo,
+    NoSuchJob,
+    RayVersion,
+    bounded,
+    decoded,
+    moment,
+)
+from controller.ray.dashboard.serve import (
+    ProxyHealth,
+    RayActivity,
+    ServeState,
+)
 from controller.ray.dashboard.transport import (
     PROXY_TIMEOUT,
     DashboardRequest,
+    DashboardResponse,
+    DashboardTransport,
     DirectTransports,
     ProxiedTransport,
 )
-from controller.ray.dashboard.values import NoResponse, ServeProxy, Unreachable, UnusableResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from controller.kube.client import Client
-    from controller.ray.dashboard.responses import (
-        JobInfo,
-        NoSuchJob,
-        RayVersion,
-    )
-    from controller.ray.dashboard.serve import (
-        ProxyHealth,
-        RayActivity,
-        ServeState,
-    )
-    from controller.ray.dashboard.transport import DashboardResponse, DashboardTransport
-    from controller.ray.dashboard.values import Head, JobSubmission
-
+from controller.ray.dashboard.values import (
+    Head,
+    JobSubmission,
+    NoResponse,
+    ServeProxy,
+    Unreachable,
+    UnusableResponse,
+)
 
 MAX_NODES: Final = 10_000
 """Maximum nodes that Ray lists; it refuses a larger limit."""

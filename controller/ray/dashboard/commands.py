@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from datetime import datetime
+from typing import ClassVar, Protocol, TypeAlias
 
-from controller.ray.dashboard.probes import JobProbe, ServeProbe
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.probes import (
+    CommandValue,
+    JobProbe,
+    Probe,
+    ProbeObservation,
+    ServeProbe,
+)
 from controller.ray.dashboard.responses import NoSuchJob
-from controller.ray.dashboard.values import NotFinished, RefusedByRay
+from controller.ray.dashboard.values import (
+    Head,
+    JobSubmission,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+)
 from controller.runtime.plan import ExternalCommand
 from workqueue import KeyHeap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.probes import CommandValue, Probe, ProbeObservation
-    from controller.ray.dashboard.values import Head, JobSubmission, Subscriber
-
 
 # Commands: requests that a dashboard executes once, and their outcomes.
 

@@ -7,29 +7,27 @@ never asked share a half. A head that has just answered always finds a slot.
 
 from __future__ import annotations
 
+import asyncio
 import math
+from asyncio import TimerHandle
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from controller.ray.dashboard.commands import CommandExpired, CommandQueue
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.commands import (
+    CommandExpired,
+    CommandOutcome,
+    CommandQueue,
+    PendingCommand,
+)
+from controller.ray.dashboard.metrics import DashboardMetrics
 from controller.ray.dashboard.probe_state import FailureStreak, ProbeSchedule
-from controller.ray.dashboard.values import BACKOFF
-
-if TYPE_CHECKING:
-    import asyncio
-    from asyncio import TimerHandle
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.commands import CommandOutcome, PendingCommand
-    from controller.ray.dashboard.metrics import DashboardMetrics
-    from controller.ray.dashboard.probes import Probe, ProbeObservation
-    from controller.ray.dashboard.values import Head, Subscriber
-    from informers import Clock
-
+from controller.ray.dashboard.probes import Probe, ProbeObservation
+from controller.ray.dashboard.values import BACKOFF, Head, Subscriber
+from informers import Clock
 
 K = TypeVar("K", bound=Hashable)
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.runtime.collectors import StateCollector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from prometheus_client.core import Metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from datetime import datetime
+from typing import ClassVar, Final
 
+from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.commands import Command
 from controller.ray.dashboard.responses import JobStatus, NoSuchJob, last_line
 from controller.ray.dashboard.values import (
@@ -17,13 +20,6 @@ from controller.ray.dashboard.values import (
     NotFinished,
     RefusedByRay,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-
 
 # The job that lets Serve's proxies close their connections in order; Ray has no request for that.
 #

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.probes import Probe, ProbeObservation, ProbeValue
 from controller.ray.dashboard.responses import NoSuchJob
-from controller.ray.dashboard.values import BACKOFF, FAILURE_THRESHOLD
+from controller.ray.dashboard.values import BACKOFF, FAILURE_THRESHOLD, Subscriber
 from workqueue import KeyHeap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.ray.dashboard.probes import Probe, ProbeValue
-    from controller.ray.dashboard.values import Subscriber
-
 
 # Consecutive failed requests, which are reported only when there are enough of them.
 

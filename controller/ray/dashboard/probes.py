@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from datetime import datetime
+from typing import ClassVar, TypeAlias
 
-from controller.ray.dashboard.client import RayNodes
+from controller.ray.dashboard.client import DashboardClient, RayNodes
 from controller.ray.dashboard.responses import JobInfo, NoSuchJob, RayVersion
 from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeState
+from controller.ray.dashboard.values import Head
 from controller.runtime.plan import Subscription
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.values import Head
-
 
 # The possible results of probes and commands.
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from controller.apimachinery.redaction import plain
+from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
     UnusableResponse,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.dashboard.transport import DashboardResponse
 
 
 class JobStatus(Enum):

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeVar
+from datetime import datetime
+from typing import ClassVar, Final, Protocol, TypeVar
 
 import structlog
 
-from controller.ray.dashboard.head_actor import CLOCK_RESOLUTION, RequestSlots, Responsiveness
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.commands import PendingCommand
+from controller.ray.dashboard.head_actor import (
+    CLOCK_RESOLUTION,
+    HeadActor,
+    RequestSlots,
+    Responsiveness,
+)
+from controller.ray.dashboard.metrics import DashboardMetrics
+from controller.ray.dashboard.probe_state import ProbeState
+from controller.ray.dashboard.probes import Probe, ProbeValue
 from controller.ray.dashboard.responses import JobInfo
 from controller.ray.dashboard.values import (
     DashboardError,
     FenceClosed,
+    Head,
     NoResponse,
     NotFinished,
     RefusedByRay,
+    Subscriber,
     UnusableResponse,
 )
 from controller.runtime import debug
+from controller.runtime.election import Fence
+from informers import Clock
 from workqueue import DelayQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from datetime import datetime
-
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.commands import PendingCommand
-    from controller.ray.dashboard.head_actor import HeadActor
-    from controller.ray.dashboard.metrics import DashboardMetrics
-    from controller.ray.dashboard.probe_state import ProbeState
-    from controller.ray.dashboard.probes import Probe, ProbeValue
-    from controller.ray.dashboard.values import Head, Subscriber
-    from controller.runtime.election import Fence
-    from informers import Clock
-
 
 # Decides which head gets the next request, and when.
 #

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
@@ -24,14 +26,8 @@ from controller.ray.dashboard.responses import (
     moment,
     unexpected,
 )
+from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import UnusableResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from controller.ray.dashboard.transport import DashboardResponse
-
 
 RUNNING: Final = "RUNNING"
 """Status of an application with only healthy deployments; also state of a replica."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from yarl import URL
 
+from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
 from controller.kube.lean_aiohttp import aiohttp
+from controller.kube.resources import Resource
 from controller.ray.dashboard.values import NoResponse, TooLarge, Unreachable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)

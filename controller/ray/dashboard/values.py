@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from controller.ray.api.names import DASHBOARD_PORT
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Everything that can go wrong between Manta and a dashboard.
 #

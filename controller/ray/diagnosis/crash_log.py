@@ -6,19 +6,16 @@ the log are read instead, once for each end, and stand where that message would 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from controller.apimachinery.redaction import last_error
+from controller.kube.objects import ContainerStatus, Pod
 from controller.ray.api.pod_state import is_head, is_on_lost_node, is_ready
+from controller.runtime.kind import LogText
 from controller.runtime.plan import LogTail
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.kube.objects import ContainerStatus, Pod
-    from controller.runtime.kind import LogText
 
 
 def log_to_read(pods: Iterable[Pod], *, of_ready: bool = False) -> LogTail | None:

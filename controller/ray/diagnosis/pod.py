@@ -6,12 +6,14 @@ Each check recognises one cause; the first that applies is the diagnosis.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.redaction import last_error
+from controller.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from controller.ray.api import labels
 from controller.ray.api.pod_state import (
     condition,
@@ -22,15 +24,8 @@ from controller.ray.api.pod_state import (
     ray_status,
 )
 from controller.ray.diagnosis import reasons
-from controller.ray.diagnosis.reasons import Cause
+from controller.ray.diagnosis.reasons import Cause, Reason
 from controller.ray.pods.features import WAIT_CONTAINER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from controller.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
-    from controller.ray.diagnosis.reasons import Reason
-
 
 # Input and result of the checks of `diagnose_pod`.
 

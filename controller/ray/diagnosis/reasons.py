@@ -7,7 +7,8 @@ and KubeRay keep their names. `docs/reasons.md` shows this table.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from controller.runtime.reasons import (
     API_SERVER_UNAVAILABLE,
@@ -17,9 +18,6 @@ from controller.runtime.reasons import (
     Reason,
     Severity,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)

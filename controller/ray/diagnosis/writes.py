@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.apimachinery.quantity import parse_quantity
+from controller.kube.objects import ObjectMeta, Pod
 from controller.kube.resources import CERTIFICATES, INGRESSES, ISSUERS, PODS, ROUTES
-from controller.ray.api.names import AUTOSCALER, KUBERAY_NOUNS, SUBMITTER, event_noun
+from controller.ray.api.names import AUTOSCALER, KUBERAY_NOUNS, SUBMITTER, EventNouns, event_noun
 from controller.ray.api.pod_state import condition
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.diagnosis.pod import HEAD, ITS_REPLACEMENT, component_of_pod, diagnose_pod
 from controller.ray.diagnosis.reasons import POD_DELETED, Cause
 from controller.ray.head import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime import reasons
-from controller.runtime.plan import Create, Event, verb_of
-from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.kube.objects import ObjectMeta, Pod
-    from controller.ray.api.names import EventNouns
-    from controller.ray.api.raycluster import RayCluster
-    from controller.runtime.plan import Failure, Target, Write
-    from controller.runtime.reasons import Reason
-
+from controller.runtime.plan import Create, Event, Failure, Target, Write, verb_of
+from controller.runtime.reasons import Reason, refusal_of, remedy_of, with_remedy
 
 _METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
 _REMEDIES: Final = {reasons.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}

@@ -6,23 +6,28 @@ follows from the existing copies, so a restarted operator continues where it sto
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, validate_fleet
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
 from controller.ray.children.child import BOUNDS, in_place_operations
 from controller.ray.children.child_cluster import child_cluster, separate_redis
 from controller.ray.fleet.observe import (
     SCOPE,
+    Copy,
     FleetGoal,
+    FleetObservation,
     copy_name,
     observe_fleet,
     template_hash,
@@ -31,16 +36,19 @@ from controller.ray.fleet.status import current_status, held_changes, seconds_to
 from controller.ray.pods.hashes import is_former
 from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
 from controller.ray.settings import RaySettings
-from controller.runtime.kind import Kind, Owned
+from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
     Event,
+    Failure,
     JsonPatch,
     MergePatch,
     Plan,
+    StatusPatch,
     Target,
+    Write,
     stages_of,
 )
 from controller.runtime.reconcile.definitions import (
@@ -50,18 +58,6 @@ from controller.runtime.reconcile.definitions import (
     leave_as_it_is,
     remember,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import ObjectMeta
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.fleet.observe import Copy, FleetObservation
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Failure, StatusPatch, Write
-
 
 # The next copies to create and to retire.
 #

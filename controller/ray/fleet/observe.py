@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.conditions import CONTESTED, READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import (
+    SpecificationMemo,
     conditions_of,
     mapping,
     status_of,
@@ -18,25 +21,23 @@ from controller.apimachinery.custom_object import (
 from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY, PROVISIONED, SUSPENDED
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.rayclusterfleet import (
+    RAYCLUSTERFLEETS,
+    ClusterTemplate,
+    FleetSpec,
+    RayClusterFleet,
+)
 from controller.ray.pods.hashes import Hash, is_comparable, is_outdated, recreate_digest
-from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions import InstalledDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.kube.objects import ObjectMeta
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayclusterfleet import ClusterTemplate, FleetSpec, RayClusterFleet
-    from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
-
+from controller.runtime.kind import CacheReader, CreateError, owned_by
+from controller.runtime.reconcile.definitions import (
+    DefinitionsReader,
+    InstalledDefinition,
+    UnknownFieldFinder,
+)
 
 # The copies of a fleet, as their RayClusters show them.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
     READY,
     ConditionSet,
+    ConditionStatus,
     counted_from,
     find_condition,
     tells,
@@ -19,24 +23,14 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.diagnosis.writes import failure_cause
+from controller.ray.fleet.observe import Copy, FleetObservation
 from controller.ray.pods.hashes import is_outdated
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
-from controller.runtime.plan import Event, StatusPatch, Target
+from controller.runtime.plan import Event, Failure, StatusPatch, Target
 from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import REMEDY, set_fields_known, unknown_field_events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from prometheus_client.core import Metric
-
-    from controller.apimachinery.conditions import ConditionStatus
-    from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.fleet.observe import Copy, FleetObservation
-    from controller.runtime.plan import Failure
-
 
 # Types and reasons of a fleet's conditions.
 

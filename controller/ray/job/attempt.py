@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,18 +15,19 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.patches import difference
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
-from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.children.child_cluster import child_cluster
 from controller.ray.children.services import stable_head_service
 from controller.ray.diagnosis.pod import ending
 from controller.ray.diagnosis.writes import created_cluster
 from controller.ray.job.collect_facts import info_of, result_of
-from controller.ray.job.facts import SubmitterFact
+from controller.ray.job.facts import Deadlines, SubmitterFact
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SERVICE_SCOPE,
     SUBMITTER_SCOPE,
+    JobObservation,
     submitting_container,
 )
 from controller.ray.job.submitter import (
@@ -41,18 +43,8 @@ from controller.ray.pods.hashes import (
     field_digests,
     is_former,
 )
-from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
-    from controller.runtime.plan import Write
-
+from controller.ray.settings import RaySettings
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Target, Write
 
 # The RayCluster that an attempt runs on.
 

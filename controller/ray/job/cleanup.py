@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import dig, mapping
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.rayjob import (
+    RAYJOBS,
+    DeletionPolicy,
+    DeletionRule,
+    DeletionStrategy,
+    JobSpec,
+)
 from controller.ray.api.validation.deletion_strategy import stated_cases
 from controller.ray.job.attempt import delete_cluster, delete_submitter
 from controller.ray.job.collect_facts import may_still_run
 from controller.ray.job.dashboard import STOP_NOT_CONFIRMED, interests, stop, stop_remedy, stop_text
-from controller.ray.job.observation import CLUSTER_SCOPE
-from controller.runtime.plan import NOTHING, Delete, Event, JsonPatch, Plan, Target, stages_of
+from controller.ray.job.facts import Deadlines
+from controller.ray.job.observation import CLUSTER_SCOPE, JobObservation
+from controller.ray.settings import RaySettings
+from controller.runtime.plan import (
+    NOTHING,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Target,
+    Write,
+    stages_of,
+)
 from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayjob import DeletionRule, DeletionStrategy, JobSpec
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-    from controller.ray.settings import RaySettings
-    from controller.runtime.plan import MergePatch, Write
-
 
 # The rules of deletion after a job's last attempt.
 #

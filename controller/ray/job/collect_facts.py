@@ -7,8 +7,8 @@ counts, and compares the head with the one that was recorded for the attempt.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, status_of
@@ -22,6 +22,7 @@ from controller.ray.api.names import (
     is_suspension_asked,
 )
 from controller.ray.api.pod_state import has_never_run, ray_status
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
@@ -32,6 +33,7 @@ from controller.ray.dashboard import (
 )
 from controller.ray.job.facts import (
     ClusterFact,
+    Deadlines,
     FailureReason,
     HeadFact,
     JobFacts,
@@ -40,14 +42,7 @@ from controller.ray.job.facts import (
     State,
     SubmitterFact,
 )
-from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
+from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE, JobObservation
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.

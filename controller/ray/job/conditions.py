@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, rfc3339
 from controller.apimachinery.redaction import excerpt, last_error
@@ -18,22 +20,15 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.dashboard import JOB_STOPPED, STOP_NOT_CONFIRMED
-from controller.ray.job.facts import FailureReason
+from controller.ray.job.facts import Deadlines, FailureReason
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.readiness import (
+    JobReadiness,
     child_suspension,
     cluster_cause,
     end_of_head,
     job_readiness,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-    from controller.ray.job.readiness import JobReadiness
-
 
 # The conditions of a RayJob, which KubeRay does not have.
 #

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 from controller.apimachinery.conditions import find_condition, rfc3339, time_of
 from controller.ray.api.rayjob import SubmissionMode
@@ -24,15 +24,9 @@ from controller.ray.job.collect_facts import (
     may_still_run,
     result_of,
 )
-from controller.ray.job.facts import State
+from controller.ray.job.facts import Deadlines, State
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.submitter import submission
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-
 
 # Stable ids of commands to Ray, so that repeating a command has no second effect.
 

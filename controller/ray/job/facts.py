@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.conditions import counted_from
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
 
 # The ten states of a RayJob: KubeRay's `status.jobDeploymentStatus`.
 

@@ -6,30 +6,29 @@ group shrinks to what is left of the cluster, as in KubeRay.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.ray.api.batch_schedulers import VOLCANO
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, SubmissionMode
 from controller.ray.children.child import create_child, repair_child
-from controller.ray.children.scheduling_groups import NO_GROUPS, observe_group, volcano_group
+from controller.ray.children.scheduling_groups import (
+    NO_GROUPS,
+    ObservedGroups,
+    observe_group,
+    volcano_group,
+)
 from controller.ray.job.facts import State
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.submitter import default_container, submitter_pod
 from controller.ray.pods.gang import GangSize, gang_size
-from controller.runtime.plan import Event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.ray.api.rayjob import JobSpec
-    from controller.ray.children.scheduling_groups import ObservedGroups
-    from controller.ray.job.observation import JobObservation
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import Write
+from controller.runtime.kind import CacheReader
+from controller.runtime.plan import Event, Write
 
 _RUNS: Final = frozenset({State.INITIALIZING, State.WAITING, State.RUNNING})
 _ENDS: Final = frozenset({State.SUSPENDING, State.SUSPENDED, State.RETRYING})

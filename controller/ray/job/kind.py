@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo, status_of
@@ -11,32 +15,21 @@ from controller.kube.resources import VOLCANO_POD_GROUPS
 from controller.ray.api.batch_schedulers import VOLCANO, job_problem
 from controller.ray.api.definitions.crds import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, readable_job_spec
 from controller.ray.api.validation.job import validate_job
-from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
 from controller.ray.head import read_cluster_spec
 from controller.ray.job.collect_facts import spared_attempts
 from controller.ray.job.facts import Deadlines, State
-from controller.ray.job.observation import definition_reader, is_left_as_it_is
+from controller.ray.job.observation import JobObservation, definition_reader, is_left_as_it_is
 from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.status import current_status
 from controller.ray.settings import RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
-from controller.runtime.kind import Kind, Owned
+from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import remember
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from prometheus_client.core import GaugeMetricFamily, Metric
-
-    from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.ray.job.observation import JobObservation
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 class RayJobKind(Kind["JobObservation"]):

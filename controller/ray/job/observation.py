@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.conditions import job_end, template_containers, time_of
 from controller.apimachinery.names import short_child_name
+from controller.apimachinery.object_schema import ObjectSchema
 from controller.apimachinery.ownership import is_owned_by
-from controller.kube.objects import Container
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Container, ContainerStatus, Job, ObjectMeta, Pod, Service
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import job_fields
-from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART, FeatureGates
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, condition, container_with, is_unstarted
-from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
+from controller.ray.dashboard import CommandOutcome, ProbeObservation
 from controller.ray.diagnosis.pod import exit_code, last_words, saying
+from controller.ray.head import HeadIncarnation
 from controller.ray.job.facts import State, SubmitterFact
 from controller.ray.settings import RaySettings
+from controller.runtime.kind import CreateError, FailedCreate, LogText
 from controller.runtime.plan import Event, LogTail, Plan
 from controller.runtime.reconcile import definitions
 from controller.runtime.reconcile.definitions import (
@@ -28,21 +36,6 @@ from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     InstalledDefinition,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import ContainerStatus, Job, ObjectMeta, Pod, Service
-    from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.dashboard import CommandOutcome, ProbeObservation
-    from controller.ray.head import HeadIncarnation
-    from controller.runtime.kind import CreateError, FailedCreate, LogText
-
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"

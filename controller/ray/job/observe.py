@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Job, KubeObject, Pod
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.children.services import stable_head_service_name
-from controller.ray.dashboard import CommandDone, JobProbe
+from controller.ray.dashboard import (
+    CommandDone,
+    CommandOutcome,
+    Dashboards,
+    JobProbe,
+    ProbeObservation,
+)
 from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
 from controller.ray.head import (
     OUR_JOBS,
     RAY_PODS,
+    HeadIncarnation,
     find_ended_head,
     find_head,
     head_keys,
@@ -36,23 +46,10 @@ from controller.ray.job.observation import (
     observe_submitter,
     submitter_name,
 )
-from controller.runtime.kind import Owned, References, owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import Job, KubeObject, Pod
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
-    from controller.ray.head import HeadIncarnation
-    from controller.ray.settings import RaySettings
-    from controller.runtime.expectations.record import Record
-    from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
-
+from controller.ray.settings import RaySettings
+from controller.runtime.expectations.record import Record
+from controller.runtime.kind import CacheReader, CreateError, Owned, References, owned_by
+from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 # The objects whose events enqueue a RayJob, and the indexes that find them.
 

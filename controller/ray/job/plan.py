@@ -7,14 +7,14 @@ decides the next state in `table.py`; this module gives each state its writes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from controller.apimachinery.conditions import time_of
 from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.api.validation.job import ignored_cluster
 from controller.ray.children.child import NAME_CONFLICT_RETRY
-from controller.ray.dashboard import CommandExpired
+from controller.ray.dashboard import CommandExpired, HeadCommand
 from controller.ray.job.attempt import (
     create_cluster,
     create_submitter,
@@ -39,22 +39,13 @@ from controller.ray.job.collect_facts import (
     may_still_run,
 )
 from controller.ray.job.dashboard import STOP_PATIENCE, interests, stop, stop_until, submit
-from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, State
+from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, JobFacts, State
 from controller.ray.job.gang import awaits_group, sync_group
-from controller.ray.job.observation import leave_as_it_is
+from controller.ray.job.observation import JobObservation, leave_as_it_is
 from controller.ray.job.readiness import events_to_read
 from controller.ray.job.status import current_status, transition_patch
-from controller.ray.job.table import next_step
-from controller.runtime.plan import NOTHING, Event, Plan, stages_of
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.dashboard import HeadCommand
-    from controller.ray.job.facts import JobFacts
-    from controller.ray.job.observation import JobObservation
-    from controller.ray.job.table import DueTransition
-    from controller.runtime.plan import MergePatch
+from controller.ray.job.table import DueTransition, next_step
+from controller.runtime.plan import NOTHING, Event, MergePatch, Plan, stages_of
 
 
 def plan_job(seen: JobObservation, now: datetime) -> Plan:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of, mapping
 from controller.apimachinery.ownership import owner_reference, ownership_text
 from controller.apimachinery.redaction import redact
+from controller.kube.objects import Job
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, SUBMITTER
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.children.scheduling_groups import ObservedGroups
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
@@ -26,30 +28,23 @@ from controller.ray.job.collect_facts import (
     may_still_run,
     result_of,
 )
-from controller.ray.job.facts import State, SubmitterFact
+from controller.ray.job.facts import Deadlines, State, SubmitterFact
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SUBMITTER_SCOPE,
+    JobObservation,
     submitter_name,
     submitting_container,
 )
 from controller.runtime import reasons
-from controller.runtime.plan import Target
+from controller.runtime.plan import FailedCreates, Failure, Target
 from controller.runtime.reasons import (
+    Reason,
     events_of,
     next_look,
     refused_create,
     suspension_of,
 )
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Job
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.children.scheduling_groups import ObservedGroups
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-    from controller.runtime.plan import FailedCreates, Failure
-    from controller.runtime.reasons import Reason
 
 
 def events_to_read(seen: JobObservation, deadlines: Deadlines) -> tuple[FailedCreates, ...]:

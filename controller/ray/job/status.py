@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339, time_of
 from controller.apimachinery.custom_object import status_of
@@ -31,9 +32,11 @@ from controller.ray.job.conditions import (
     failure_message,
 )
 from controller.ray.job.dashboard import failed_stop, unconfirmed_stop
-from controller.ray.job.facts import FailureReason, State, SubmitterFact
+from controller.ray.job.facts import Deadlines, FailureReason, State, SubmitterFact
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.readiness import JobReadiness, job_readiness
-from controller.runtime.plan import Event, StatusPatch
+from controller.ray.job.table import DueTransition
+from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
 from controller.runtime.reconcile.definitions import (
     refused_edit_events,
     set_fields_known,
@@ -41,15 +44,6 @@ from controller.runtime.reconcile.definitions import (
     unknown_field_events,
 )
 from controller.runtime.reconcile.status import status_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.ray.job.facts import Deadlines
-    from controller.ray.job.observation import JobObservation
-    from controller.ray.job.table import DueTransition
-    from controller.runtime.plan import Failure, MergePatch
-
 
 # The status between transitions: the reports of Ray and the cluster, and the first cause.
 #

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,19 +20,12 @@ from controller.ray.api.names import DASHBOARD_PORT, SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID
 from controller.ray.api.ray_options import read_entrypoint_resources, read_runtime_env
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob
 from controller.ray.dashboard import JobSubmission
 from controller.ray.job.observation import submitter_name
 from controller.ray.pods.features import add_token_to_container, add_token_to_pod
-from controller.ray.pods.gang import NO_MARKS, SUBMITTER_GROUP, marks_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.pods.gang import Marks
-    from controller.ray.settings import RaySettings
-
+from controller.ray.pods.gang import NO_MARKS, SUBMITTER_GROUP, Marks, marks_of
+from controller.ray.settings import RaySettings
 
 # The container that submits a job, in the pod of a Job or in the head pod.
 

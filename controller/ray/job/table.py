@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.ray.job.facts import (
     ClusterFact,
     FailureReason,
     HeadFact,
+    JobFacts,
     OutageLength,
     RayFact,
     State,
     SubmitterFact,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.job.facts import JobFacts
-
-    Predicate = Callable[[JobFacts], bool]
+Predicate = Callable[[JobFacts], bool]
 
 
 # The conditions of transitions, one function each; docs/rayjob.md shows their names.

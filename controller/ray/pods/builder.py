@@ -7,8 +7,9 @@ replica labels, so a group's pod is built once per RayCluster object and shared.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +17,14 @@ from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.names import METRICS_PORT, users_metadata
-from controller.ray.api.raycluster import token_secret_name
+from controller.ray.api.raycluster import (
+    ClusterSpec,
+    HeadGroup,
+    RayCluster,
+    WorkerGroup,
+    token_secret_name,
+)
+from controller.ray.head import Identity
 from controller.ray.pods import features, hashes
 from controller.ray.pods.collector import add_collector, add_event_export
 from controller.ray.pods.environment import (
@@ -30,7 +38,12 @@ from controller.ray.pods.environment import (
     render_start_command,
     start_parameters,
 )
-from controller.ray.pods.fault_tolerance import EmbeddedStorage, add_state_storage, state_storage
+from controller.ray.pods.fault_tolerance import (
+    EmbeddedStorage,
+    StateStorage,
+    add_state_storage,
+    state_storage,
+)
 from controller.ray.pods.features import (
     add_graceful_termination,
     add_probes,
@@ -40,18 +53,9 @@ from controller.ray.pods.features import (
     share_scratch_volume,
 )
 from controller.ray.pods.gang import marks_of
-from controller.ray.pods.hashes import field_digests
+from controller.ray.pods.hashes import Hash, field_digests
 from controller.ray.pods.tls import add_certificates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
-    from controller.ray.head import Identity
-    from controller.ray.pods.fault_tolerance import StateStorage
-    from controller.ray.pods.hashes import Hash
-    from controller.ray.settings import RaySettings
-
+from controller.ray.settings import RaySettings
 
 # The position of a worker in its group: its replica, and its host in the replica.
 

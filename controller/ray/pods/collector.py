@@ -6,19 +6,15 @@ Its variables are those of KubeRay, whose images read them.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from controller.ray.api import labels
 from controller.ray.api.names import COLLECTOR, DASHBOARD_PORT
-from controller.ray.pods.environment import Environment, port_of
+from controller.ray.api.raycluster import ClusterSpec, CollectorOptions
+from controller.ray.head import Identity
+from controller.ray.pods.environment import Environment, PodDraft, port_of
 from controller.ray.pods.features import add_token_to_container, share_scratch_volume
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.ray.api.raycluster import ClusterSpec, CollectorOptions
-    from controller.ray.head import Identity
-    from controller.ray.pods.environment import PodDraft
 
 _EVENTS_PORT: Final = 8084
 _ROLES: Final = {"head": "Head", "worker": "Worker"}

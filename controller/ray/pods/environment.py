@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api import labels
 from controller.ray.api.names import AGENT_PORT, METRICS_PORT
 from controller.ray.api.pod_state import START_COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.ray.head import Identity
-
+from controller.ray.head import Identity
 
 # Builds the `ray start` command from `rayStartParams`, resources and labels.
 

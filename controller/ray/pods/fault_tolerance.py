@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from controller.ray.api import labels
-from controller.ray.pods.environment import VARIABLE
+from controller.ray.api.raycluster import ClusterSpec, GcsFaultToleranceOptions, RayCluster
+from controller.ray.pods.environment import VARIABLE, PodDraft
 from controller.ray.pods.features import add_mount, add_volume
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.ray.api.raycluster import ClusterSpec, GcsFaultToleranceOptions, RayCluster
-    from controller.ray.pods.environment import PodDraft
-
 
 STORAGE_VOLUME: Final = "gcs-storage"
 STORAGE_PATH: Final = "/data/gcs"

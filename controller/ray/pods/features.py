@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.template import plain_path
@@ -12,17 +13,16 @@ from controller.ray.api import labels
 from controller.ray.api.lifetime_options import grace_of
 from controller.ray.api.names import AGENT_PORT, AUTOSCALER, DASHBOARD_PORT
 from controller.ray.api.ray_options import HTTP_PROBES_SINCE, is_at_least
-from controller.ray.api.raycluster import TOKEN_KEY, token_secret_name
-from controller.ray.pods.environment import Environment, Role, port_of
+from controller.ray.api.raycluster import (
+    TOKEN_KEY,
+    AuthOptions,
+    ClusterSpec,
+    GracefulTerminationOptions,
+    token_secret_name,
+)
+from controller.ray.head import Identity
+from controller.ray.pods.environment import Environment, PodDraft, Role, port_of
 from controller.ray.pods.tls import add_certificates_to_container
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from controller.ray.api.raycluster import AuthOptions, ClusterSpec, GracefulTerminationOptions
-    from controller.ray.head import Identity
-    from controller.ray.pods.environment import PodDraft
-
 
 # Volumes of Ray pods: shared memory and scratch space.
 

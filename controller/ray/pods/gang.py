@@ -7,10 +7,12 @@ KubeRay's, because the schedulers and their dashboards know them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.quantity import ZERO, Quantity
+from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import (
     KAI,
@@ -18,15 +20,10 @@ from controller.ray.api.batch_schedulers import (
     VOLCANO,
     WORKLOAD_API,
     YUNIKORN,
+    BatchScheduler,
 )
+from controller.ray.api.raycluster import ClusterSpec, WorkerGroup
 from controller.ray.pods.environment import requests_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from controller.kube.objects import ObjectMeta
-    from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.ray.api.raycluster import ClusterSpec, WorkerGroup
 
 SUBMITTER_GROUP: Final = "submittergroup"
 """The group of a RayJob's submitter, for batch schedulers only."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -13,10 +14,6 @@ from controller.apimachinery.custom_object import in_canonical_order, mapping
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.apimachinery.template import plain_path
 from controller.ray.api.labels import MANAGED_BY_US
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 # The canonical form of specifications: equivalent specifications have the same one.
 #

@@ -8,14 +8,11 @@ has brought a certificate with it.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from controller.kube.objects import Pod
 from controller.ray.api.names import TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME
-from controller.ray.pods.environment import Environment
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
-    from controller.ray.pods.environment import PodDraft, Role
+from controller.ray.pods.environment import Environment, PodDraft, Role
 
 Body = dict[str, Any]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     READY,
@@ -15,9 +16,11 @@ from controller.apimachinery.conditions import (
     time_of,
 )
 from controller.apimachinery.problem import Problem
-from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
+from controller.kube.objects import KubeObject
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES, Resource
 from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_ready
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.api.rayservice import (
     RAYSERVICES,
     ROLLBACK_IN_PROGRESS,
@@ -26,29 +29,23 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.children.child import delete_child
-from controller.ray.dashboard import CloseConnections, CommandDone, HeadCommand
-from controller.ray.head import find_head
+from controller.ray.dashboard import CloseConnections, CommandDone, Dashboards, HeadCommand
+from controller.ray.head import HeadIncarnation, find_head
 from controller.ray.service.clusters import delete_closed, deletion_time, selected_clusters
 from controller.ray.service.facts import cluster_facts
-from controller.ray.service.observation import ACTIVE, CLOSING_LEAD, PENDING, Closing
+from controller.ray.service.observation import (
+    ACTIVE,
+    CLOSING_LEAD,
+    PENDING,
+    Closing,
+    ServiceObservation,
+    ServingCluster,
+)
 from controller.ray.service.rollout_facts import FULL, SelectedCluster
-from controller.runtime.plan import Event, Plan, StatusPatch
+from controller.runtime.kind import CacheReader
+from controller.runtime.plan import Event, MergePatch, Plan, StatusPatch, Write
 from controller.runtime.reconcile.definitions import set_fields_known
 from controller.runtime.reconcile.status import status_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.dashboard import Dashboards
-    from controller.ray.head import HeadIncarnation
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import MergePatch, Write
-
 
 # Text about the clusters that are to be deleted when their connections are closed.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     READY,
@@ -18,8 +19,8 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES, initializing_timeout
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.rayservice import RAYSERVICES, RayService, initializing_timeout
 from controller.ray.children.child import in_place_operations
 from controller.ray.children.child_cluster import (
     child_cluster,
@@ -29,7 +30,14 @@ from controller.ray.children.child_cluster import (
 )
 from controller.ray.diagnosis.writes import created_cluster
 from controller.ray.service.identity import ConfigTooLarge, store
-from controller.ray.service.observation import ACTIVE, CLUSTER_SCOPE, PENDING
+from controller.ray.service.observation import (
+    ACTIVE,
+    CLUSTER_SCOPE,
+    PENDING,
+    ServiceGoal,
+    ServiceObservation,
+    ServingCluster,
+)
 from controller.ray.service.serve import (
     CONTROLLER_DELAY,
     is_applied,
@@ -38,18 +46,17 @@ from controller.ray.service.serve import (
     unreached_since,
 )
 from controller.ray.service.traffic import routed_clusters
-from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Plan, Target
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Plan,
+    Target,
+    Write,
+)
 from controller.runtime.reconcile.status import status_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayservice import RayService
-    from controller.ray.service.observation import ServiceGoal, ServiceObservation, ServingCluster
-    from controller.runtime.plan import Write
-
 
 # Builds the RayCluster of a RayService.
 

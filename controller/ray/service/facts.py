@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
@@ -16,7 +18,7 @@ from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, upgrade_type
 from controller.ray.head import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
-from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests, serve_state
 from controller.ray.service.rollout_facts import (
     FULL,
@@ -28,16 +30,9 @@ from controller.ray.service.rollout_facts import (
     SelectedCluster,
     Shares,
 )
-from controller.ray.service.serve import judge
+from controller.ray.service.serve import Readiness, judge
 from controller.ray.service.services import fit_head
 from controller.ray.service.traffic import gateway_class, is_incremental, routing_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.serve import Readiness
 
 
 def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:

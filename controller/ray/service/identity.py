@@ -6,21 +6,17 @@ import base64
 import gzip
 import hashlib
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from controller.apimachinery.custom_object import in_canonical_order, mapping
 from controller.ray.api import labels
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.pods.hashes import SCALING_FIELDS, canonical, without_scheduling
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.ray.api.raycluster import RayCluster
-
 
 # The Serve config of a cluster, stored on the RayCluster itself.
 #

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import (
@@ -20,31 +24,28 @@ from controller.ray.api.rayservice import (
     SUSPENDED,
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
+    RayService,
 )
-from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
 from controller.ray.head import read_cluster_spec
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import read_config
-from controller.ray.service.observation import ACTIVE, PENDING, definitions_reader, read_goal
+from controller.ray.service.observation import (
+    ACTIVE,
+    PENDING,
+    ServiceGoal,
+    ServiceObservation,
+    definitions_reader,
+    read_goal,
+)
 from controller.ray.service.observe import WATCHES, ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
 from controller.ray.service.status import current_status, without_generation
 from controller.ray.settings import RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
-from controller.runtime.kind import Kind
+from controller.runtime.kind import CacheReader, Kind
+from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import is_left_as_it_is, remember
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
-
-    from prometheus_client.core import GaugeMetricFamily, Metric
-
-    from controller.ray.api.rayservice import RayService
-    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.ray.service.observation import ServiceGoal, ServiceObservation
-    from controller.runtime.kind import CacheReader
-    from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 
 class RayServiceKind(Kind["ServiceObservation"]):

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS
 from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_head
-from controller.ray.api.ray_options import read_serve_config
-from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
+from controller.ray.api.ray_options import ServeConfig, read_serve_config
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayservice import (
     INVALID_SPEC_REASON,
     RAYSERVICES,
+    ClusterUpgradeOptions,
+    RayService,
+    RayServiceSpec,
+    ReadableUpgrade,
     UpgradeType,
     read_upgrade_options,
     validate_service,
 )
+from controller.ray.children.child import Child, ObservedChild
 from controller.ray.children.services import stable_head_service_name
-from controller.ray.dashboard import ProbeObservation
-from controller.ray.head import serve_ports, template_ports
-from controller.ray.service.identity import ConfigTooLarge, Origin, SpecIdentity, store
+from controller.ray.dashboard import CommandOutcome, Head, ProbeObservation
+from controller.ray.head import HeadIncarnation, serve_ports, template_ports
+from controller.ray.service.identity import (
+    ConfigTooLarge,
+    Origin,
+    SpecIdentity,
+    StoredConfig,
+    store,
+)
 from controller.ray.settings import RaySettings
+from controller.runtime.kind import CreateError
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
     InstalledDefinition,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
-    from controller.ray.api.ray_options import ServeConfig
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayservice import (
-        ClusterUpgradeOptions,
-        RayService,
-        RayServiceSpec,
-        ReadableUpgrade,
-    )
-    from controller.ray.children.child import Child, ObservedChild
-    from controller.ray.dashboard import CommandOutcome, Head
-    from controller.ray.head import HeadIncarnation
-    from controller.ray.service.identity import StoredConfig
-    from controller.runtime.kind import CreateError
-
 
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
+from controller.kube.objects import Pod, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES, read_upgrade
-from controller.ray.children.child import observe_child
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
+from controller.ray.api.rayservice import RAYSERVICES, RayService, read_upgrade
+from controller.ray.children.child import Child, ObservedChild, observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
-from controller.ray.dashboard import ProxyProbe, ServeProbe
+from controller.ray.dashboard import Dashboards, ProbeObservation, ProxyProbe, ServeProbe
 from controller.ray.head import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
 from controller.ray.service.facts import collect_facts, is_followed, keeps_services
-from controller.ray.service.identity import Origin, SpecIdentity, UnreadableConfig, put_command_ids
+from controller.ray.service.identity import (
+    Origin,
+    SpecIdentity,
+    StoredConfig,
+    UnreadableConfig,
+    put_command_ids,
+)
 from controller.ray.service.observation import (
     ACTIVE,
     PENDING,
+    ServiceGoal,
     ServiceObservation,
     ServingCluster,
     excludes_head,
@@ -31,22 +40,9 @@ from controller.ray.service.rollout import wanted_selection
 from controller.ray.service.rollout_facts import SelectedCluster
 from controller.ray.service.services import former_services, stable_services
 from controller.ray.service.traffic import observe_routing
-from controller.runtime.kind import Owned, References, owned_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from controller.apimachinery.custom_object import SpecificationMemo
-    from controller.kube.objects import Pod, Service
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayservice import RayService
-    from controller.ray.children.child import Child, ObservedChild
-    from controller.ray.dashboard import Dashboards, ProbeObservation
-    from controller.ray.service.identity import StoredConfig
-    from controller.ray.service.observation import ServiceGoal
-    from controller.ray.settings import RaySettings
-    from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
+from controller.ray.settings import RaySettings
+from controller.runtime.kind import CacheReader, CreateError, Owned, References, owned_by
+from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

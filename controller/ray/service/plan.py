@@ -7,8 +7,9 @@ commands that follow from the stored status.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
@@ -44,10 +45,13 @@ from controller.ray.service.clusters import (
     update_in_place,
 )
 from controller.ray.service.facts import collect_facts, is_followed, seconds_to_next_shift
+from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import label_pods
 from controller.ray.service.rollout import next_step, rescue
 from controller.ray.service.rollout_facts import (
     GoalCluster,
+    Move,
+    RolloutFacts,
     RolloutWait,
     edited_cluster,
     keeps_outdated_cluster,
@@ -61,17 +65,9 @@ from controller.ray.service.serve import (
     unreached_since,
 )
 from controller.ray.service.status import current_status, status_without_identity, transition_patch
-from controller.runtime.plan import NOTHING, Plan, Target, stages_of
+from controller.runtime.plan import NOTHING, Plan, Target, Write, stages_of
 from controller.runtime.reconcile.definitions import leave_as_it_is
 from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.runtime.plan import Write
 
 
 def plan_service(  # noqa: PLR0911  one for each state of the RayService

@@ -7,14 +7,17 @@ has replaced the readiness probe: then Manta probes them too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_container, ray_status
+from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.dashboard import (
     CommandDone,
     ProbeObservation,
@@ -25,17 +28,9 @@ from controller.ray.dashboard import (
     ServeState,
 )
 from controller.ray.head import SERVE_LABEL_SCOPE
-from controller.runtime.plan import Event, MergePatch, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.settings import RaySettings
-    from controller.runtime.plan import Write
-
+from controller.ray.service.observation import ServiceObservation, ServingCluster
+from controller.ray.settings import RaySettings
+from controller.runtime.plan import Event, MergePatch, Target, Write
 
 _PORT_NAME: Final = "serve"
 _DEFAULT_PORT: Final = 8000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of
@@ -11,28 +12,21 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import ChildState
 from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.facts import collect_facts, readiness_of
 from controller.ray.service.identity import ConfigTooLarge, store
+from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests, failure_of
 from controller.ray.service.rollout import next_step
 from controller.ray.service.rollout_facts import RolloutWait
 from controller.ray.service.serve import refusal, reported_config
 from controller.ray.service.traffic import routing_problem, state_text
-from controller.runtime.plan import Target
+from controller.runtime.plan import Failure, Target
 from controller.runtime.reasons import refused_create
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.runtime.plan import Failure
-
 
 _ANSWERED: Final = "InternalError"
 """Reason of a failed write that the API server has answered, with an unknown outcome."""

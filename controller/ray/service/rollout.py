@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout_facts import (
     FULL,
     Change,
     GoalCluster,
+    Move,
+    RolloutFacts,
+    RolloutStep,
     RolloutWait,
     SelectedCluster,
     SetActiveCapacity,
@@ -18,12 +22,6 @@ from controller.ray.service.rollout_facts import (
     SetPendingWeight,
     safe_weight,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.service.rollout_facts import Move, RolloutFacts, RolloutStep
-
 
 # Moves capacity and traffic between two clusters: one small change after the other.
 #

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import contains, mapping
 from controller.apimachinery.redaction import in_short, last_error
@@ -16,18 +17,14 @@ from controller.ray.dashboard import (
     ProbeSubscription,
     ProxyProbe,
     PutServeConfig,
+    ServeApplication,
+    ServeDeployment,
     ServeProbe,
+    ServeState,
 )
+from controller.ray.service.identity import StoredConfig
+from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import gated_pods, proxy_on, serve_state
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
-
-    from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
-    from controller.ray.service.identity import StoredConfig
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-
 
 # The readiness of a cluster: whether it serves its stored config, and which part is ready.
 #

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import contains, mappings
 from controller.apimachinery.ownership import owner_reference
+from controller.kube.objects import Gateway, HTTPRoute, ObjectMeta, Pod, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayservice import (
     RAYSERVICES,
+    RayService,
+    RayServiceSpec,
     cluster_serve_service_name,
     gateway_name,
     route_name,
     serve_service_name,
 )
-from controller.ray.children.child import Child, DesiredFields, OwnerConflict, with_owned_fields
+from controller.ray.children.child import (
+    Child,
+    DesiredFields,
+    OwnedKeys,
+    OwnerConflict,
+    with_owned_fields,
+)
 from controller.ray.children.services import (
     desired_service_fields,
     stable_head_service,
     stable_service_metadata,
 )
 from controller.ray.head import head_ports, serve_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from controller.kube.objects import Gateway, HTTPRoute, ObjectMeta, Pod, Service
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayservice import RayService, RayServiceSpec
-    from controller.ray.children.child import OwnedKeys
-    from controller.ray.settings import RaySettings
-
+from controller.ray.settings import RaySettings
 
 # The two stable services of a RayService: for the head, and for the applications.
 #

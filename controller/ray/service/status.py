@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     READY,
@@ -23,34 +24,28 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
     UpgradeType,
 )
+from controller.ray.dashboard import ServeState
 from controller.ray.diagnosis.writes import deleted_by_others
 from controller.ray.service.closing import closing_text
 from controller.ray.service.facts import collect_facts, is_followed, shares_text
-from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.identity import StoredConfig
+from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.proxies import serve_state
 from controller.ray.service.readiness import ServiceCause, cause_of, cause_of_rollout, first_cause
 from controller.ray.service.rollout_facts import (
     FULL,
     Change,
+    Move,
+    RolloutFacts,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
     keeps_outdated_cluster,
 )
 from controller.ray.service.traffic import routing_problem
-from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 from controller.runtime.reconcile.status import status_commit
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.ray.dashboard import ServeState
-    from controller.ray.service.identity import StoredConfig
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.rollout_facts import Move, RolloutFacts
-    from controller.runtime.plan import Failure, MergePatch
-
 
 # The status between the steps of the rollout: the reports of Ray and the clusters.
 

@@ -6,14 +6,15 @@ and no further step is taken until the gateway reports that it routes by that we
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from controller.apimachinery.custom_object import mappings
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import KubeObject
-from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, ObjectMeta
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 from controller.ray.api.rayservice import (
     UpgradeType,
     cluster_behind,
@@ -22,21 +23,12 @@ from controller.ray.api.rayservice import (
     route_name,
     upgrade_type,
 )
-from controller.ray.children.child import ChildState, observe_child
+from controller.ray.children.child import Child, ChildState, ObservedChild, observe_child
 from controller.ray.head import head_ports, serve_ports
-from controller.ray.service.observation import PENDING, Routing
+from controller.ray.service.observation import PENDING, Routing, ServiceObservation, ServingCluster
 from controller.ray.service.rollout_facts import FULL
 from controller.ray.service.services import backend, cluster_serve_service, gateway, route
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.kube.objects import Condition, Gateway, HTTPRoute, ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.ray.children.child import Child, ObservedChild
-    from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.runtime.kind import CacheReader
-
+from controller.runtime.kind import CacheReader
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
-from controller.kube.client import PAGE_SIZE
-from controller.kube.resources import INSTALL_CRDS
+from controller.kube.client import PAGE_SIZE, Client
+from controller.kube.objects import KubeObject, ObjectList
+from controller.kube.resources import INSTALL_CRDS, Resource
 from controller.kube.source import translate_errors
 from controller.runtime.errors import SyncTimeout
-from informers import ConnectionRefused, Failed, SourceError, is_older
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.objects import KubeObject, ObjectList
-    from controller.kube.resources import Resource
-    from informers import SharedInformer, Undecodable
-
+from informers import ConnectionRefused, Failed, SharedInformer, SourceError, Undecodable, is_older
 
 # Confirms a cache against a quorum read before anything is written (EXP-27).
 #

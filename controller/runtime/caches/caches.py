@@ -6,13 +6,18 @@ They notify first the expectations of each change, then the controllers' handler
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
+from controller.kube.client import Client
 from controller.kube.errors import KubeError
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource, is_served
 from controller.runtime.caches.cache import (
     Cache,
@@ -24,6 +29,7 @@ from controller.runtime.caches.cache import (
 )
 from controller.runtime.caches.watches import (
     ASK,
+    ResourceWatch,
     enqueue_handler,
     is_available,
     merge_watches,
@@ -33,30 +39,24 @@ from controller.runtime.caches.watches import (
     warn_not_served,
 )
 from controller.runtime.errors import ServerUnusable, SyncTimeout, leaves
-from controller.runtime.kind import ObjectUnreadable
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.overlay import Overlay
+from controller.runtime.kind import Kind, ObjectUnreadable, References
+from controller.runtime.reconcile.controller import Controller
 from informers import (
     Added,
+    Clock,
     Codec,
     Deleted,
+    Handler,
     HistoryChanged,
+    InformerMetrics,
     InvalidResourceVersion,
+    Notification,
     SharedInformer,
+    Undecodable,
     Updated,
 )
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.caches.watches import ResourceWatch
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.overlay import Overlay
-    from controller.runtime.kind import Kind, References
-    from controller.runtime.reconcile.controller import Controller
-    from informers import Clock, Handler, InformerMetrics, Notification, Undecodable
 
 _RESTORED: Final = (
     "The API server went back in time: its database was probably restored from a backup. This "

@@ -16,23 +16,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
-from controller.apimachinery.object_schema import by_document, read_schemas
+from controller.apimachinery.object_schema import ObjectSchema, by_document, read_schemas
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
+from controller.kube.resources import Resource
 from controller.kube.source import openapi_documents
 from controller.runtime.kind import InstalledSchema
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
 
 FIRST_READ_TIMEOUT: Final = 5.0
 """Seconds that the start of the operator waits for the schemas."""

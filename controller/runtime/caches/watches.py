@@ -7,29 +7,21 @@ must agree on the label selector; each may add indexes of its own.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from controller.apimachinery.ownership import index_by_owner, refers_to
+from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.objects import KubeObject
-from controller.kube.resources import INSTALL_CRDS
+from controller.kube.resources import INSTALL_CRDS, Resource
 from controller.kube.source import is_served
-from controller.runtime.kind import OWNER_INDEX, Owned
-from informers import Added, Deleted, Updated
-from workqueue import LOW_PRIORITY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind, References
-    from informers import Handler, Notification
-    from workqueue import WorkQueue
-
+from controller.runtime.kind import OWNER_INDEX, Kind, Owned, References
+from informers import Added, Deleted, Handler, Notification, Updated
+from workqueue import LOW_PRIORITY, WorkQueue
 
 _REMEDY = "Kinds that own one resource must declare its watch in one place and share it."
 

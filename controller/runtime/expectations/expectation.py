@@ -15,13 +15,12 @@ import msgspec
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.objects import KubeObject
-from controller.runtime.plan import Create, Delete
+from controller.kube.resources import Resource
+from controller.runtime.plan import Create, Delete, Failure, Write
 from informers import is_older
 
 if TYPE_CHECKING:
-    from controller.kube.resources import Resource
     from controller.runtime.expectations.record import Record
-    from controller.runtime.plan import Failure, Write
 
 T = TypeVar("T", bound=KubeObject)
 

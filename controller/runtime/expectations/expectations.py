@@ -17,26 +17,25 @@ same name and uid (EXP-32, EXP-33).
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_uid, requested_owner
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.expectation import ObjectReference, is_newer
+from controller.kube.resources import Resource
+from controller.runtime.debug import BoundedList, ExpectationEntry
+from controller.runtime.expectations.expectation import Expectation, ObjectReference, is_newer
 from controller.runtime.expectations.overlay import Overlay, OverlayReader
 from controller.runtime.expectations.record import Owner, Record
-from controller.runtime.expectations.statistics import LIVE_READ, collect, oldest
-from controller.runtime.plan import Create, Delete
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.kube.resources import Resource
-    from controller.runtime.debug import BoundedList, ExpectationEntry
-    from controller.runtime.expectations.expectation import Expectation
-    from controller.runtime.expectations.statistics import ExpectationStatistics
-    from controller.runtime.plan import Failure, Target, Write
+from controller.runtime.expectations.statistics import (
+    LIVE_READ,
+    ExpectationStatistics,
+    collect,
+    oldest,
+)
+from controller.runtime.plan import Create, Delete, Failure, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 

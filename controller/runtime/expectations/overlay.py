@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import heapq
 import operator
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import Resource
 from controller.runtime.expectations.expectation import (
     Expectation,
     ObjectReference,
@@ -21,17 +25,9 @@ from controller.runtime.expectations.expectation import (
     is_newer,
     revision_of,
 )
+from controller.runtime.expectations.record import Record
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable, Unreadable
-from informers import is_older
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Container, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.record import Record
-    from informers import Lister, Undecodable
+from informers import Lister, Undecodable, is_older
 
 T = TypeVar("T", bound=KubeObject)
 

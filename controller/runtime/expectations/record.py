@@ -7,20 +7,15 @@ record of an owner that no longer exists is dropped.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.plan import Create, Delete
+from controller.kube.resources import Resource
+from controller.runtime.expectations.expectation import Expectation, ObjectReference
+from controller.runtime.kind import CreateError, FailedCreate, LogText
+from controller.runtime.plan import Create, Delete, Failure, LiveList, LogTail, ReplicaMember, Write
 from informers import is_older
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectation import Expectation
-    from controller.runtime.kind import CreateError, FailedCreate, LogText
-    from controller.runtime.plan import Failure, LiveList, LogTail, ReplicaMember, Write
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.runtime.debug import LIMIT, ExpectationEntry, cause, listing
+from controller.runtime.debug import LIMIT, BoundedList, ExpectationEntry, cause, listing
+from controller.runtime.expectations.expectation import Expectation
 from controller.runtime.plan import verb_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from controller.runtime.debug import BoundedList
-    from controller.runtime.expectations.expectation import Expectation
 
 
 def oldest(expectations: Collection[Expectation[Any]], now: float) -> BoundedList[ExpectationEntry]:

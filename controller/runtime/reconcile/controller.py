@@ -9,36 +9,29 @@ executed without a worker, while its key stays in flight.
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Generic
 
 import structlog
 
 from controller.apimachinery.custom_object import mapping
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.runtime.errors import Terminal, leaves
+from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.record import Owner
-from controller.runtime.kind import ObjectUnreadable, Observation
+from controller.runtime.kind import Kind, ObjectUnreadable, Observation
 from controller.runtime.logs import ReconcileLog
-from controller.runtime.plan import Event, Plan
+from controller.runtime.metrics import ControllerMetrics, ResultLabel
+from controller.runtime.plan import Event, ExternalCommand, Plan
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.executor import FAILED_READ
+from controller.runtime.reconcile.executor import FAILED_READ, Executor
 from controller.runtime.reconcile.status import error_status, held_children
-from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.kind import Kind
-    from controller.runtime.metrics import ControllerMetrics, ResultLabel
-    from controller.runtime.plan import ExternalCommand
-    from controller.runtime.reconcile.executor import Executor
-    from controller.runtime.recorder import Recorder
-    from workqueue import Clock, QueueMetrics
+from controller.runtime.recorder import Recorder
+from workqueue import LOW_PRIORITY, Backoff, Clock, QueueMetrics, Workers, WorkQueue
 
 MIN_INTERVAL = 0.05
 """Minimum seconds between two reconciles of a key, unless it has more to do and no other waits."""

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, stored_message
+from controller.apimachinery.conditions import READY, ConditionSet, find_condition, stored_message
 from controller.apimachinery.custom_object import IdentityMemo, mapping, read_conditions
-from controller.kube.resources import INSTALL_CRDS, PODS
-from controller.runtime.kind import InstalledSchema
+from controller.apimachinery.object_schema import ObjectSchema, UnknownField
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import INSTALL_CRDS, PODS, Resource
+from controller.runtime.kind import CacheReader, InstalledSchema
 from controller.runtime.plan import Event, Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from controller.apimachinery.conditions import ConditionSet
-    from controller.apimachinery.object_schema import ObjectSchema, UnknownField
-    from controller.apimachinery.problem import Problem
-    from controller.kube.objects import KubeObject, ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader
-
 
 # Finds the fields that a planner relies on and the installed definition of its kind lacks.
 #

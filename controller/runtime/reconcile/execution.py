@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from controller.runtime.plan import Event, subresource_of, verb_of
-from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
+from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.plan import (
+    Event,
+    Failure,
+    PhaseDuration,
+    Plan,
+    StatusPatch,
+    Write,
+    subresource_of,
+    verb_of,
+)
+from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.reconcile.repairs import Repairs
-from controller.runtime.reconcile.status import StatusHistory
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.record import Owner, Record
-    from controller.runtime.plan import Failure, PhaseDuration, Plan, StatusPatch, Write
-    from controller.runtime.reconcile.failed_groups import FailedGroups
-    from controller.runtime.reconcile.status import HeldChild
+from controller.runtime.reconcile.status import HeldChild, StatusHistory
 
 
 class Result(Enum):

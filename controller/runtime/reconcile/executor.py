@@ -8,19 +8,26 @@ width that the last one reached.
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.apimachinery.patches import holds_list
 from controller.apimachinery.redaction import fold
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.runtime.event_series import aggregate_events
+from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.plan import (
     Create,
     Event,
+    Failure,
     MergePatch,
     StatusPatch,
     Target,
+    Write,
     subresource_of,
     verb_of,
 )
@@ -53,16 +60,7 @@ from controller.runtime.reconcile.status import (
     stored_status,
     with_held_children,
 )
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping, Sequence
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.plan import Failure, Write
-    from controller.runtime.reconcile.writer import Writer
+from controller.runtime.reconcile.writer import Writer
 
 BATCH = 64
 """Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from controller.kube.errors import KubeError, Paused, StatusError
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.runtime.kind import NAMESPACE_TERMINATING
-from controller.runtime.plan import Delete, Failure, subresource_of, verb_of
+from controller.runtime.plan import Delete, Failure, Plan, Target, Write, subresource_of, verb_of
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Collection, Sequence
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan, Target, Write
-
 
 LONGEST_QUOTE: Final = 2048
 """Maximum characters of a server's words in a failure: half a condition's message, so that what

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
-from controller.kube.client import PAGE_SIZE
+from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.errors import KubeError
+from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.record import Owner, Questions
 from controller.runtime.kind import FailedCreate, LogText
-from controller.runtime.plan import FailedCreates, LiveList, LogTail, Lookup, Target
+from controller.runtime.plan import (
+    AnyLookup,
+    FailedCreates,
+    Failure,
+    LiveList,
+    LogTail,
+    Lookup,
+    Target,
+    Write,
+)
 from controller.runtime.reasons import last_refusal
-from controller.runtime.reconcile.execution import SlowStart
-from controller.runtime.reconcile.failed_groups import WriteOutcome
-from controller.runtime.reconcile.repairs import SOMEBODY, WHOLE, other_writer
-from controller.runtime.reconcile.writer import read_live
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from controller.kube.client import Client
-    from controller.kube.objects import KubeObject
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.record import Owner, Questions
-    from controller.runtime.plan import AnyLookup, Failure, Write
-    from controller.runtime.reconcile.execution import ExecutionState
-    from controller.runtime.reconcile.failed_groups import Group
-    from controller.runtime.reconcile.repairs import Path
-    from controller.runtime.reconcile.writer import Writer
-
+from controller.runtime.reconcile.execution import ExecutionState, SlowStart
+from controller.runtime.reconcile.failed_groups import Group, WriteOutcome
+from controller.runtime.reconcile.repairs import SOMEBODY, WHOLE, Path, other_writer
+from controller.runtime.reconcile.writer import Writer, read_live
 
 _log = structlog.stdlib.get_logger("manta.expectations")
 

@@ -11,9 +11,10 @@ with its own back-off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from datetime import datetime
+from typing import Any, Final, TypeAlias, cast
 
 from controller.apimachinery.conditions import CONTESTED, ConditionSet, without_times
 from controller.apimachinery.ownership import owns_field
@@ -26,16 +27,11 @@ from controller.runtime.plan import (
     JsonPatch,
     MergePatch,
     Replace,
+    Target,
+    Write,
     subresource_of,
 )
 from workqueue import Backoff
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.runtime.plan import Target, Write
-
 
 NAMED_AFTER = 3
 """Equal repairs of one field after which the other writer is named."""

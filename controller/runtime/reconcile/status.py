@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from datetime import datetime, timedelta
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -22,18 +22,10 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.patches import difference
 from controller.apimachinery.redaction import fold
-from controller.kube.resources import PODS
-from controller.runtime.kind import owned_by
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import PODS, Resource
+from controller.runtime.kind import CacheReader, Owned, OwnerIdentity, owned_by
 from controller.runtime.plan import Event, MergePatch, StatusPatch, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from controller.kube.objects import KubeObject, ObjectMeta
-    from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader, Owned, OwnerIdentity
-
 
 # Compares a wanted status with the present one.
 #

@@ -7,10 +7,12 @@ Only this module decides what each response means.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
 from controller.apimachinery.patches import apply_merge_patch
+from controller.kube.client import Client
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -23,8 +25,11 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
+from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
-from controller.runtime.election import AlwaysLeader, while_leading
+from controller.runtime.election import AlwaysLeader, Fence, while_leading
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import (
     Create,
@@ -34,20 +39,11 @@ from controller.runtime.plan import (
     MergePatch,
     Replace,
     Target,
+    Write,
     subresource_of,
 )
 from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult, quote
 from informers import is_older
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.kube.client import Client
-    from controller.kube.objects import KubeObject
-    from controller.runtime.election import Fence
-    from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.record import Owner
-    from controller.runtime.plan import Write
 
 
 async def read_live(client: Client, target: Target) -> KubeObject | None:

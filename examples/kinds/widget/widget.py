@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.problem import Problem
@@ -11,11 +11,7 @@ from controller.kube.objects import View
 from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.children import Children, Seen
 from controller.runtime.kind import Kind, Owned
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from controller.runtime.plan import Plan
+from controller.runtime.plan import Plan
 
 LABEL = "example.dev/widget"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,13 +17,10 @@ from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.nodes import POOL_SCOPE
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.plan import Delete, MergePatch
+from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.kaito.support import inference, raw_workspace, tuning
 from tests.kaito.workspace.given import NOW, Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan
 
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
 CLAIMS = WorkspaceSettings()

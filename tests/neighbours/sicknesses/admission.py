@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
-from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import KAITO, UPGRADES, Course, Sickness
 from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY, contested_by
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
-
-    Manifest = dict[str, Any]
+Manifest = dict[str, Any]
 
 CHILDREN = CREATED | {str(PODS): PODS}
 """What kinds create."""

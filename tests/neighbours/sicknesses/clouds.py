@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter import ClaimBehaviour, node_name
 from controller.kaito.api.config_maps import INFERENCE_KEY
@@ -15,17 +15,12 @@ from controller.kaito.lookups.huggingface import Document
 from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from controller.testing.faults import ErrorResponse, Rule
-from tests.neighbours.sickness import POOLS, Sickness
+from tests.neighbours.kinds import Manifest
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import POOLS, Course, Sickness
 from tests.neighbours.sickness import WORKSPACES as ONLY
 from tests.neighbours.sicknesses.objects import odd
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, VARYING, no_right
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from tests.neighbours.kinds import Manifest
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
 
 AT_THE_END = 620.0
 """Seconds after which a claim gets at last what it waits for: shortly after the sickness."""

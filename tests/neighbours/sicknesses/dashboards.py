@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from tests.neighbours.sickness import UPGRADES, Sickness
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import UPGRADES, Course, Sickness
 from tests.ray.dashboard.simulated import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
 
 ASKING = UPGRADES | {"RayJob", "RayService", "RayCronJob"}
 """Columns that ask a dashboard: clusters that stay as they are do not, nor do fleets."""

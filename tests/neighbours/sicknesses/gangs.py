@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.command.planning.offline import open_definitions
 from controller.kube.resources import POD_GROUPS, WORKLOADS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import install_crds
+from tests.neighbours.neighbourhood import Tenant
 from tests.neighbours.sickness import UPGRADES, Sickness
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from tests.neighbours.neighbourhood import Tenant
-
-    Manifest = dict[str, Any]
+Manifest = dict[str, Any]
 
 GANG = "ray.io/gang-scheduling-enabled"
 

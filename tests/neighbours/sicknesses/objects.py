@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.command.planning.offline import open_definitions
 from controller.kube.errors import NotFound
@@ -12,15 +13,10 @@ from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.settings import MANTA
 from controller.testing.faults import ErrorResponse
 from tests.integration.harness import install_crds
-from tests.neighbours.sickness import UPGRADES, Sickness
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import UPGRADES, Course, Sickness
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
-
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
-
-    Manifest = dict[str, Any]
+Manifest = dict[str, Any]
 
 
 NO_SECRETS = ErrorResponse(

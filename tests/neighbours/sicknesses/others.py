@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.errors import NotFound
-from controller.kube.resources import NAMESPACES, SERVICES, STATEFUL_SETS
+from controller.kube.resources import NAMESPACES, SERVICES, STATEFUL_SETS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from tests.neighbours.kinds import Manifest
+from tests.neighbours.neighbourhood import Tenant
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from controller.kube.resources import Resource
-    from tests.neighbours.kinds import Manifest
-    from tests.neighbours.neighbourhood import Tenant
 
 CONTESTED = "another writer keeps changing .*configure or stop one of the two writers"
 STORM = 29.5

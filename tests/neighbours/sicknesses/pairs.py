@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import DelayedRequest, ErrorResponse, LostRequest, LostResponse
+from tests.neighbours.kinds import Manifest
+from tests.neighbours.neighbourhood import Tenant
 from tests.neighbours.sickness import KAITO, REQUESTS, UPGRADES, Sickness, unless_it_serves
 from tests.neighbours.sicknesses.pods import LABEL
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, quota
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.neighbours.kinds import Manifest
-    from tests.neighbours.neighbourhood import Tenant
 
 WRITES = ("create", "patch", "update", "delete")
 CLUSTERS = frozenset({"RayCluster"})

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
 from controller.ray.api.names import COLLECTOR
-from tests.neighbours.sickness import UPGRADES, Sickness, unless_it_serves
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import UPGRADES, Course, Sickness, unless_it_serves
 from tests.ray.dashboard.simulated import Fault
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
-
-    Manifest = dict[str, Any]
+Manifest = dict[str, Any]
 
 STORAGE = {"STORAGE_BACKEND": "s3", "S3_REGION": "eu-west-1", "S3_BUCKET": "gone"}
 LABEL = "ray.io/node-type"

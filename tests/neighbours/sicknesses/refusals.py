@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import ErrorResponse
-from tests.neighbours.sickness import KAITO, UPGRADES, Sickness, unless_it_serves
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import KAITO, UPGRADES, Course, Sickness, unless_it_serves
 from tests.ray.dashboard.simulated import incarnation
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
 DENIES = ErrorResponse(

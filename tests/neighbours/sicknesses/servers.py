@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller.kube.resources import CRDS, NODES
+from controller.kube.resources import CRDS, NODES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.testing.faults import Cut, ErrorResponse, Gone, Lag, Refused, Rule
+from controller.testing.faults import (
+    Cut,
+    ErrorResponse,
+    EventFault,
+    Gone,
+    Lag,
+    Refused,
+    RequestFault,
+    Rule,
+)
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
-from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from controller.kube.resources import Resource
-    from controller.testing.faults import EventFault, RequestFault
-    from tests.neighbours.neighbourhood import Tenant
-    from tests.neighbours.sickness import Course
-
+from tests.neighbours.neighbourhood import Tenant
+from tests.neighbours.sickness import KAITO, UPGRADES, Course, Sickness
 
 WRITES = ("create", "patch", "update", "delete")
 FULL = ErrorResponse(500, message="etcdserver: mvcc: database space exceeded")

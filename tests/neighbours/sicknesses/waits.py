@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from controller.testing.faults import DelayedRequest, LostRequest, LostResponse
-from tests.neighbours.sickness import FLEETS, UPGRADES, Sickness
-
-if TYPE_CHECKING:
-    from controller.testing.faults import RequestFault
-    from tests.neighbours.sickness import Course
+from controller.testing.faults import DelayedRequest, LostRequest, LostResponse, RequestFault
+from tests.neighbours.sickness import FLEETS, UPGRADES, Course, Sickness
 
 HANGING = 30.0
 """Seconds after which the operator gives up a request."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,9 +12,6 @@ from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.cluster.support import EXAMPLES
 from tests.samples import SAMPLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Json = dict[str, Any]
 HEAD: Json = {"headGroupSpec": {"rayStartParams": {"num-cpu": "4", "dashbord-host": "0.0.0.0"}}}

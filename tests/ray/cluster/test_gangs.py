@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.kube.resources import PLUGIN_POD_GROUPS, PODS, WORKLOADS
+from controller.kube.resources import PLUGIN_POD_GROUPS, PODS, WORKLOADS, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.batch_schedulers import (
     BATCH_SCHEDULERS,
@@ -18,18 +18,14 @@ from controller.ray.api.batch_schedulers import (
     VOLCANO,
     WORKLOAD_API,
     YUNIKORN,
+    BatchScheduler,
 )
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import Create, Delete, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Replace
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import UID, cluster, head, plan, pod, with_meta, workers, writes
-
-if TYPE_CHECKING:
-    from controller.kube.resources import Resource
-    from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.runtime.plan import Plan
 
 GANG = {"ray.io/gang-scheduling-enabled": "true"}
 OWNER = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +12,12 @@ import pytest
 from controller.apimachinery.conditions import find_condition, is_true, rfc3339
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
+from controller.ray.api import RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.plan import BLOCKED_RETRY
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -34,10 +36,6 @@ from tests.ray.cluster.support import (
     writes,
 )
 from tests.ray.cluster.upgrade.rolling.scenes import draining
-
-if TYPE_CHECKING:
-    from controller.ray.api import RayCluster
-    from controller.testing.reads import FakeReads
 
 SERVICE = Service(
     metadata=meta(

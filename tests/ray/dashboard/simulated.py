@@ -7,10 +7,10 @@ loop's, so jobs run in virtual time; faults can be switched on for a cluster, a 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING
 
 from controller.devcluster import simulated_ray as rays
 from controller.devcluster.simulated_ray import (
@@ -22,18 +22,12 @@ from controller.devcluster.simulated_ray import (
     Job,
     end_message,
 )
-from controller.ray.dashboard import ServeProxy
+from controller.devcluster.simulated_serve import SimulatedServe
+from controller.ray.dashboard import Head, JobStatus, ServeProxy
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.transport import DashboardResponse
+from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.ray.dashboard.values import NoResponse, Unreachable
 from tests.ray.dashboard.recorded import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.devcluster.simulated_serve import SimulatedServe
-    from controller.ray.dashboard import Head, JobStatus
-    from controller.ray.dashboard.transport import DashboardRequest
 
 __all__ = ["EPOCH", "NEVER", "STOPPING", "Course", "Fault", "Incarnation", "Job", "SimulatedRay"]
 

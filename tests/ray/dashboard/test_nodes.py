@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,6 @@ from controller.ray.dashboard.values import NoResponse, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 POD = NodePod("worker", "10.88.0.5", CREATED)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,9 +11,6 @@ import pytest
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import RayCluster
 from controller.ray.diagnosis.writes import deleted_by_others, suspended_by_others, suspension_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Json = dict[str, Any]
 

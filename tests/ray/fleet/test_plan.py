@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.objects import ObjectMeta, OwnerReference
-from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.fleet.observe import index_of
 from controller.ray.permissions import granted
 from controller.runtime.kind import Unreadable
@@ -31,10 +32,6 @@ from tests.ray.fleet.support import (
     with_status,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.rayclusterfleet import RayClusterFleet
 
 
 def bodies(made: Any) -> list[dict[str, Any]]:

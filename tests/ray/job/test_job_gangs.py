@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.resources import VOLCANO_POD_GROUPS
-from controller.ray.api.batch_schedulers import KAI, PLUGINS, VOLCANO, WORKLOAD_API, YUNIKORN
+from controller.ray.api.batch_schedulers import (
+    KAI,
+    PLUGINS,
+    VOLCANO,
+    WORKLOAD_API,
+    YUNIKORN,
+    BatchScheduler,
+)
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CreateError
-from controller.runtime.plan import Create, Replace
+from controller.runtime.plan import Create, Plan, Replace
 from tests.ray.cluster.test_gangs import GANG, group, spec, with_meta
 from tests.ray.job.rayjobs import UID
 from tests.ray.job.scenes import CLUSTER, Scene
-
-if TYPE_CHECKING:
-    from controller.ray.api.batch_schedulers import BatchScheduler
-    from controller.runtime.plan import Plan
 
 QUEUED = {"volcano.sh/queue-name": "team-a", "ray.io/priority-class-name": "high"}
 

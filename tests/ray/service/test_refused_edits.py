@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.kube.objects import Service
-from controller.kube.resources import SERVICES
+from controller.kube.objects import KubeObject, Service
+from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, RayCluster, labels
 from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
-from controller.runtime.plan import Create, Delete, MergePatch
+from controller.ray.service.observation import ServiceObservation
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition, serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import KubeObject
-    from controller.kube.resources import Resource
-    from controller.ray.service.observation import ServiceObservation
-    from controller.runtime.plan import Plan, Write
 
 WAITS = "waits for a valid specification"
 

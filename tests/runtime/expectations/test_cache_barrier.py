@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
-from controller.kube.objects import ObjectList
+from controller.kube.objects import ConfigMap, ObjectList
 from controller.kube.resources import CONFIG_MAPS
+from controller.kube.transport import RawResponse, Request, Transport
 from controller.runtime.caches.cache import CacheBarrier, CacheScope
+from controller.runtime.election import Election
 from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
 from informers import Store, Undecodable
 from tests.runtime.fences import FirstCandidate
 from tests.runtime.kit import child
-from tests.runtime.widgets import widget_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.kube.objects import ConfigMap
-    from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.election import Election
-    from tests.runtime.widgets import WidgetWorld
+from tests.runtime.widgets import WidgetWorld, widget_world
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from xml.sax.saxutils import escape
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.command.development.demos.traffic import Traffic
+from controller.command.development.demos.traffic import Traffic
 
 # A small writer of SVG charts: panels above one another that share an axis of seconds.
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
 
 from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.development.demos.stage import OPERATOR, Demo
 from controller.command.development.demos.view import pod_state, pod_words, whole_cluster_words
+from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError
+from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.pod_state import is_head
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.kube.objects import Pod
 
 _JOB = (
     "import ray, time; ray.init(); work = ray.remote(num_cpus=1)(lambda: time.sleep(5)); "

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mappings, status_of
 from controller.command.development.demos.stage import NAMESPACE, Demo
 from controller.command.development.demos.view import cluster_words, pod_words
 from controller.kube.errors import NotFound
+from controller.kube.objects import Pod
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from controller.kube.objects import Pod
-    from controller.ray.api.rayjob import RayJob
+from controller.ray.api.rayjob import RayJob
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _SIDECAR: Final = "ray-job-submitter"

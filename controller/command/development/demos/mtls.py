@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
 
 from controller.command.development.demos.stage import NAMESPACE, Demo
 from controller.command.development.demos.view import pod_words, whole_cluster_words
@@ -15,10 +17,6 @@ from controller.ray.api.labels import CERTIFICATE_END
 from controller.ray.api.names import GCS_PORT, TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME
 from controller.ray.pods.tls import certificate_secret
 from controller.ray.settings import MANTA
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 T = TypeVar("T")
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -16,17 +18,12 @@ from controller.command.development.demos.stage import NAMESPACE, Demo, StepFail
 from controller.command.development.demos.view import pod_state, pod_words, whole_cluster_words
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError, KubeError, NotFound
+from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import DRAINING_SINCE
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from controller.kube.objects import Pod
 
 VERSION: Final = "example.dev/version"
 """The label of worker templates that an edit changes."""

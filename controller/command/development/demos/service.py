@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -17,6 +19,7 @@ from controller.command.development.demos.serve_client import Connections
 from controller.command.development.demos.stage import NAMESPACE, Demo, start_process
 from controller.command.development.demos.traffic import (
     CLIENT,
+    Put,
     PutRecorder,
     Traffic,
     client_pod,
@@ -25,17 +28,10 @@ from controller.command.development.demos.traffic import (
 from controller.command.development.demos.view import cluster_words, pod_state, pod_words
 from controller.devcluster.gateway_api import GATEWAY_CLASSES
 from controller.kube.errors import ConfigurationError
+from controller.kube.objects import Gateway
 from controller.kube.resources import CONFIG_MAPS, GATEWAYS, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from controller.command.development.demos.traffic import Put
-    from controller.kube.objects import Gateway
-    from controller.ray.api.rayservice import RayService
+from controller.ray.api.rayservice import RAYSERVICES, RayService
 
 Json = dict[str, Any]
 

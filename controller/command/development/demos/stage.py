@@ -5,50 +5,44 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, cast
 
 import msgspec
 import yaml
+from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.custom_object import dig
 from controller.command.development.demos.view import (
+    Screen,
     View,
+    Words,
     cluster_words,
     pod_words,
     screen_for,
 )
-from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.process_node import images_for, process_node
+from controller.command.development.embedded_cluster import EmbeddedCluster, embedded_cluster
+from controller.command.development.process_node import ProcessNode, images_for, process_node
+from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.run.operator import operator_for
+from controller.devcluster.karpenter import ClaimFates
 from controller.devcluster.nodes import NodeSettings
+from controller.devcluster.processes.isolation import IsolationOption
+from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError, NotFound
 from controller.kube.http import ends_within
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.objects import Pod
+from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.transport import Request
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.names import DASHBOARD_PORT
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
-    from pathlib import Path
-
-    from prometheus_client import CollectorRegistry
-
-    from controller.command.development.demos.view import Screen, Words
-    from controller.command.development.embedded_cluster import EmbeddedCluster
-    from controller.command.development.process_node import ProcessNode
-    from controller.command.kinds import KindSettings
-    from controller.devcluster.karpenter import ClaimFates
-    from controller.devcluster.processes.isolation import IsolationOption
-    from controller.kube.client import Client
-    from controller.kube.objects import Pod
-    from controller.kube.resources import Resource
 
 Json = dict[str, Any]
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from controller.devcluster.apiserver.messages import proxy_target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
+    proxy_target,
+)
 
 # The requests of the client in the pod, as `serve_client` prints them.
 

@@ -6,25 +6,21 @@ import asyncio
 import os
 import sys
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.custom_object import CustomObject, conditions_of
 from controller.command.development.embedded_cluster import follow
+from controller.kube.client import Client
+from controller.kube.objects import Pod
+from controller.kube.resources import Resource
+from controller.ray.api import RayCluster
+from informers import SharedInformer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from controller.apimachinery.custom_object import CustomObject
-    from controller.kube.client import Client
-    from controller.kube.objects import Pod
-    from controller.kube.resources import Resource
-    from controller.ray.api import RayCluster
-    from informers import SharedInformer
-
-    Words: TypeAlias = Callable[[Any], Mapping[str, str]]
-    """The state of an object and of its parts by their names, its own first; none if it does not
-    belong to the demo."""
+Words: TypeAlias = Callable[[Any], Mapping[str, str]]
+"""The state of an object and of its parts by their names, its own first; none if it does not
+belong to the demo."""
 
 
 class Screen:

@@ -6,11 +6,12 @@ import asyncio
 import shlex
 import shutil
 import sys
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -19,31 +20,24 @@ from controller.command.development.demos import model_server
 from controller.command.development.demos.stage import NAMESPACE, Demo, StepFailed, background
 from controller.command.development.demos.view import condition_words, pod_words
 from controller.command.kinds import KindSettings
-from controller.devcluster.karpenter import ClaimBehaviour
+from controller.devcluster.apiserver import StoredEvent
+from controller.devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from controller.devcluster.nodes import NodeSettings
 from controller.devcluster.processes.images import Image
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import kaito_definitions
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.errors import ConfigurationError, StatusError
+from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS, STATEFUL_SETS
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import WORKSPACE
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.karpenter import ProvisionedClaim
-    from controller.kaito.api.karpenter import GpuNode, NodeClaim
-    from controller.kaito.api.workspace import Workspace
-    from controller.kube.objects import StatefulSet
 
 _RETRY: Final = timedelta(seconds=3)
 _NODES: Final = NodeSettings(scheduling=True, probe_pace=0.05)

@@ -10,13 +10,11 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections.abc import Callable, Mapping
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Value = Callable[[Mapping[str, Any]], Any]
+Value = Callable[[Mapping[str, Any]], Any]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from controller.devcluster.apiserver.builtin_types import decode_metadata
-from controller.devcluster.apiserver.crd.cel import EvaluationError
-from controller.devcluster.apiserver.crd.schema import ROOT_PARTS, compile_schema, json_type
-from controller.devcluster.apiserver.managed_fields import TypedStructure
-from controller.devcluster.apiserver.objects import STANDARD_FINALIZERS, entries
-from controller.devcluster.apiserver.resources import Strategy
+from controller.devcluster.apiserver.crd.cel import EvaluationError, Rule
+from controller.devcluster.apiserver.crd.schema import ROOT_PARTS, Schema, compile_schema, json_type
+from controller.devcluster.apiserver.managed_fields import Structure, TypedStructure
+from controller.devcluster.apiserver.objects import STANDARD_FINALIZERS, Json, entries
+from controller.devcluster.apiserver.resources import ScalePaths, Strategy
 from controller.devcluster.apiserver.status import (
     StatusCause,
     duplicate,
@@ -21,15 +22,6 @@ from controller.devcluster.apiserver.status import (
     required,
     shown,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from controller.devcluster.apiserver.crd.cel import Rule
-    from controller.devcluster.apiserver.crd.schema import Schema
-    from controller.devcluster.apiserver.managed_fields import Structure
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.resources import ScalePaths
 
 
 def fill_defaults(schema: Schema, value: Any) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime
 
 from controller.devcluster.apiserver.columns import DATE, NAME, PathError, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
+from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.options import DeleteOptions
-from controller.devcluster.apiserver.resources import ApiResource, ScalePaths, Strategy
+from controller.devcluster.apiserver.resources import ApiResource, Registry, ScalePaths, Strategy
 from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.deletion import Deleter
-    from controller.devcluster.apiserver.resources import Registry
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 CUSTOM_VERBS = (

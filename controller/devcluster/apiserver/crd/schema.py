@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -18,10 +19,6 @@ from controller.devcluster.apiserver.status import (
     shown,
     unsupported_value,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 CHECKED_FORMATS = frozenset({"", "date-time", "double", "float", "int32", "int64", "password"})
 INT_OR_STRING = "int-or-string"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import random
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, cast
 
 from controller.devcluster.apiserver.builtin_columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.builtin_types import blank_object
@@ -34,17 +37,10 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
     JobStrategy,
 )
-from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource, Strategy
 from controller.devcluster.apiserver.sessions import CONNECTIONS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.store import ObjectStore
+from controller.devcluster.apiserver.store import ObjectStore
 
 
 def path_field(path: str) -> Callable[[Json], str]:

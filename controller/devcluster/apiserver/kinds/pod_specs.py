@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from controller.apimachinery.quantity import parse_quantity
 from controller.devcluster.apiserver.objects import (
@@ -23,10 +23,6 @@ from controller.devcluster.apiserver.status import (
     required,
     unsupported_value,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _POD_DEFAULTS: Json = {
     "restartPolicy": "Always",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.devcluster.apiserver.kinds.pod_specs import default_pod_spec, validate_pod_spec
 from controller.devcluster.apiserver.objects import Json, child, entries, is_name_label
 from controller.devcluster.apiserver.resources import Strategy
-from controller.devcluster.apiserver.status import ResourceName, forbidden, forbidden_field
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.status import StatusCause
-    from controller.devcluster.apiserver.store import ObjectStore
+from controller.devcluster.apiserver.status import (
+    ResourceName,
+    StatusCause,
+    forbidden,
+    forbidden_field,
+)
+from controller.devcluster.apiserver.store import ObjectStore
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -6,17 +6,13 @@ stored but limit nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from controller.apimachinery.quantity import parse_quantity
 from controller.devcluster.apiserver.objects import Json, child, entries
+from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import forbidden
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from controller.devcluster.apiserver.resources import ApiResource
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "resourcequotas"
 _PLAIN_COUNTS = frozenset(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import random
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.apiserver.objects import (
     Json,
@@ -23,12 +24,7 @@ from controller.devcluster.apiserver.status import (
     required,
     unsupported_value,
 )
-
-if TYPE_CHECKING:
-    import random
-
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
-
+from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.objects import Json, child, entries, is_label, is_path_segment
 from controller.devcluster.apiserver.resources import Strategy
-from controller.devcluster.apiserver.status import forbidden_field, invalid_value, required
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.status import StatusCause
-
+from controller.devcluster.apiserver.status import (
+    StatusCause,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 
 _RENAMED = {
     "regarding": "involvedObject",

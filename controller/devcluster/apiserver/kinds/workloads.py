@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from controller.devcluster.apiserver.kinds.pod_specs import default_pod_spec, validate_pod_spec
-from controller.devcluster.apiserver.objects import child, is_name_label
+from controller.devcluster.apiserver.objects import Json, child, is_name_label
 from controller.devcluster.apiserver.resources import Strategy
-from controller.devcluster.apiserver.status import invalid_value, required, unsupported_value
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.status import StatusCause
+from controller.devcluster.apiserver.status import (
+    StatusCause,
+    invalid_value,
+    required,
+    unsupported_value,
+)
 
 
 class WorkloadStrategy(Strategy):

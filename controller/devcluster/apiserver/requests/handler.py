@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
-from controller.devcluster.apiserver.authorization import Attributes
+from controller.devcluster.apiserver.authorization import Attributes, Audit
 from controller.devcluster.apiserver.bodies import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.messages import (
     WRITES,
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
     bytes_response,
     decode_object,
     error_response,
@@ -17,14 +22,15 @@ from controller.devcluster.apiserver.messages import (
     plain_not_found,
     verb_of,
 )
-from controller.devcluster.apiserver.object_writer import ObjectWriter
-from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.object_writer import ObjectWriter, Written
+from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.requests.reads import Reads, list_page
+from controller.devcluster.apiserver.requests.reads import Clock, Reads, list_page
 from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-from controller.devcluster.apiserver.requests.subresources import Subresources
-from controller.devcluster.apiserver.sessions import CONNECTIONS
+from controller.devcluster.apiserver.requests.subresources import Hooks, Subresources
+from controller.devcluster.apiserver.resources import ApiResource
+from controller.devcluster.apiserver.sessions import CONNECTIONS, PortForward, Session
 from controller.devcluster.apiserver.status import (
     ApiError,
     ResourceName,
@@ -35,21 +41,7 @@ from controller.devcluster.apiserver.status import (
     path_not_found,
     required,
 )
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.authorization import Audit
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.apiserver.object_writer import Written
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.requests.reads import Clock
-    from controller.devcluster.apiserver.requests.subresources import Hooks
-    from controller.devcluster.apiserver.resources import ApiResource
-    from controller.devcluster.apiserver.sessions import PortForward, Session
-    from controller.devcluster.apiserver.store import ObjectStore, Stored
+from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 
 class Writes:

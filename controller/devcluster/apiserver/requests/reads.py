@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import random
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from controller.devcluster.apiserver.messages import JSON, ApiResponse, bytes_response
-from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.objects import Json, encode
 from controller.devcluster.apiserver.options import ListOptions, revision
+from controller.devcluster.apiserver.requests.resource_call import Representation, ResourceCall
+from controller.devcluster.apiserver.selectors import Selection
 from controller.devcluster.apiserver.status import (
     ApiError,
     bad_request,
@@ -19,18 +24,7 @@ from controller.devcluster.apiserver.status import (
     not_found,
     too_large_resource_version,
 )
-from controller.devcluster.apiserver.store import Stored
-
-if TYPE_CHECKING:
-    import asyncio
-    import random
-    from collections.abc import AsyncGenerator, Callable, Iterator
-
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.requests.resource_call import Representation, ResourceCall
-    from controller.devcluster.apiserver.selectors import Selection
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent, Table
-
+from controller.devcluster.apiserver.store import ObjectStore, Stored, StoredEvent, Table
 
 # WATCH: the log of a table as a stream of events.
 #

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
 
+from controller.devcluster.apiserver.columns import Column
 from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
     accepted,
     bytes_response,
     content_type,
     decode_object,
 )
-from controller.devcluster.apiserver.objects import encode
-from controller.devcluster.apiserver.resources import METADATA_FIELDS
+from controller.devcluster.apiserver.objects import Json, encode
+from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
 from controller.devcluster.apiserver.selectors import (
     Selection,
     parse_field_selector,
     parse_label_selector,
 )
 from controller.devcluster.apiserver.status import ApiError, bad_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.columns import Column
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.apiserver.objects import Json
-    from controller.devcluster.apiserver.resources import ApiResource
-    from controller.devcluster.apiserver.store import Stored
+from controller.devcluster.apiserver.store import Stored
 
 
 def _body(object_: Json) -> Json:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from datetime import datetime
+from typing import Final, Protocol
 
+from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.apiserver.bodies import wrong_name
-from controller.devcluster.apiserver.messages import bytes_response, json_response, proxy_target
+from controller.devcluster.apiserver.deletion import Deleter
+from controller.devcluster.apiserver.messages import (
+    ApiRequest,
+    ApiResponse,
+    ResourcePath,
+    bytes_response,
+    json_response,
+    proxy_target,
+)
+from controller.devcluster.apiserver.object_writer import ObjectWriter
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
 from controller.devcluster.apiserver.options import DeleteOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.requests.resource_call import WholeObjects
+from controller.devcluster.apiserver.requests.resource_call import ResourceCall, WholeObjects
+from controller.devcluster.apiserver.resources import ScalePaths
 from controller.devcluster.apiserver.selectors import LabelRequirement
-from controller.devcluster.apiserver.sessions import CONNECTIONS, ConnectionRequest, PortForward
+from controller.devcluster.apiserver.sessions import (
+    CONNECTIONS,
+    ConnectionHook,
+    ConnectionRequest,
+    PortForward,
+    Session,
+)
 from controller.devcluster.apiserver.status import (
     ApiError,
     ResourceName,
@@ -21,21 +40,7 @@ from controller.devcluster.apiserver.status import (
     method_not_allowed,
     not_found,
 )
-from controller.devcluster.apiserver.store import Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
-
-    from controller.devcluster.apiserver.authentication import TokenIssuer
-    from controller.devcluster.apiserver.deletion import Deleter
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
-    from controller.devcluster.apiserver.object_writer import ObjectWriter
-    from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-    from controller.devcluster.apiserver.resources import ScalePaths
-    from controller.devcluster.apiserver.sessions import ConnectionHook, Session
-    from controller.devcluster.apiserver.store import ObjectStore
-
+from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
 

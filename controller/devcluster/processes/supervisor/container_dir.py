@@ -10,7 +10,8 @@ import select
 import signal
 import termios
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from controller.devcluster.processes.supervisor.filesystem import (
     adopt_orphans,
@@ -18,9 +19,6 @@ from controller.devcluster.processes.supervisor.filesystem import (
     read,
     write,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def ended(lifeline: int) -> bool:

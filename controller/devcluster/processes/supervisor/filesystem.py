@@ -6,10 +6,8 @@ import contextlib
 import ctypes
 import os
 import signal
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def read(path: str) -> str:

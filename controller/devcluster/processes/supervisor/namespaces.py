@@ -9,7 +9,8 @@ import socket
 import struct
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from controller.devcluster.processes.supervisor.container_dir import (
     ENDED,
@@ -41,9 +42,6 @@ from controller.devcluster.processes.supervisor.filesystem import (
     unshare_users,
     write,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def hold_namespaces(hostname: str, lifeline: str, host_network: bool) -> int:

@@ -11,8 +11,9 @@ sys.path.insert(0, __file__.rsplit("/", 5)[0])
 
 import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.devcluster.processes.supervisor.container_dir import (
     PASSED_ON,
@@ -27,9 +28,6 @@ from controller.devcluster.processes.supervisor.namespaces import (
     run_namespaced,
     try_namespaces,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def reap(folder: str) -> int:

@@ -6,11 +6,15 @@ clients; the operator does not use it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.object_schema import UnknownField, unknown_fields
+from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
 from controller.apimachinery.schema import (
+    Column,
+    Definition,
+    Schema,
     definition,
     printed,
     served_version,
@@ -32,18 +36,11 @@ from controller.ray.api.definitions.rayservice import (
     service_spec,
     service_status,
 )
+from controller.ray.api.names import RayObject
 from controller.ray.api.ray_options import RAY, unknown_words
 from controller.ray.api.validation import cluster, job
+from controller.ray.api.validation.context import NameRule
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.apimachinery.schema import Column, Definition, Schema
-    from controller.ray.api.names import RayObject
-    from controller.ray.api.validation.context import NameRule
-
 
 # The outermost level of the schema of every kind.
 

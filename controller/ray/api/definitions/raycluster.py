@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.apimachinery.core_schemas import (
     conditions,
     environment,
@@ -18,6 +16,7 @@ from controller.apimachinery.core_schemas import (
     volume_mounts,
 )
 from controller.apimachinery.schema import (
+    Schema,
     array,
     boolean,
     int32,
@@ -34,9 +33,6 @@ from controller.apimachinery.schema import (
 )
 from controller.ray.api.definitions import rules
 from controller.ray.api.raycluster import LARGEST_INT32
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
 
 
 def cluster_spec() -> Schema:

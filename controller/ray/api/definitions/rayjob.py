@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.apimachinery.core_schemas import conditions, pod_template
 from controller.apimachinery.schema import (
+    Schema,
     array,
     boolean,
     int32,
@@ -19,10 +18,6 @@ from controller.apimachinery.schema import (
 )
 from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
-
 
 # The schema of a RayJob: every field of KubeRay's, and Manta's additions to the status.
 

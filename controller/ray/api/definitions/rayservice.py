@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from controller.apimachinery.core_schemas import conditions, service
 from controller.apimachinery.schema import (
+    Schema,
     array,
     boolean,
     int32,
@@ -20,10 +19,6 @@ from controller.apimachinery.schema import (
 from controller.ray.api.definitions import rules
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 from controller.ray.api.rayclusterfleet import MAX_REPLICAS
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
-
 
 # The schema of a RayService: every field of KubeRay's.
 

@@ -8,18 +8,19 @@ goes for rules that do not hold, not for rules that cannot be evaluated: none ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.schedule import LONGEST_SCHEDULE, schedule_pattern
-from controller.apimachinery.schema import rule, rules, string
+from controller.apimachinery.schema import Schema, rule, rules, string
 from controller.apimachinery.template import NO_CONTAINER
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.api.validation.context import NEEDS_ENTRYPOINT, NO_TIME_ZONE, NOT_NEGATIVE
-
-if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
-    from controller.ray.api.validation.context import NameRule
+from controller.ray.api.validation.context import (
+    NEEDS_ENTRYPOINT,
+    NO_TIME_ZONE,
+    NOT_NEGATIVE,
+    NameRule,
+)
 
 
 def metadata(name_rule: NameRule) -> Schema:

@@ -6,8 +6,9 @@ All problems are reported on the object; the operator does not act on an invalid
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +27,14 @@ from controller.ray.api import labels, lifetime_options
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME, SUSPENDED, SUSPENDING
 from controller.ray.api.ray_options import GROUP_PRIORITY_SINCE, is_at_least
-from controller.ray.api.raycluster import ClusterMeta, RayCluster, parse_spec
+from controller.ray.api.raycluster import (
+    ClusterMeta,
+    ClusterSpec,
+    HeadGroup,
+    RayCluster,
+    WorkerGroup,
+    parse_spec,
+)
 from controller.ray.api.upgrade_strategy import strategy_in_force
 from controller.ray.api.validation.context import (
     AUTOSCALER_V2,
@@ -38,12 +46,6 @@ from controller.ray.api.validation.context import (
     valid_or_problem,
 )
 from controller.ray.api.validation.options import option_problems, strategy_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, WorkerGroup
-
 
 _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")

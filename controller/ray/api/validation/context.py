@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.names import is_dns_1035_label
 from controller.apimachinery.problem import Problem, together
-from controller.apimachinery.template import malformed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from controller.apimachinery.template import TemplateShape
-    from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-
+from controller.apimachinery.template import TemplateShape, malformed
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 # What conditions and the rules of the definitions say in the same words.
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
-from controller.ray.api.feature_gates import JOB_DELETION_POLICY
-from controller.ray.api.rayjob import DeletionPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.rayjob import DeletionCondition, DeletionRule, DeletionStrategy, JobSpec
+from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
+from controller.ray.api.rayjob import (
+    DeletionCondition,
+    DeletionPolicy,
+    DeletionRule,
+    DeletionStrategy,
+    JobSpec,
+)
 
 STRATEGY: Final = "spec.deletionStrategy"
 _BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)

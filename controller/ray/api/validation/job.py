@@ -7,13 +7,15 @@ find.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template
 from controller.apimachinery.user_yaml import InvalidYaml
+from controller.kube.objects import ObjectMeta
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_JOB_NAME
 from controller.ray.api.ray_options import (
@@ -23,7 +25,7 @@ from controller.ray.api.ray_options import (
     read_entrypoint_resources,
     read_runtime_env,
 )
-from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
+from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, RayJob, SubmissionMode, parse_job_spec
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import (
     NEEDS_ENTRYPOINT,
@@ -38,13 +40,6 @@ from controller.ray.api.validation.deletion_strategy import (
     deletion_problems,
     keeps_everything,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from controller.kube.objects import ObjectMeta
-    from controller.ray.api.rayjob import RayJob
-
 
 # Checks of the submission of a RayJob and of its submitter.
 

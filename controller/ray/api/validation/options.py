@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.names import is_dns_label
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import plain_path
+from controller.apimachinery.template import ContainerShape, plain_path
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, MTLS, NETWORK_POLICY
 from controller.ray.api.names import AUTOSCALER, COLLECTOR, TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME
 from controller.ray.api.ray_options import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
+from controller.ray.api.raycluster import (
+    GcsFaultToleranceOptions,
+    NetworkPolicyOptions,
+    NetworkRules,
+)
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from controller.apimachinery.template import ContainerShape
-    from controller.ray.api.raycluster import (
-        GcsFaultToleranceOptions,
-        NetworkPolicyOptions,
-        NetworkRules,
-    )
-    from controller.ray.api.validation.context import ValidationContext
-
+from controller.ray.api.validation.context import ValidationContext
 
 # Checks that GCS fault tolerance is configured once and without contradictions.
 

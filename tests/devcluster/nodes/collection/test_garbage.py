@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from conftest import World
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, CRDS, NAMESPACES, SERVICES, Resource
 from controller.testing.faults import DelayedRequest, Rule, watch_gone, watch_lag
-
-if TYPE_CHECKING:
-    from conftest import World
 
 FLEETS = Resource("example.com", "v1", "fleets", "Fleet", KubeObject)
 

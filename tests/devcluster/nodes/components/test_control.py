@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from typing import TYPE_CHECKING
 
 import pytest
+from conftest import World
 from structlog.testing import capture_logs
 
 from controller.devcluster.nodes import COMPONENTS
@@ -16,9 +16,6 @@ from controller.devcluster.nodes.kubelet import PodAddresses, node_address
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import Forbidden, NotSent
 from controller.testing.faults import ErrorResponse, Rule
-
-if TYPE_CHECKING:
-    from conftest import World
 
 
 class Sync:

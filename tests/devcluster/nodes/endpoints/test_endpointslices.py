@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from conftest import World
 
 from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, selects, slices_of
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
-
-if TYPE_CHECKING:
-    from conftest import World
 
 
 def service(*ports: dict[str, Any], **spec: Any) -> Service:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from conftest import World
 
 from controller.devcluster.nodes.components import NodeShape
 from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
@@ -14,9 +15,6 @@ from controller.devcluster.nodes.scheduler import Placements, has_required_label
 from controller.kube.resources import CLAIMS, NODES
 from controller.testing.faults import ErrorResponse, Rule
 from informers import Updated
-
-if TYPE_CHECKING:
-    from conftest import World
 
 CPU = NodeShape("cpu", "4", "16Gi", labels={"zone": "a"})
 OTHER = NodeShape("other", "4", "16Gi", labels={"zone": "b"})

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+from conftest import World
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
 from controller.testing.faults import LostResponse, Rule, on_write, watch_cut, watch_lag
-
-if TYPE_CHECKING:
-    from conftest import World
 
 STATUS_WRITES = frozenset({"patch"})
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from conftest import World
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.testing.faults import LostResponse, Rule, watch_lag
-
-if TYPE_CHECKING:
-    from conftest import World
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 

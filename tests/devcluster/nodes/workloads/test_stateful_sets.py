@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from conftest import World
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
@@ -27,11 +29,6 @@ from controller.devcluster.nodes.stateful_sets import (
     plan_stateful_set,
     revision,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from conftest import World
 
 
 def template(image: str = "i:1") -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import msgspec
@@ -29,9 +30,6 @@ from controller.ray.api.definitions.crds import (
     rayservice_definition,
 )
 from tests.ray.cluster.support import EXAMPLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CLIENT_SIDE_APPLY_LIMIT = 256 * 1024
 PRESERVED = "x-kubernetes-preserve-unknown-fields"

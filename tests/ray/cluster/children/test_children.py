@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -24,7 +24,7 @@ from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.plan import BLOCKED_RETRY
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import Create, Delete
+from controller.runtime.plan import Create, Delete, Plan, Write
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -38,9 +38,6 @@ from tests.ray.cluster.support import (
     with_status,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan, Write
 
 GOLDEN = Path(__file__).parent / "golden"
 OWNED_FIELDS = "manta.dev/owned-fields"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kube.resources import NETWORK_POLICIES, PODS
-from controller.runtime.plan import Create, Delete, Replace
+from controller.runtime.plan import Create, Delete, Plan, Replace
+from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     cluster,
     head,
@@ -20,10 +21,6 @@ from tests.ray.cluster.support import (
     workers,
     writes,
 )
-
-if TYPE_CHECKING:
-    from controller.runtime.plan import Plan
-    from controller.testing.reads import FakeReads
 
 Json = dict[str, Any]
 

@@ -7,15 +7,17 @@ import base64
 import gzip
 import json
 import tracemalloc
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.http import HttpTransport
 from controller.kube.resources import SERVICES
+from controller.kube.transport import RawResponse
 from controller.ray.dashboard import (
     DashboardClient,
     Head,
@@ -37,12 +39,6 @@ from controller.ray.dashboard.values import (
 from controller.ray.pods import features
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from controller.kube.client import Client
-    from controller.kube.transport import RawResponse
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc", token_secret="the-secret")
 RUNNING = recorded("job-get-running").body
