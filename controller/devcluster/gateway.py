@@ -48,13 +48,7 @@ Body = dict[str, Any]
 
 
 class Publisher:
-    """Keeps the Services of Gateways.
-
-    Args:
-        client: access to the API server.
-        services: the Services in the cache.
-        slices: the EndpointSlices in the cache.
-    """
+    """Keeps the Services of Gateways."""
 
     def __init__(self, client: Client, services: Lister[Any], slices: Lister[Any]) -> None:
         self._client = client
@@ -161,8 +155,6 @@ class GatewayController(LoopComponent[str]):
     """Reconciles all Gateways together, since there are few.
 
     Args:
-        context: client, caches and time.
-        listeners: opens the listeners.
         any_class: whether Gateways of a class that does not exist are handled too.
     """
 

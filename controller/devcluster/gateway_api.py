@@ -63,10 +63,7 @@ class Listening:
     """The addresses of a Gateway's listeners.
 
     Attributes:
-        addresses: addresses for requests.
         ports: each port of a listener, and the one that is bound for it; empty if nothing is.
-        problem: a sentence about why there are none; empty otherwise.
-        remark: a text about the addresses for users.
     """
 
     addresses: tuple[str, ...] = ()
@@ -85,14 +82,7 @@ def class_status(found: GatewayClass, now: str) -> Status:
 def gateway_status(
     found: Gateway, routes: Iterable[HTTPRoute], listening: Listening, now: str
 ) -> Status:
-    """Return the status of a Gateway of our class.
-
-    Args:
-        found: the Gateway.
-        routes: routes that refer to it.
-        listening: addresses of its listeners.
-        now: the time, RFC 3339.
-    """
+    """Return the status of a Gateway of our class."""
     generation = found.metadata.generation
     programmed = _condition("Programmed", "Programmed", listening.remark)
     if listening.problem:
@@ -123,15 +113,7 @@ def route_parents(
     controller: str,
     now: str,
 ) -> list[Status]:
-    """Return `status.parents` of a route: an entry for each parent that is a Gateway of ours.
-
-    Args:
-        found: the route.
-        gateways: our Gateways, by key.
-        service_of: returns a Service by key.
-        controller: name of this controller.
-        now: the time, RFC 3339.
-    """
+    """Return `status.parents` of a route: an entry for each parent that is a Gateway of ours."""
     namespace = found.metadata.namespace
     generation = found.metadata.generation
     unresolved = _unresolved(found, service_of)

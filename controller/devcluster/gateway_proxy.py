@@ -1,6 +1,6 @@
 """A proxy in place of a gateway: it divides HTTP requests between Services by their weights.
 
-`manta dev` starts it where pods are processes (`--ray`, `--image`): its controller (`controller`)
+`manta dev` starts it where pods are processes (`--ray`, `--image`): its controller
 handles the Gateways of every GatewayClass whose `spec.controllerName` is `manta.dev/gateway`.
 
     apiVersion: gateway.networking.k8s.io/v1
@@ -126,10 +126,7 @@ class _Listener:
     """A Gateway that is listened for.
 
     Attributes:
-        routes: routes for the next request.
-        address: address on which it listens.
         ports: each port of a listener, and the one that is bound for it.
-        runner: the server.
     """
 
     routes: Sequence[HTTPRoute] = ()
@@ -139,11 +136,10 @@ class _Listener:
 
 
 class WeightedProxy:
-    """Implements `controller.Listeners` with sockets.
+    """Implements `Listeners` with sockets.
 
     Args:
         endpoints: addresses and ports of the ready pods behind a port of a Service, by its key.
-        rng: divides the requests.
         admits: whether a request from a peer to an address here is passed on; None passes on all.
     """
 

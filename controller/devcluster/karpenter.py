@@ -123,12 +123,7 @@ def node_name(claim: str) -> str:
 
 
 class SimulatedProvisioner(LoopComponent[str]):
-    """Gives claims their nodes, or fails to.
-
-    Args:
-        context: client, caches and time.
-        behaviour: returns the fate of a claim.
-    """
+    """Gives claims their nodes, or fails to."""
 
     def __init__(
         self,

@@ -67,12 +67,7 @@ def course_of(text: str, attempt: int) -> Course:
 
 
 class SimulatedRays:
-    """All Rays of one API server: its hooks `service_proxy` and `pod_proxy`, and `Programs`.
-
-    Args:
-        server: has the pods.
-        wall: returns the time in UTC.
-    """
+    """All Rays of one API server: its hooks `service_proxy` and `pod_proxy`, and `Programs`."""
 
     def __init__(self, server: ApiServer, wall: Callable[[], datetime]) -> None:
         self._store = server.store

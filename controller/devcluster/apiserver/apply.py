@@ -51,14 +51,7 @@ def note_applied(merged: Json, applied: Json, manager: str) -> None:
 def apply_object(
     current: Json, applied: Json, applier: FieldOwner, structure: Structure, *, force: bool
 ) -> Json:
-    """Merge an applied configuration into an object.
-
-    Args:
-        current: the present object, which may be changed.
-        applied: the whole configuration of this manager.
-        applier: the manager, with the time of this apply.
-        structure: how the kind's lists are merged.
-        force: whether to take over fields that others own.
+    """Merge the whole configuration of a manager into an object, which may be changed.
 
     Raises:
         ApiError: 409, another manager owns a field that this would change.
@@ -182,7 +175,6 @@ class _Removal:
     """The fields and items that are to be removed.
 
     Attributes:
-        dropped: leaves and items that no manager owns any more.
         kept: what others own; maps among it stay even if empty.
     """
 

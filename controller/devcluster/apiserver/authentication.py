@@ -24,7 +24,6 @@ class User:
 
     Attributes:
         name: such as `kubernetes-admin` or `system:serviceaccount:NAMESPACE:NAME`.
-        groups: all groups of the user.
     """
 
     name: str
@@ -72,12 +71,7 @@ class _Issued:
 
 
 class TokenIssuer:
-    """Issues and verifies tokens, which say nothing by themselves.
-
-    Args:
-        store: store with the service accounts and pods.
-        wall: the time in UTC.
-    """
+    """Issues and verifies tokens, which say nothing by themselves."""
 
     def __init__(self, store: ObjectStore, wall: Callable[[], datetime]) -> None:
         self._accounts = store.table("serviceaccounts")
@@ -140,8 +134,6 @@ class Guard:
     """Authenticates the heads of requests.
 
     Args:
-        token: token of the administrator.
-        issuer: issuer of service accounts' tokens.
         hosts: names and addresses by which the server may be called; a web page whose name was
             made to resolve to this machine sends another one.
     """
@@ -153,9 +145,6 @@ class Guard:
 
     def user(self, headers: Mapping[str, str]) -> User:
         """Return the user who sends a request.
-
-        Args:
-            headers: fields of the request; the mapping ignores case.
 
         Raises:
             Refused: 421, a foreign `Host`; 403, a foreign `Origin`; 401, no valid token.

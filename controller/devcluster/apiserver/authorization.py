@@ -24,15 +24,9 @@ class Attributes:
     """One request, in the view of authorisation.
 
     Attributes:
-        user: the user.
-        user_agent: the user's program.
-        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
-            `deletecollection`.
-        group: API group, empty for the core group.
         resource: plural name, with the subresource: `pods/log`.
         namespace: empty for cluster-wide requests.
         name: empty for collections.
-        groups: groups of the user.
     """
 
     user: str

@@ -25,9 +25,6 @@ class PodSummary(NamedTuple):
 
     Attributes:
         status: the word in the STATUS column.
-        ready: number of ready containers.
-        restarts: restarts of all containers.
-        restarted: time of the last restart, if any.
     """
 
     status: str

@@ -37,8 +37,6 @@ class Field:
     """One field of a type.
 
     Attributes:
-        name: its name.
-        type: its type in the notation of the table.
         merge_key: the key by which patches merge the list; empty for a set of scalars, None for
             fields that patches replace.
         map_keys: the keys by which server-side apply merges the list; None for others.
@@ -151,11 +149,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """Findings of the decoder.
-
-    Attributes:
-        unknown: paths of unknown fields, which were dropped.
-    """
+    """Findings of the decoder."""
 
     unknown: list[str] = field(default_factory=list[str])
 

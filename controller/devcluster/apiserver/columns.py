@@ -17,11 +17,8 @@ class Column:
     """One column.
 
     Attributes:
-        name: heading of the column.
-        read: returns the cell of an object at a moment.
         type: `string`, `integer`, `number`, `boolean` or `date`.
         format: `name` for the object's name, else empty.
-        description: a sentence for people.
         priority: 0 is always shown, others only with `-o wide`.
     """
 

@@ -26,11 +26,7 @@ MAX_BODY = 16 * 1024 * 1024
 
 
 class HttpServer:
-    """A running HTTP server.
-
-    Attributes:
-        port: the port that it listens on.
-    """
+    """A running HTTP server."""
 
     def __init__(self, runner: web.AppRunner, port: int) -> None:
         self._runner = runner
@@ -49,14 +45,7 @@ async def serve(
     guard: Guard | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> HttpServer:
-    """Serve an API server over HTTP.
-
-    Args:
-        server: the API server.
-        host: address to listen on.
-        port: 0 for any free one.
-        guard: authenticates requests; None allows everything, for tests.
-        tls: the server's certificate; None for plain HTTP.
+    """Serve an API server over HTTP, or HTTPS with `tls`; without a `guard` everybody is admitted.
 
     Raises:
         OSError: the port is taken.

@@ -38,7 +38,6 @@ class Structure(Protocol):
     Attributes:
         list_keys: for lists, the fields that identify an item: empty for the item itself (a set),
             or None if the list is replaced as a whole.
-        is_atomic: whether a map is owned and replaced as a whole.
     """
 
     @property
@@ -226,16 +225,7 @@ BEFORE = "before-first-apply"
 
 @dataclass(slots=True)
 class FieldOwner:
-    """One entry.
-
-    Attributes:
-        manager: name of the manager.
-        operation: `Apply` or `Update`.
-        api_version: version of the object that it wrote.
-        subresource: `status` or empty.
-        time: time when it last changed its fields.
-        paths: the fields that it owns.
-    """
+    """One entry."""
 
     manager: str
     operation: str

@@ -21,10 +21,6 @@ class ResourcePath:
     """A path that names a resource.
 
     Attributes:
-        group: API group, empty for the core group.
-        version: API version.
-        plural: resource.
-        namespace: namespace, empty for none or all.
         name: object name, empty for the collection.
         subresource: first part behind the name.
         rest: path behind the subresource, for proxies, with leading slash.
@@ -86,12 +82,7 @@ _UNDERSTOOD = {JSON, "application/*", "*/*", ""}
 
 @dataclass(frozen=True, slots=True)
 class MediaType:
-    """One entry of an Accept header.
-
-    Attributes:
-        name: media type without parameters.
-        parameters: `as`, `g`, `v` and others.
-    """
+    """One entry of an Accept header."""
 
     name: str
     parameters: Mapping[str, str]
@@ -202,11 +193,7 @@ class ApiRequest:
     """One request.
 
     Attributes:
-        method: upper-case HTTP method.
-        path: absolute path, not URL-encoded.
-        query: parameters, not URL-encoded.
         headers: header fields with lower-case names.
-        body: the whole body, or None.
         sender: the authenticated user; None without a network.
     """
 
@@ -247,8 +234,6 @@ class ApiResponse:
     """One answer.
 
     Attributes:
-        status: HTTP status code.
-        chunks: the body.
         headers: header fields with lower-case names.
     """
 

@@ -53,7 +53,6 @@ class CreationOwners:
     """Owners of the fields of new objects.
 
     Args:
-        wall: the time of day.
         tracks_all_writers: whether to record creators that do not name themselves too.
     """
 
@@ -156,7 +155,6 @@ class Written:
 
     Attributes:
         stored: the new version, or the old one if nothing changed.
-        created: whether the object is new.
     """
 
     stored: Stored
@@ -235,15 +233,8 @@ class ObjectWriter:
     ) -> Written:
         """Store a changed object, or remove it if the change lets its deletion finish.
 
-        Args:
-            resource: resource of the object.
-            namespace: its namespace.
-            name: its name.
-            change: returns the new object from a copy of the current one.
-            options: dry run, field validation.
-            subresource: `status`, or empty for the object itself.
-            patched: whether `change` applies a patch: errors are then about the patch.
-            applied: whether `change` is a server-side apply, which keeps managedFields itself.
+        `change` returns the new object from a copy of the current one. It may be a patch: errors
+        are then about the patch; or an apply, which keeps managedFields itself.
 
         Raises:
             ApiError: 400, 404, 409 or 422.

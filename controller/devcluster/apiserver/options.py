@@ -87,13 +87,7 @@ class ListOptions:
     """Parameters of list, watch and deletecollection.
 
     Attributes:
-        since: `resourceVersion` as it came, empty for unset.
-        match: `resourceVersionMatch`, empty for unset.
         limit: page size, 0 for none.
-        continue_token: token of the next page.
-        watch: whether a stream is requested.
-        bookmarks: whether the stream has bookmarks.
-        initial_events: `sendInitialEvents`, None for unset.
         timeout: seconds after which a watch ends, None for the server's choice.
     """
 
@@ -161,11 +155,7 @@ class WriteOptions:
     """Parameters of create, update and patch.
 
     Attributes:
-        dry_run: whether to store nothing.
-        field_validation: `Strict`, `Warn` or `Ignore`.
-        field_manager: manager for managedFields.
         manager_given: whether the client itself named the manager.
-        force: whether server-side apply takes over what others own.
         warnings: sentences for the `Warning` header, added while the request is worked on.
     """
 
@@ -210,9 +200,6 @@ class DeleteOptions:
     Attributes:
         grace: seconds, None for the kind's default.
         propagation: `Background`, `Foreground`, `Orphan`, or empty for the kind's default.
-        uid: uid that the object must have.
-        resource_version: revision that the object must have.
-        dry_run: whether to store nothing.
     """
 
     grace: int | None = None

@@ -23,13 +23,7 @@ _UNTYPED = Field("", "any")
 
 
 def strategic_merge_patch(type_: str, target: Json, patch: Json) -> Json:
-    """Apply a strategic merge patch to `target`, in place.
-
-    Args:
-        type_: the target's type in the table: a kind, or the type of a field.
-        target: the value to patch.
-        patch: the patch.
-    """
+    """Apply a strategic merge patch to a target of a type of the table, in place."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {name: value for name, value in patch.items() if name != "$patch"}

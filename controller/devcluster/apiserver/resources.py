@@ -37,14 +37,12 @@ class Strategy:
         is_graceful: whether deletion is noted in the object first, even if it then goes at once.
         returns_deleted: whether DELETE answers with the object instead of a Status.
         unconditional_update: whether a PUT may come without a resourceVersion.
-        creates_on_update: whether a PUT may create.
         orphans_by_default: whether deletion without a policy orphans the dependents.
         deletion_warning: warning when no deletion policy is given.
         status_keeps_metadata: whether a status write leaves all metadata unchanged.
         standard_finalizers: whether finalizers without a prefix must be standard ones.
         server_defaulted: fields that the server fills in, which their creator does not own.
         typed: whether the kind is in the table of types.
-        name_rule: returns the problems of a name.
     """
 
     has_status: bool = False
@@ -166,13 +164,7 @@ _METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Paths in the objects of a kind, as its definition has them.
-
-    Attributes:
-        wanted: path of the desired number of replicas.
-        present: path of the present number.
-        selector: path of its pods' selector; may be empty.
-    """
+    """Paths in the objects of a kind, as its definition has them."""
 
     wanted: str
     present: str
@@ -254,17 +246,8 @@ class ApiResource:
     """One resource under one group version.
 
     Attributes:
-        group: API group, empty for the core group.
-        version: version without the group.
-        plural: name in paths.
-        kind: the objects' kind.
         table: storage table; all versions of a resource share one.
-        strategy: defaults, validation and deletion rules of the kind.
-        subresources: names of the subresources, such as `status`.
-        scale: paths of its numbers of replicas, if it has that subresource.
         custom: whether it comes from a CustomResourceDefinition; list items then carry their kind.
-        fields: selectable fields, with their readers.
-        columns: columns of `kubectl get`.
         blank: upstream's empty object of the kind without metadata; bookmarks
             carry it.
         to_stored: converts from this version to the stored form, None if they are the same.

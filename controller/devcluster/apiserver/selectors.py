@@ -15,9 +15,7 @@ class LabelRequirement:
     """One term of a label selector.
 
     Attributes:
-        key: label key.
         operator: `in`, `notin`, `exists`, `absent`, `gt` or `lt`.
-        values: the values that the operator compares with.
     """
 
     key: str
@@ -120,12 +118,7 @@ def split_field_selector(text: str) -> list[tuple[str, str, str]]:
 def parse_field_selector(
     text: str, fields: Mapping[str, Callable[[Json], str]], unsupported: Callable[[str], Exception]
 ) -> tuple[FieldRequirement, ...]:
-    """Parse a field selector.
-
-    Args:
-        text: `status.phase!=Failed,spec.nodeName=a`.
-        fields: the selectable fields of this resource.
-        unsupported: returns the error for another field.
+    """Parse a field selector, `status.phase!=Failed,spec.nodeName=a`.
 
     Raises:
         ApiError: 400, bad syntax or unsupported field.

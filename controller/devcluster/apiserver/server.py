@@ -69,9 +69,6 @@ class ApiServer:
 
     Attributes:
         store: all objects; tests may look inside.
-        on_write: called synchronously after each transition of the store.
-        audit: request counters, and the optional authorisation rules.
-        hooks: pod logs and proxies, which other components provide.
     """
 
     def __init__(
@@ -130,10 +127,6 @@ class ApiServer:
     ) -> tuple[int, dict[str, str], AsyncGenerator[bytes, None]]:
         """Answer one request.
 
-        Args:
-            request: the request as received.
-            sender: the authenticated user; None without a network.
-
         Returns:
             Status, headers with lower-case names, and the body in chunks; a watch's body ends
             when the watch does.
@@ -154,14 +147,7 @@ class ApiServer:
         *,
         sender: User | None = None,
     ) -> Session | PortForward:
-        """Prepare a two-way connection to a pod.
-
-        Args:
-            path: as for `request`.
-            query: as for `request`; parameters that occur once.
-            headers: as for `request`.
-            command: the values of the parameter `command`.
-            sender: as for `request`.
+        """Prepare a two-way connection to a pod; `command` has all values of that parameter.
 
         Raises:
             ApiError: it is forbidden or not possible.

@@ -39,14 +39,7 @@ class Channels(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRequest:
-    """The pod and command to which a client wants to be connected.
-
-    Attributes:
-        where: names the pod and the subresource.
-        pod: the pod.
-        query: parameters that occur once.
-        command: command of `exec`.
-    """
+    """The pod and command to which a client wants to be connected."""
 
     where: ResourcePath
     pod: dict[str, Any]
@@ -88,11 +81,7 @@ _CONNECT = 10.0  # seconds
 
 
 class PortForward:
-    """Serves one client.
-
-    Args:
-        address: address of the pod.
-    """
+    """Serves one client."""
 
     def __init__(self, address: str) -> None:
         self._address = address

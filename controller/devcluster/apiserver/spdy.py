@@ -129,10 +129,7 @@ class Frame:
     """A frame.
 
     Attributes:
-        kind: its type; `DATA` for data.
         stream: the stream it belongs to; 0 for those of the whole connection.
-        flags: such as `FIN`.
-        payload: the data, or what follows the header.
     """
 
     kind: int
@@ -266,7 +263,6 @@ class SpdyStream:
     """A stream that the client has opened.
 
     Attributes:
-        headers: headers of the stream, with lower-case names.
         has_ended: whether this side's half has ended, or the client has reset the stream.
     """
 
@@ -329,7 +325,6 @@ class SpdyConnection:
     """Answers the frames of a client.
 
     Args:
-        pipe: the client's end.
         accept: called with each new stream; may raise `SpdyError`.
     """
 

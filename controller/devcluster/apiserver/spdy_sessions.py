@@ -28,10 +28,6 @@ async def hijack(request: web.Request, headers: Mapping[str, str]) -> HijackedCo
     """Take the connection of a request and answer 101 Switching Protocols.
 
     The request's handler is cancelled when the client has gone, as usual.
-
-    Args:
-        request: its handler must answer with `response` at the end.
-        headers: headers of the answer.
     """
     transport = request.transport
     assert transport is not None
@@ -117,7 +113,6 @@ class SpdyChannels:
     """Implements `Channels`.
 
     Args:
-        pipe: the client's end.
         wanted: channels for which the client opens a stream; data on others is dropped.
     """
 

@@ -13,9 +13,6 @@ class ApiError(Exception):
     """The request is answered with this status instead of an object.
 
     Attributes:
-        code: HTTP status code.
-        reason: machine-readable reason, `NotFound`.
-        message: sentence for people.
         details: name, group, kind, uid, causes, retryAfterSeconds, as far as they are known.
         metadata: list metadata of the Status; only an expired continue token uses it.
     """

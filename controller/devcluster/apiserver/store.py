@@ -65,12 +65,9 @@ class StoredEvent:
     """One transition of the store.
 
     Attributes:
-        type: type of the transition.
         table: name of the resource: `pods`, `rayclusters.ray.io`.
         key: `namespace/name`, or `name` of cluster-scoped objects.
-        revision: the revision of this transition.
         current: the new version; for deletions the last state at the deletion's revision.
-        previous: the previous version, None for additions.
     """
 
     type: EventType
@@ -202,13 +199,7 @@ class Table:
 
 @dataclass(slots=True)
 class ObjectStore:
-    """Tables by name under one revision counter.
-
-    Attributes:
-        history: number of transitions that each table's log keeps.
-        revision: the newest revision.
-        on_write: called synchronously after each transition.
-    """
+    """Tables by name under one revision counter."""
 
     history: int = 4096
     revision: int = 1

@@ -35,11 +35,7 @@ class NodeShape:
     """One simulated node.
 
     Attributes:
-        name: its name.
-        cpu: capacity, a quantity.
-        memory: capacity, a quantity.
         resources: other capacities by name, such as `nvidia.com/gpu`.
-        labels: labels besides the usual ones.
         taints: taints as in `spec.taints`.
     """
 
@@ -56,15 +52,10 @@ class NodeSettings:
     """Settings of the node components.
 
     Attributes:
-        nodes: number of Node objects to register, `<node_name>-0` and so on.
         scheduling: whether pods are placed as by kube-scheduler, on nodes that any client has
             registered, whose pods run here too. If not, pods are spread by uid over our nodes, and
             requests and labels are ignored.
         shapes: nodes of several kinds, instead of `nodes` alike ones.
-        node_name: prefix of the nodes' names.
-        cpu: capacity of each node, a quantity.
-        memory: capacity of each node, a quantity.
-        max_pods: capacity `pods` of each node.
         heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
             controller manager marks a node as lost after 40 s without one.
         start_delay: time from being bound to the start of the first container (image pull).
@@ -79,7 +70,6 @@ class NodeSettings:
         probe_pace: factor of the initial delays and periods of probes, where pods are processes;
             less than 1 for servers that are ready sooner than their probes expect.
         crash_back_off: pause before the second restart of a container; doubles with each one.
-        crash_back_off_cap: longest pause between two restarts.
         termination_delay: time from the deletion of a pod to its removal, if the grace period is
             not shorter.
         eviction_delay: time from the loss of a node to the deletion of its pods.
@@ -150,12 +140,6 @@ async def delete_seen(
 ) -> None:
     """Delete exactly the object that was seen, if it still exists.
 
-    Args:
-        client: access to the API server.
-        resource: resource of the object.
-        seen: the object.
-        grace_seconds: grace period of a pod in seconds; None for its own.
-
     Raises:
         controller.kube.errors.KubeError: the request failed.
     """
@@ -184,16 +168,7 @@ async def record_event(
 ) -> None:
     """Record an event about an object; the same words again are counted.
 
-    Args:
-        client: access to the API server, whose failures only lose the event.
-        resource: resource of the object.
-        meta: the object's metadata.
-        reason: a word.
-        message: a sentence, cut if it is very long.
-        component: the component that reports it.
-        now: the time.
-        kind: `Normal` or `Warning`.
-        container: path of the container in a pod, `spec.containers{main}`.
+    Failures of the API server only lose it. `container` is a path, `spec.containers{main}`.
     """
     message, moment = message[:_LONGEST_MESSAGE], rfc3339(now)
     name = f"{meta.name}.{suffix(meta.uid, kind, reason, message, container)}"
@@ -228,11 +203,7 @@ async def record_event(
 
 
 class NodeCaches:
-    """Creates and runs informers.
-
-    Args:
-        spawn: starts a coroutine as a task that the caller owns.
-    """
+    """Creates and runs informers."""
 
     def __init__(
         self,
@@ -286,10 +257,8 @@ class ControlLoop(Generic[K]):
     """Workers around a queue.
 
     Args:
-        name: name of the component, for the log.
         sync: reconciles one object. It may return the seconds until the key's next turn. A
             `KubeError` is retried with back-off.
-        workers: number of keys processed at once.
     """
 
     def __init__(
@@ -351,16 +320,7 @@ class Enqueue(Generic[T, K]):
 
 @dataclass(frozen=True, slots=True)
 class ComponentContext:
-    """Shared by all components.
-
-    Attributes:
-        client: access to the API server.
-        caches: the informers.
-        settings: delays and sizes.
-        clock: clock of timers.
-        wall: returns the time in UTC, for timestamps.
-        rng: source of the jitter of back-off.
-    """
+    """Shared by all components."""
 
     client: Client
     caches: NodeCaches
@@ -379,12 +339,7 @@ class ComponentContext:
 
 
 class LoopComponent(ABC, Generic[K]):
-    """A component that is one control loop.
-
-    Args:
-        name: name of the component, for the log.
-        context: dependencies of the component.
-    """
+    """A component that is one control loop."""
 
     def __init__(self, name: str, context: ComponentContext) -> None:
         self._loop = context.control_loop(name, self._sync)

@@ -85,9 +85,7 @@ class _Owners:
     """The owner references of one object, by the state of the owners.
 
     Attributes:
-        solid: references to owners that exist.
         waiting: references to owners that wait for their dependents to be deleted.
-        absent: references to owners that do not exist.
         unseen: whether a cache lacks an existing owner, which may be deleted without an event.
     """
 

@@ -52,9 +52,6 @@ class JobPlan:
     """The plan for one Job.
 
     Attributes:
-        status: the desired status.
-        creates: number of pods to create.
-        deletes: pods to delete.
         requeue_after: seconds until the next reconcile, None if only a change matters.
         expired: whether the Job itself must be deleted.
     """

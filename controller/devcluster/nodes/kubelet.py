@@ -46,11 +46,7 @@ def node_address(number: int) -> str:
 
 
 class PodAddresses:
-    """Assigns each pod a unique address.
-
-    Args:
-        size: number of addresses, from 10.244.0.1 on.
-    """
+    """Assigns each pod a unique address."""
 
     def __init__(self, size: int = _POD_ADDRESSES) -> None:
         self._size = size
@@ -154,12 +150,8 @@ class NodeInfo:
 
     Attributes:
         name: scheme of `containerRuntimeVersion`.
-        ready: a sentence about why the node is Ready.
-        os_image: name of the operating system.
-        kernel: version of the kernel.
         address: address of the node; empty for a simulated one.
         cpu: capacity, empty for that of the settings.
-        memory: the same for memory.
     """
 
     name: str = "sim"
@@ -293,13 +285,7 @@ class Registration:
 
 
 class Kubelet(LoopComponent[str]):
-    """Registers nodes, places pods, and reconciles them; their keys are `namespace/name`.
-
-    Args:
-        context: client, caches and time.
-        info: system information of the nodes; by default that of simulated ones.
-        overcommits: see `Scheduler`.
-    """
+    """Registers nodes, places pods, and reconciles them; their keys are `namespace/name`."""
 
     def __init__(
         self, context: ComponentContext, info: NodeInfo | None = None, *, overcommits: bool = False

@@ -59,11 +59,7 @@ class Behaviour:
     """The behaviour of one pod. Delays are in seconds.
 
     Attributes:
-        outcome: the ending.
-        start_delay: time from being bound to the start of the first container.
-        ready_delay: time from the start of the containers to Ready.
         exit_after: time from the start of the containers to their exit, None if they do not exit.
-        exit_code: exit code of the containers, when they exit.
         container: the one container that exits, while the others run on; empty if all do.
     """
 

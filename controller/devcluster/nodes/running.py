@@ -54,16 +54,6 @@ async def run_nodes(
 ) -> AsyncGenerator[None]:
     """Run `components` until the context exits; it is entered when all caches are filled.
 
-    Args:
-        client: access to the API server, with a user agent of its own.
-        clock: clock of timers.
-        wall: returns the time in UTC, for timestamps.
-        rng: source of the jitter of back-off.
-        settings: delays and sizes.
-        components: a subset of `COMPONENTS`.
-        kubelet: creates the component of that name; the simulated kubelet by default.
-        others: create further components, which share the caches.
-
     Raises:
         ValueError: there is no such component.
         controller.kube.errors.KubeError: a component could not start.

@@ -43,7 +43,6 @@ class Scheduler:
     """Chooses nodes for pods.
 
     Args:
-        context: caches.
         overcommits: whether CPU and memory are not enforced on the nodes, so that each pod only
             has to fit alone.
     """
@@ -101,9 +100,6 @@ class Scheduler:
 
 class Placements:
     """The pods on each node, with those that are about to be there, as the cache changes.
-
-    Args:
-        not_enforced: resources that are not counted.
 
     Attributes:
         used: what the pods of a node request together.

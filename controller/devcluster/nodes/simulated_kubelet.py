@@ -59,7 +59,6 @@ class MissingReference:
     """Something that a pod refers to and that is not there.
 
     Attributes:
-        message: the kubelet's words.
         container: the container that cannot be created; empty if a volume cannot be mounted.
     """
 
@@ -110,7 +109,6 @@ class SimulatedKubelet(Kubelet):
     """Binds pods, and reports the status of pods on its nodes.
 
     Args:
-        context: client, caches and time.
         programs: what runs in containers; without it, pods of Jobs succeed.
         references: looks up what pods refer to; None to start them without it.
     """

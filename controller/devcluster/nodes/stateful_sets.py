@@ -26,13 +26,7 @@ REVISION_LABEL: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class StatefulSetPlan:
-    """The plan for one StatefulSet.
-
-    Attributes:
-        status: the desired status.
-        creates: numbers of the pods to create.
-        deletes: pods to delete.
-    """
+    """The plan for one StatefulSet."""
 
     status: ReportedStatefulSetStatus
     creates: tuple[int, ...] = ()

@@ -28,11 +28,8 @@ class StepContext:
     """Inputs of a step besides the pod.
 
     Attributes:
-        now: the present moment.
         elapsed: seconds since the present wait began.
         pod_ip: present or future address of the pod.
-        host_ip: address of its node.
-        node_lost: whether the pod's node is out of reach.
     """
 
     now: datetime

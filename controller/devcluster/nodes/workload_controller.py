@@ -36,13 +36,7 @@ C = TypeVar("C", KubeletPod, ControlledReplicaSet)
 
 
 class WorkloadController(LoopComponent[str], Generic[W, C]):
-    """Reconciles each workload after a change of it or of one of its children.
-
-    Args:
-        resource: resource of the workloads.
-        children: resource of what they control.
-        context: dependencies of the component.
-    """
+    """Reconciles each workload after a change of it or of one of its children."""
 
     def __init__(
         self, resource: Resource[W], children: Resource[C], context: ComponentContext

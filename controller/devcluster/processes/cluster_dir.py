@@ -83,9 +83,6 @@ class ClusterDir:
     def __init__(self, base: Path) -> None:
         """Make the folder.
 
-        Args:
-            base: see `folder_of_clusters`; it exists.
-
         Raises:
             OSError: it cannot be made, or sixteen clusters run already.
         """

@@ -40,8 +40,6 @@ class RestartBackoff:
     """The restart back-off of one container, in seconds.
 
     Attributes:
-        first: the pause before the second restart.
-        longest: the longest pause.
         crashes: number of ends of the container since the last reset.
     """
 
@@ -74,13 +72,7 @@ _START_ERROR = 128
 class ContainerRuns:
     """All runs of one container.
 
-    Args:
-        context: shared dependencies of the pod's containers.
-        container: its specification.
-        status: its status before its first start.
-
     Attributes:
-        status: the status to report.
         has_started: set while the container runs and its startup probe has succeeded.
     """
 

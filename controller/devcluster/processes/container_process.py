@@ -27,11 +27,7 @@ async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
 
 
 class GracePeriod:
-    """A deadline that may be shortened.
-
-    Args:
-        seconds: seconds from now.
-    """
+    """A deadline that may be shortened."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -83,12 +79,7 @@ _LONGEST_ANSWER = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of a probe or hook.
-
-    Attributes:
-        is_good: whether it counts as a success.
-        text: the error, or output.
-    """
+    """The result of a probe or hook."""
 
     is_good: bool
     text: str

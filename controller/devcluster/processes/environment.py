@@ -55,8 +55,6 @@ class DownwardValues:
     """Values that the machine adds to a pod's fields.
 
     Attributes:
-        pod_ip: the pod's address.
-        host_ip: the node's address.
         cpus: processors of the node, for containers without a limit.
         memory: bytes of memory of the node, for containers without a limit.
     """
@@ -71,12 +69,6 @@ def field_value(
     reference: FieldReference, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues
 ) -> str:
     """Return the value of a `fieldRef`.
-
-    Args:
-        reference: the reference.
-        pod: the pod in its state at the start.
-        meta: its present metadata.
-        downward: values that the machine adds.
 
     Raises:
         UnsupportedFieldReference: there is no such field.
@@ -172,8 +164,6 @@ class AccountToken(SourceReference):
     """A token of a service account, bound to a pod.
 
     Attributes:
-        pod: name of the pod.
-        uid: uid of the pod.
         audience: audience of the token; empty for the API server.
     """
 
@@ -204,8 +194,6 @@ class Invocation:
     """The start of a container: command, environment, directory.
 
     Attributes:
-        argv: program and arguments.
-        env: the whole environment.
         cwd: working directory, empty for that of the image.
     """
 
@@ -223,18 +211,10 @@ def invocation(
     sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     given: Mapping[str, str],
 ) -> Invocation:
-    """Compute how `container` is started.
-
-    Args:
-        pod: pod of the container.
-        container: its specification.
-        image: its environment.
-        downward: values that the machine adds.
-        sources: the data of all `env_sources`, None for those that do not exist.
-        given: variables that the kubelet adds.
+    """Compute how `container` is started; `sources` has None for what does not exist.
 
     Raises:
-        BadConfiguration: a referenced object is missing, or there is no command.
+        InvalidConfiguration: a referenced object is missing, or there is no command.
     """
     declared: dict[str, str] = dict(given)
     for group in container.env_from:
@@ -345,8 +325,6 @@ class ApiAccess:
     """The API server in the view of pods.
 
     Attributes:
-        host: address of the server.
-        port: TCP port of the server.
         authority: PEM certificate that signs the server's.
     """
 

@@ -19,8 +19,6 @@ class Image:
     """A local environment used in place of an image.
 
     Attributes:
-        path: folder of the environment; programs are in its `bin`.
-        env: default variables of containers.
         command: its arguments when a container has neither command nor arguments.
     """
 

@@ -54,9 +54,6 @@ def cache_folder() -> Path:
 async def build_library(cache: Path | None = None) -> Path:
     """Return the path of the library, which is compiled if it does not exist.
 
-    Args:
-        cache: folder; by default `cache_folder`.
-
     Raises:
         OSError: there is no C compiler, or it fails; the message says so.
     """
@@ -100,13 +97,7 @@ class ShimIsolation(Isolation):
     mode = "shim"
 
     def __init__(self, cluster_dir: ClusterDir, given: Path, *, namespaces: bool) -> None:
-        """Use `open_shim`.
-
-        Args:
-            cluster_dir: folder of the cluster.
-            given: the library, which is copied into every pod.
-            namespaces: whether containers have their own files.
-        """
+        """Use `open_shim`."""
         super().__init__(cluster_dir)
         self._given = given
         self._namespaces = namespaces
@@ -224,10 +215,6 @@ else:
 async def self_test(isolation: Isolation, python: str) -> None:
     """Run a server in one pod and a client in another, and connect to it from this machine too.
 
-    Args:
-        isolation: open, without pods.
-        python: path of an interpreter that pods see.
-
     Raises:
         OSError: the test failed; the message says why.
     """
@@ -300,9 +287,6 @@ class SelectedIsolation:
 
     Attributes:
         isolation: ready; close it at the end, which removes the folder too.
-        cluster_dir: the folder.
-        refused: reasons why better modes were rejected.
-        leftovers: remains of dead clusters, which were removed.
     """
 
     isolation: Isolation
@@ -327,12 +311,8 @@ async def select_isolation(
 ) -> SelectedIsolation:
     """Clean up the remains of dead clusters, and open the requested isolation.
 
-    Args:
-        wanted: the mode.
-        base: directory of the clusters' directories; the user's own by default.
-
     Raises:
-        NoIsolation: the mode is not possible on this machine.
+        IsolationUnavailable: the mode is not possible on this machine.
         OSError: no folder can be made.
     """
     folder = base or clusters_dir()

@@ -77,15 +77,6 @@ class ProcessKubelet(Kubelet):
     this program cannot limit processors, and a limit of address space would break Ray,
     which reserves much more than it uses. Volume sizes, users and capabilities are ignored. A
     process that the machine kills for lack of memory is reported as OOMKilled.
-
-    Args:
-        context: client, caches and time.
-        isolation: isolates the pods.
-        images: environments by image.
-        outputs: stores the containers' output.
-        root: folder for claims.
-        memory: folder in memory, for volumes of medium Memory.
-        access: access of pods to the API server; None for no access.
     """
 
     def __init__(
@@ -125,12 +116,7 @@ class ProcessKubelet(Kubelet):
         nodes.add_handler(Enqueue(self._loop.add, self._unbound), name="kubelet")
 
     def running(self, pod: str, container: str) -> tuple[ContainerProcess, Output] | None:
-        """Return the process of a container and its output; None while it does not run.
-
-        Args:
-            pod: namespace and name of its pod.
-            container: name of the container.
-        """
+        """Return the process of a container and its output; None while it does not run."""
         found = (run.running(container) for run in self._runs.get(pod, {}).values())
         return next((one for one in found if one), None)
 

@@ -25,11 +25,7 @@ class LogOptions:
     """Options of a request for logs.
 
     Attributes:
-        tail: number of last lines, None for all.
-        since: time of the first line.
         limit: maximum bytes, None for no limit.
-        follow: whether to continue while the container runs.
-        timestamps: whether each line begins with its time.
         stream: `stdout` or `stderr`, empty for both.
     """
 
@@ -63,13 +59,7 @@ class LogOptions:
 
 
 class ProcessLogs:
-    """Answers requests for the log of a pod: `server.hooks.pod_log`.
-
-    Args:
-        server: server with the pods.
-        outputs: output of containers.
-        wall: returns the time in UTC.
-    """
+    """Answers requests for the log of a pod: `server.hooks.pod_log`."""
 
     def __init__(self, server: ApiServer, outputs: Outputs, wall: Callable[[], datetime]) -> None:
         self._pods = server.store.table("pods")
@@ -128,7 +118,6 @@ class Position:
     """The position of a reader in an output.
 
     Args:
-        output: output to read.
         tail: number of lines before its end, None for all kept lines.
     """
 

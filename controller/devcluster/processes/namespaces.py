@@ -61,12 +61,7 @@ async def ip(*commands: str) -> str:
 
 
 class Bridge:
-    """The bridge of all pods of one cluster.
-
-    Attributes:
-        name: name of the link.
-        network: the addresses of pods.
-    """
+    """The bridge of all pods of one cluster."""
 
     def __init__(self, cluster_dir: ClusterDir) -> None:
         self._cluster_dir = cluster_dir

@@ -94,10 +94,6 @@ def ranges_of_others(permitted: Collection[int]) -> list[str]:
 def owner(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
     """Return the user at the other end of a connection within this machine's own network.
 
-    Args:
-        peer: address and port of that end.
-        here: address and port of this end.
-
     Returns:
         The user id; None if no process of that network holds that end, as for one in a pod.
     """
@@ -125,7 +121,6 @@ class Forwarder:
     """Forwards each new connection to the next of its current backends.
 
     Args:
-        backends: targets of the connections.
         admits: whether a connection from a peer to an address here is forwarded; None forwards
             all. Each is an address and a port.
 
@@ -242,8 +237,6 @@ class ServiceNetwork:
     """Reconciles forwarders and names with Services and EndpointSlices.
 
     Args:
-        context: client, caches and time.
-        isolation: holds addresses and publishes names.
         api_server: host and port of the API server's plain HTTP, which pods reach at the name
             of service `kubernetes` and at the isolation's `host_ip`, at the same port.
     """

@@ -29,9 +29,6 @@ class Output:
 
     Attributes:
         generation: number of files before the current one.
-        size: size of the current file in bytes.
-        is_closed: whether it is complete.
-        is_removed: whether its files are deleted.
     """
 
     def __init__(
@@ -187,12 +184,7 @@ class Pipe:
 
 
 class Outputs:
-    """The outputs of all containers.
-
-    Args:
-        root: folder for them, made if it is missing.
-        wall: returns the time in UTC.
-    """
+    """The outputs of all containers."""
 
     def __init__(self, root: Path, wall: Callable[[], datetime]) -> None:
         self._root = root

@@ -50,7 +50,6 @@ class StartSlots:
 
     Args:
         count: number of permits; 0 for one for each CPU.
-        seconds: maximum time for which one is held.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
@@ -64,12 +63,7 @@ class StartSlots:
 
 
 class StartSlot:
-    """A permit that is held until it is released or its time is over.
-
-    Args:
-        free: semaphore that is released once.
-        seconds: seconds until it is released in any case.
-    """
+    """A permit that is held until it is released or its time is over."""
 
     def __init__(self, free: asyncio.Semaphore, seconds: float) -> None:
         self._free = free
@@ -85,11 +79,7 @@ class StartSlot:
 
 
 class PodEvents:
-    """Records events of pods, as `kubectl describe pod` shows them, one after the other.
-
-    Args:
-        context: client and time.
-    """
+    """Records events of pods, as `kubectl describe pod` shows them, one after the other."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
@@ -140,16 +130,6 @@ class PodRuntime:
     """Dependencies that all pods share.
 
     Attributes:
-        client: access to the API server.
-        isolation: creates sandboxes for pods.
-        images: environments by image.
-        outputs: output of containers.
-        sources: config maps, secrets and claims.
-        events: records events.
-        settings: pauses.
-        start_slots: permits to start a container.
-        wall: returns the time in UTC.
-        dirs: directories of the kubelet.
         access: access of pods to the API server; None for no access.
     """
 
@@ -168,16 +148,7 @@ class PodRuntime:
 
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
-    """Dependencies that the containers of one pod share.
-
-    Attributes:
-        runtime: shared by all pods.
-        pod: the pod in its state at the start.
-        sandbox: its sandbox.
-        downward: values that the machine adds.
-        volumes: its volumes.
-        changed: called when a container's status has changed.
-    """
+    """Dependencies that the containers of one pod share."""
 
     runtime: PodRuntime
     pod: SpecifiedPod
@@ -252,8 +223,6 @@ class StatusManager:
     """Keeps the status of one pod in the API server up to date, as a kubelet's status manager.
 
     Args:
-        client: access to the API server.
-        pod: the pod as last read.
         compose: computes the desired status from the stored one.
     """
 
@@ -346,19 +315,7 @@ class StatusManager:
 
 
 class VolumeManager:
-    """Fills the volumes of one pod from objects and from its metadata.
-
-    Args:
-        runtime: reads the objects, and reports their changes.
-        pod: the pod.
-        meta: its metadata in the cache.
-        root: folder of the pod, for all that is on disk.
-        downward: values that the machine adds.
-        record_event: called with type, reason and message.
-
-    Attributes:
-        volumes: the directories.
-    """
+    """Fills the volumes of one pod from objects and from its metadata."""
 
     def __init__(
         self,

@@ -54,7 +54,6 @@ class ContainerConfig:
     Attributes:
         cwd: working directory in the container, created if it is missing; "" means the root.
         env: the container's whole environment; the mode may add variables.
-        mounts: volumes, any order.
     """
 
     cwd: str
@@ -72,9 +71,6 @@ class Launch:
     command could not be started. Every process that the command has started ends with it.
 
     Attributes:
-        argv: program and arguments.
-        env: the whole environment of the supervisor.
-        cwd: working directory of the supervisor.
         kill_signal: makes the supervisor kill all processes of the container at once. Use it
             instead of SIGKILL, which need not reach the command's descendants.
     """
@@ -93,13 +89,8 @@ class SandboxConfig:
     """The shared configuration of a pod's containers.
 
     Attributes:
-        root: folder of the pod.
-        lifeline: see `Host.lifeline`.
         pod: process that holds the pod's namespaces; 0 if there are none.
-        host_network: whether the pod has no network of its own.
-        namespaced: whether containers have namespaces.
         hostname: host name for namespaced containers of a pod without namespaces.
-        env: variables added to every container's environment.
     """
 
     root: Path
@@ -233,14 +224,7 @@ def hosts_file(
     hostname: str,
     ip: str,
 ) -> str:
-    """Return the text of the hosts file of one pod.
-
-    Args:
-        names: addresses by namespace and service.
-        namespace: namespace of the pod: its services have short names for it.
-        hostname: hostname of the pod.
-        ip: IP address of the pod.
-    """
+    """Return the text of a pod's hosts file: addresses by namespace and service."""
     lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]
     for (space, service), found in sorted(names.items()):
         full = f"{service}.{space}.svc.{DOMAIN}"
@@ -256,11 +240,7 @@ class PodSandbox:
     """The sandbox in which one pod runs.
 
     Attributes:
-        uid: `metadata.uid` of the pod.
-        namespace: `metadata.namespace`.
-        hostname: the pod's host name.
         ip: the pod's address, reachable from this machine and from other pods.
-        setting: shared configuration of the pod's containers.
     """
 
     uid: str
@@ -360,13 +340,6 @@ class Isolation(ABC):
     ) -> PodSandbox:
         """Create the sandbox of a pod, or return the one that its uid has.
 
-        Args:
-            uid: `metadata.uid`.
-            namespace: `metadata.namespace`: which services have short names there.
-            name: `metadata.name`, for messages.
-            hostname: `spec.hostname` or the name.
-            host_network: whether the pod shares this machine's network.
-
         Raises:
             OSError: it cannot be made; the text says why.
         """
@@ -412,11 +385,7 @@ class Isolation(ABC):
         )
 
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Make services known to present and future pods by these names.
-
-        Args:
-            names: addresses by namespace and service.
-        """
+        """Make services known to present and future pods by these names."""
         self._names = dict(names)
         for sandbox in self._sandboxes.values():
             sandbox.write_hosts_file(self._names)

@@ -76,15 +76,9 @@ class PodFacts:
     """The kubelet's facts about a pod that it runs.
 
     Attributes:
-        start_time: time when it accepted the pod.
-        host_ip: address of the node.
         pod_ip: address of the pod, empty as long as it has no sandbox.
         is_over: whether all containers have ended and none will run again.
-        has_sandbox: whether containers can be started.
         reason: reason why the whole pod was stopped, empty if it was not.
-        message: the same as a sentence.
-        init: statuses of the init containers.
-        main: statuses of the containers.
     """
 
     start_time: str
@@ -101,14 +95,7 @@ class PodFacts:
 def pod_status(
     pod: SpecifiedPod, present: ReportedPodStatus, facts: PodFacts, now: str
 ) -> ReportedPodStatus:
-    """Return the status to report.
-
-    Args:
-        pod: its specification.
-        present: the stored status; its transition times and conditions of others are kept.
-        facts: the kubelet's facts.
-        now: a timestamp.
-    """
+    """Return the status to report; times and conditions of others in `present` are kept."""
     phase = _phase(pod, facts)
     unready = _unready(pod, facts, phase)
     verdicts = (

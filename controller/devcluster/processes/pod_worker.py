@@ -47,12 +47,7 @@ _log = structlog.get_logger(__name__)
 
 
 class PodWorker:
-    """The worker of one pod.
-
-    Args:
-        runtime: shared by all pods.
-        pod: the pod in the cache.
-    """
+    """The worker of one pod."""
 
     def __init__(self, runtime: PodRuntime, pod: KubeletPod) -> None:
         self.uid = pod.metadata.uid

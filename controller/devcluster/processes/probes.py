@@ -96,10 +96,7 @@ class ProbeThreshold:
     """Results of one probe so far.
 
     Attributes:
-        successes: consecutive successes needed.
-        failures: consecutive failures needed.
         verdict: the current state, None while unknown.
-        last: the last result.
         run: number of consecutive results equal to the last.
     """
 
@@ -138,11 +135,6 @@ class ContainerProbes:
     """Runs the probes of one container process.
 
     Args:
-        container: its specification.
-        run: run of the container.
-        pod_ip: address for requests and connections.
-        probed: receives results.
-        unhealthy: receives each failure: which probe, and why.
         pace: factor of initial delays and periods.
     """
 

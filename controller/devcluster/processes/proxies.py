@@ -32,12 +32,7 @@ _NOT_PASSED_ON = HOP_BY_HOP | {"authorization", "content-length", "host"}
 
 
 class Proxies:
-    """The hooks `pod_proxy` and `service_proxy` of the API server.
-
-    Args:
-        network: has services, pods and backends.
-        rng: chooses among several ready pods.
-    """
+    """The hooks `pod_proxy` and `service_proxy` of the API server."""
 
     def __init__(self, network: ServiceNetwork, rng: random.Random) -> None:
         self._network = network

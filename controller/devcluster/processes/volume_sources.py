@@ -92,15 +92,8 @@ def volume_files(
 ) -> dict[str, VolumeFile]:
     """Return the files of a volume by relative path.
 
-    Args:
-        volume: one for which `is_made_of_objects` holds.
-        pod: pod of the volume.
-        meta: the pod's present metadata.
-        downward: values that the machine adds.
-        sources: the data of all `volume_sources`, None for those that do not exist.
-
     Raises:
-        BadConfiguration: an object or key that is not optional is missing.
+        InvalidConfiguration: an object or key that is not optional is missing.
     """
     found: dict[str, VolumeFile] = {}
     if volume.config_map:
@@ -221,7 +214,6 @@ class Claims:
     """Binds claims, and removes the directories of deleted ones.
 
     Args:
-        context: client and caches.
         root: folder of the folders, which are named by the uids of claims.
     """
 
@@ -283,7 +275,6 @@ class Sources:
     """Reads config maps, secrets, claims and tokens for pods; the data of a claim is its `uid`.
 
     Args:
-        context: client and caches.
         authority: PEM certificate that signs the API server's.
     """
 

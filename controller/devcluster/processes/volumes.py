@@ -48,8 +48,6 @@ class Volumes:
     """The volumes of one pod.
 
     Args:
-        pod: the pod.
-        root: folder of the pod, for all that is on disk.
         memory: folder of the pod for volumes in memory, made when one is needed.
         claims: folder that outlives pods, for claims.
     """
@@ -81,15 +79,10 @@ class Volumes:
         downward: DownwardValues,
         sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     ) -> None:
-        """Create all volumes, or update those that come from objects.
-
-        Args:
-            meta: the pod's present metadata.
-            downward: values that the machine adds.
-            sources: the data of all `sources`, None for those that do not exist.
+        """Create all volumes, or update those that come from objects; None is a missing one.
 
         Raises:
-            BadConfiguration: one cannot be created (yet); the message says why.
+            InvalidConfiguration: one cannot be created (yet); the message says why.
         """
         for number, volume in enumerate(self._pod.spec.volumes):
             try:
@@ -106,12 +99,8 @@ class Volumes:
     ) -> list[Mount]:
         """Return the mounts of `container`.
 
-        Args:
-            container: a container of the pod.
-            variables: its environment, for `subPathExpr`.
-
         Raises:
-            BadConfiguration: a mount names no volume, or a path outside it.
+            InvalidConfiguration: a mount names no volume, or a path outside it.
         """
         found: list[Mount] = []
         by_name = {volume.name: volume for volume in self._pod.spec.volumes}
@@ -183,7 +172,7 @@ def write_atomically(folder: Path, files: Mapping[str, VolumeFile]) -> None:
     replaced by a link to a new folder.
 
     Raises:
-        BadConfiguration: a path leads out of the folder.
+        InvalidConfiguration: a path leads out of the folder.
         OSError: the disk.
     """
     for path in files:
@@ -251,11 +240,7 @@ _DOWNWARD: Final = DownwardValues(pod_ip="10.244.0.1", host_ip="172.18.0.2", cpu
 
 
 class References:
-    """Reads the config maps and secrets of pods that are about to start.
-
-    Args:
-        context: client and caches.
-    """
+    """Reads the config maps and secrets of pods that are about to start."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client

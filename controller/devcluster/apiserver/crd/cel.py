@@ -57,11 +57,7 @@ class Rule(NamedTuple):
     """A compiled rule.
 
     Attributes:
-        text: the rule as written.
-        message: message when it does not hold.
-        reason: cause type to report.
         is_transition: whether it compares with the old value and so holds for updates only.
-        evaluate: takes `self` and `oldSelf` by name.
     """
 
     text: str

@@ -148,14 +148,9 @@ _RULES_UNCHECKED = StatusCause(
 def validate(
     schema: Schema, object_: Json, old: Json | None, found: Iterable[StatusCause] = ()
 ) -> list[StatusCause]:
-    """Return all problems of an object, apart from kind and metadata.
+    """Return what was `found`, and all problems of an object apart from kind and metadata.
 
-    Args:
-        schema: the root of its schema.
-        object_: the object, pruned and with defaults.
-        old: its old version in an update: unchanged parts are not judged again, and transition
-            rules compare with it.
-        found: earlier problems, which come first.
+    Unchanged parts of `old` are not judged again, and transition rules compare with it.
     """
     causes = list(found)
     before: Any = MISSING if old is None else old

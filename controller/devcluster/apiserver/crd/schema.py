@@ -39,12 +39,7 @@ class SchemaLimits:
     Attributes:
         type: `object`, `array`, `string` and so on, `int-or-string`, or empty for any.
         format: `date-time`, `int32` or `int64`; others are not checked.
-        enum: the allowed values.
-        minimum, maximum: bounds of numbers.
         above, below: whether the bounds themselves are excluded.
-        min_length, max_length, pattern: constraints on strings.
-        min_items, max_items: bounds of the number of a list's items.
-        min_properties, max_properties: bounds of the number of a map's keys.
     """
 
     type: str
@@ -202,19 +197,8 @@ class Schema:
     """One node of a structural schema.
 
     Attributes:
-        limits: limits of single values.
-        nullable: whether null is a value.
         default_value: the default, encoded; None if there is none.
-        properties: nodes of known fields.
         additional: node of all other fields, None if they are unknown.
-        preserve: whether unknown fields are kept.
-        items: node of list items.
-        required: names of required fields.
-        is_atomic_map: whether an apply replaces a map as a whole.
-        list_type: `map`, `set`, `atomic` or empty.
-        list_keys: fields that identify an item of a map list.
-        rules: CEL rules about this node.
-        has_rules: whether there are any here or below.
         defaulted: fields with a default: name, node, encoded default.
     """
 

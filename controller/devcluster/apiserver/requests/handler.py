@@ -45,13 +45,7 @@ from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 
 class Writes:
-    """Answers requests that write.
-
-    Args:
-        store: store with the present objects.
-        writer: creates and updates.
-        deleter: deletes.
-    """
+    """Answers requests that write."""
 
     def __init__(self, store: ObjectStore, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store = store
@@ -172,12 +166,7 @@ def _deleted_status(stored: Stored, resource: ApiResource) -> Json:
 
 
 class ResourceHandler:
-    """Answers requests about resources.
-
-    Attributes:
-        writer: creates and updates.
-        deleter: deletes.
-    """
+    """Answers requests about resources."""
 
     def __init__(
         self,

@@ -60,16 +60,8 @@ class Watch:
     """One watch request.
 
     Attributes:
-        store: store with the revision.
-        table: the watched table.
-        namespace: one namespace, or empty for all.
-        selection: the selected objects.
-        representation: their representation.
-        options: bookmarks, initial events.
         since: revision to start from, None for now.
         lifetime: seconds until the stream ends.
-        clock: measures the lifetime and the bookmarks.
-        stopping: returns whether the server shuts down.
     """
 
     store: ObjectStore
@@ -228,7 +220,6 @@ class ContinueToken(msgspec.Struct, frozen=True):
     """The position at which a paged list continues.
 
     Attributes:
-        v: version of the token's format.
         rv: revision of the snapshot; -1 for an inconsistent continuation at the current one.
         start: first key that may follow.
     """
@@ -313,13 +304,7 @@ MIN_WATCH = 1800.0
 
 
 class Reads:
-    """Answers requests that read.
-
-    Args:
-        store: store to read from.
-        clock: measures the lives of watches.
-        rng: varies the lives of watches.
-    """
+    """Answers requests that read."""
 
     def __init__(self, store: ObjectStore, *, clock: Clock, rng: random.Random) -> None:
         self._store = store

@@ -161,14 +161,7 @@ Representation: TypeAlias = WholeObjects | MetadataOnly | TableRows
 
 
 class ResourceCall(NamedTuple):
-    """A request and the resource that its path names.
-
-    Attributes:
-        request: the request.
-        where: parsed path.
-        resource: the resource that the path names.
-        wall: returns the time of day, for tables.
-    """
+    """A request and the resource that its path names."""
 
     request: ApiRequest
     where: ResourcePath

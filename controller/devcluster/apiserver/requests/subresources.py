@@ -238,11 +238,7 @@ class Hooks:
     """Request handlers that other components provide.
 
     Attributes:
-        pod_log: the kubelet's part of `kubectl logs`.
-        pod_proxy: forwards a request to a pod.
         service_proxy: forwards a request to a service; `where.rest` is the path there.
-        tokens: issues the tokens of service accounts.
-        pod_connection: the kubelet's part of `kubectl exec` and `attach`.
     """
 
     pod_log: Hook | None = None
