@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
 from controller.apimachinery.schema import (
@@ -16,14 +18,13 @@ from controller.apimachinery.schema import (
     string,
     struct,
 )
-from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.schemas import (
-    inference_set_spec,
-    inference_set_status,
+    SET_SPEC,
+    SET_STATUS,
+    SET_TEMPLATE,
+    WORKSPACE_STATUS,
     workspace_fields,
-    workspace_status,
 )
-from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import KubeObject
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definitions
@@ -72,24 +73,20 @@ def kaito_definitions() -> list[Definition]:
 def workspace_definition() -> Definition:
     """Return the definition of Workspace."""
     description = "A model that is served or tuned, on nodes of its own."
+    parts = [{**workspace_fields(each), "status": WORKSPACE_STATUS} for each in _VERSIONS]
     versions = [
-        _version(
-            version,
-            description,
-            {**workspace_fields(version), "status": workspace_status()},
-            _WORKSPACE_COLUMNS,
-        )
-        for version in _VERSIONS
+        _version(version, description, fields, _WORKSPACE_COLUMNS)
+        for version, fields in zip(_VERSIONS, parts, strict=True)
     ]
-    return definition(
-        _GROUP, "Workspace", *versions, category="workspace", short_names=("wk", "wks")
+    return _unshared(
+        definition(_GROUP, "Workspace", *versions, category="workspace", short_names=("wk", "wks"))
     )
 
 
 def inference_set_definition() -> Definition:
     """Return the definition of InferenceSet."""
     description = "Copies of a workspace that serve one model."
-    fields = {"spec": inference_set_spec(), "status": inference_set_status()}
+    fields = {"spec": SET_SPEC, "status": SET_STATUS}
     versions = [
         _version(version, description, fields, _INFERENCE_SET_COLUMNS, required=("spec",))
         for version in _VERSIONS
@@ -100,9 +97,15 @@ def inference_set_definition() -> Definition:
             "specReplicasPath": ".spec.replicas",
             "statusReplicasPath": ".status.replicas",
         }
-    return definition(
-        _GROUP, "InferenceSet", *versions, category="inferenceset", short_names=("is", "isets")
+    names = ("is", "isets")
+    return _unshared(
+        definition(_GROUP, "InferenceSet", *versions, category="inferenceset", short_names=names)
     )
+
+
+def _unshared(found: Definition) -> Definition:
+    """Return a copy in which no part stands twice: YAML would print anchors for it."""
+    return msgspec.json.decode(msgspec.json.encode(found))
 
 
 def _version(
@@ -145,9 +148,7 @@ WORKSPACE_FIELDS: Final = tuple(
 )
 """The whole specification of a Workspace, which is hashed; `matchLabels` alone selects nodes."""
 
-SET_TEMPLATE_FIELDS: Final = tuple(
-    _leaves(inference_set_spec()["properties"]["template"], "spec.template")
-)
+SET_TEMPLATE_FIELDS: Final = tuple(_leaves(SET_TEMPLATE, "spec.template"))
 """What an InferenceSet says of its Workspaces."""
 
 
@@ -188,28 +189,11 @@ def _unread(definition: InstalledDefinition) -> str:
     )
 
 
-# Unknown fields of the pod template that a Workspace may have of its own.
+def template_fields(*path: str) -> UnknownFieldFinder:
+    """Return a finder of the unknown fields of the template at a path; objects may be invalid."""
 
-
-def of_workspaces() -> UnknownFieldFinder:
-    """Return a finder of the unknown fields of Workspaces; the objects may be invalid."""
-
-    def find(workspace: Workspace, pod: ObjectSchema) -> Iterator[UnknownField]:
-        template = dig(workspace.inference, "template")
-        return _of_template(template, pod, "inference.template")
+    def find(obj: Any, pod: ObjectSchema) -> Iterator[UnknownField]:
+        template = dig(getattr(obj, path[0]), *path[1:])
+        return unknown_fields(template, pod.part("metadata", "spec"), ".".join(path))
 
     return UnknownFieldFinder(find)
-
-
-def of_inference_sets() -> UnknownFieldFinder:
-    """Return a finder of those of InferenceSets, whose Workspaces get the template."""
-    path = ("template", "inference", "template")
-
-    def find(inference_set: InferenceSet, pod: ObjectSchema) -> Iterator[UnknownField]:
-        return _of_template(dig(inference_set.spec, *path), pod, ".".join(("spec", *path)))
-
-    return UnknownFieldFinder(find)
-
-
-def _of_template(template: Any, pod: ObjectSchema, path: str) -> Iterator[UnknownField]:
-    return unknown_fields(template, pod.part("metadata", "spec"), path)

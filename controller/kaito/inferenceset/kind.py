@@ -12,7 +12,7 @@ from controller.kaito.api.definitions import (
     SET_TEMPLATE_FIELDS,
     WORKSPACE_FIELDS,
     is_left_as_it_is,
-    of_inference_sets,
+    template_fields,
 )
 from controller.kaito.api.inferenceset import (
     INFERENCE_SETS,
@@ -95,7 +95,7 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
             IdentityMemo(replica),
             self._settings,
             definitions_reader(),
-            of_inference_sets(),
+            template_fields("spec", "template", "inference", "template"),
         )
 
     def observe(self, key: str, reads: CacheReader) -> InferenceSetObservation | None:

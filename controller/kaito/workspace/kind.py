@@ -14,7 +14,7 @@ import structlog
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.ownership import OWNER_UID
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
+from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, template_fields
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.lookups.huggingface import WorkspaceLookups
@@ -92,7 +92,7 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
             SpecificationMemo(self._read),
             self._settings,
             definition_reader(),
-            of_workspaces(),
+            template_fields("inference", "template"),
             process or secrets.token_hex(4),
             lookups,
         )
