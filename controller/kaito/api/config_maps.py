@@ -13,21 +13,18 @@ import msgspec
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
-from controller.kaito.api.fields import FieldError, invalid_value, missing_field
+from controller.kaito.api.fields import FieldError, invalid_value, missing_field, wrong
 from controller.kaito.presets.models import Model
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
 INFERENCE_KEY: Final = "inference_config.yaml"
 TRAINING_KEY: Final = "training_config.yaml"
+_LENGTH: Final = "max-model-len"
 _SECTIONS: Final = frozenset(
     {
-        "ModelConfig",
-        "QuantizationConfig",
-        "LoraConfig",
-        "TrainingArguments",
-        "DatasetConfig",
-        "DataCollator",
+        *("ModelConfig", "QuantizationConfig", "LoraConfig"),
+        *("TrainingArguments", "DatasetConfig", "DataCollator"),
     }
 )
 _OUTPUT: Final = "/mnt"
@@ -47,34 +44,23 @@ _BITS: Final = ("load_in_4bit", "load_in_8bit")
 
 def missing_config_error(name: str, namespace: str) -> FieldError:
     """Return the error of a ConfigMap that does not exist."""
-    return FieldError(
-        f"ConfigMap '{name}' specified in 'config' not found in namespace '{namespace}'",
-        ("config",),
-    )
+    message = f"ConfigMap '{name}' specified in 'config' not found in namespace '{namespace}'"
+    return wrong(message, "config")
 
 
-def read_training_options(text: str) -> dict[str, Any]:
-    """Return the options of a tuning, as JSON has them.
+def read_options(text: str, *, scalars_as_text: bool = False) -> dict[str, Any]:
+    """Return the options; numbers of a server's as they are written, because Kaito has words.
 
     Raises:
         InvalidYaml: they cannot be read, or are too many; the message is a predicate.
     """
-    return read_yaml_mapping(text, _LIMITS)
-
-
-def read_server_options(text: str) -> dict[str, Any]:
-    """Return the options of a model server, numbers as they are written, because Kaito has words.
-
-    Raises:
-        InvalidYaml: they cannot be read, or are too many; the message is a predicate.
-    """
-    return read_yaml_mapping(text, _LIMITS, scalars_as_text=True)
+    return read_yaml_mapping(text, _LIMITS, scalars_as_text=scalars_as_text)
 
 
 def longest_context(data: Mapping[str, str]) -> int | None:
     """Return the `max-model-len` that the options set, None if they set none that can be."""
     try:
-        options = read_server_options(data.get(INFERENCE_KEY, ""))
+        options = read_options(data.get(INFERENCE_KEY, ""), scalars_as_text=True)
     except InvalidYaml:
         return None
     text = _max_model_len(options.get("vllm"))
@@ -83,7 +69,7 @@ def longest_context(data: Mapping[str, str]) -> int | None:
 
 def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
     """Yield errors of the options of a model server."""
-    vllm = _section_of(data, INFERENCE_KEY, "vllm", read_server_options, _unparsable)
+    vllm = _section_of(data, INFERENCE_KEY, "vllm", _unparsable)
     if isinstance(vllm, FieldError):
         yield vllm
         return
@@ -99,7 +85,7 @@ def training_config_errors(
     name: str, namespace: str, data: Mapping[str, str], method: str
 ) -> Iterator[FieldError]:
     """Yield errors of the options of a tuning."""
-    sections = _section_of(data, TRAINING_KEY, "training_config", read_training_options, _invalid)
+    sections = _section_of(data, TRAINING_KEY, "training_config", _invalid)
     if isinstance(sections, FieldError):
         yield sections
         return
@@ -107,7 +93,8 @@ def training_config_errors(
         yield _invalid("Expected 'training_config' key to contain a map")
         return
     sections = cast("dict[str, Any]", sections)
-    yield from _section_errors(sections)
+    for section in sections.keys() - _SECTIONS:
+        yield _invalid(f"Unrecognized section: {section}")
     quantization = mapping(sections.get("QuantizationConfig"))
     yield from _quantization_errors(name, quantization, method.lower())
     where = f"in ConfigMap '{name}' in namespace '{namespace}'"
@@ -115,50 +102,35 @@ def training_config_errors(
 
 
 def _section_of(
-    data: Mapping[str, str],
-    key: str,
-    section: str,
-    read: Callable[[str], dict[str, Any]],
-    refuse: Callable[[str], FieldError],
+    data: Mapping[str, str], key: str, section: str, refuse: Callable[[str], FieldError]
 ) -> Any:
     """Return one section of the options under a key, or the error why there is none."""
     text = data.get(key)
     if text is None:
         return missing_field(f"{key} in ConfigMap")
     try:
-        return read(text).get(section)
+        return read_options(text, scalars_as_text=key == INFERENCE_KEY).get(section)
     except InvalidYaml as error:
         return refuse(f"it {error}")
-
-
-def _section_errors(sections: Mapping[str, Any]) -> Iterator[FieldError]:
-    for section in sections:
-        if section not in _SECTIONS:
-            yield _invalid(f"Unrecognized section: {section}")
 
 
 def _quantization_errors(
     name: str, section: Mapping[str, Any], method: str
 ) -> Iterator[FieldError]:
     bits = {bit: section.get(bit) for bit in _BITS}
-    wrong = [bit for bit, value in bits.items() if not isinstance(value, bool | None)]
-    for bit in wrong:
+    odd = [bit for bit, value in bits.items() if not isinstance(value, bool | None)]
+    for bit in odd:
         kind = _GO_TYPES[type(bits[bit])]
         yield invalid_value(f"value must be either nil or a boolean, got type {kind}", bit)
-    if wrong:
+    if odd:
         return
     path = "QuantizationConfig"
     if all(bits.values()):
-        yield FieldError(
-            f"Cannot set both 'load_in_4bit' and 'load_in_8bit' to true in ConfigMap '{name}'",
-            (path,),
-        )
+        message = "Cannot set both 'load_in_4bit' and 'load_in_8bit' to true in ConfigMap"
+        yield wrong(f"{message} '{name}'", path)
     elif method == "lora" and any(bits.values()):
-        yield FieldError(
-            f"For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap '{name}' must not "
-            "be true",
-            (path,),
-        )
+        message = "For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap"
+        yield wrong(f"{message} '{name}' must not be true", path)
     elif method == "qlora" and not any(bits.values()):
         yield missing_field(
             "For method 'qlora', either 'load_in_4bit' or 'load_in_8bit' must be true in "
@@ -175,28 +147,22 @@ def _output_errors(section: Mapping[str, Any], where: str) -> Iterator[FieldErro
     if not isinstance(folder, str):
         yield invalid_value(f"output_dir is not a string {where}", "output_dir")
     elif not posixpath.normpath(f"{_OUTPUT}/{folder}").startswith(f"{_OUTPUT}/"):
-        yield invalid_value(
-            f"Invalid output_dir specified: '{folder}', must be a directory", "output_dir"
-        )
+        message = f"Invalid output_dir specified: '{folder}', must be a directory"
+        yield invalid_value(message, "output_dir")
 
 
 def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
     digits = length.removeprefix("-").removeprefix("+")
     if not _is_number(digits):
-        yield invalid_value(
-            f'max-model-len must be an integer: strconv.Atoi: parsing "{length}": invalid syntax',
-            "max-model-len",
-        )
+        why = f'strconv.Atoi: parsing "{length}": invalid syntax'
+        yield invalid_value(f"max-model-len must be an integer: {why}", _LENGTH)
     elif len(digits) > _MOST_DIGITS or int(length) > limit:
-        yield invalid_value(
-            f"max-model-len {length} exceeds model's maximum supported context window {limit} "
-            "(ModelTokenLimit)",
-            "max-model-len",
-        )
+        limited = f"exceeds model's maximum supported context window {limit} (ModelTokenLimit)"
+        yield invalid_value(f"max-model-len {length} {limited}", _LENGTH)
 
 
 def _max_model_len(vllm: Any) -> str:
-    return str(mapping(vllm).get("max-model-len") or "").strip()
+    return str(mapping(vllm).get(_LENGTH) or "").strip()
 
 
 def _is_number(text: str) -> bool:
@@ -208,7 +174,7 @@ def _invalid(why: str) -> FieldError:
 
 
 def _unparsable(why: str) -> FieldError:
-    return FieldError(f"Failed to parse {INFERENCE_KEY}: {why}", (INFERENCE_KEY,))
+    return wrong(f"Failed to parse {INFERENCE_KEY}: {why}", INFERENCE_KEY)
 
 
 def _are_words(value: Any) -> bool:

@@ -60,6 +60,11 @@ class FieldError:
         return f"{text}\n{self.details}" if self.details else text
 
 
+def wrong(message: str, *paths: str) -> FieldError:
+    """Return an error about fields."""
+    return FieldError(message, paths)
+
+
 def invalid_value(value: object, path: str, details: str = "") -> FieldError:
     """Return an error about a value, or a sentence in its place."""
     return FieldError(f"invalid value: {value}", (path,), details)
@@ -67,7 +72,7 @@ def invalid_value(value: object, path: str, details: str = "") -> FieldError:
 
 def missing_field(*paths: str) -> FieldError:
     """Return an error about missing fields."""
-    return FieldError("missing field(s)", paths)
+    return wrong("missing field(s)", *paths)
 
 
 def via(prefix: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
@@ -156,9 +161,8 @@ def source_errors(source: DataSource) -> Iterator[FieldError]:
             yield invalid_value(problem, "URLs")
     yield from image_errors(source.image, "input")
     if [bool(source.urls), bool(source.image), source.volume is not None].count(True) != 1:
-        yield FieldError(
-            "Exactly one of URLs, Volume, or Image must be specified", ("URLs", "Volume", "Image")
-        )
+        message = "Exactly one of URLs, Volume, or Image must be specified"
+        yield wrong(message, "URLs", "Volume", "Image")
 
 
 def destination_errors(destination: DataDestination) -> Iterator[FieldError]:
@@ -196,13 +200,10 @@ def url_problem(url: str) -> str:
 
 
 _PRIVATE: Final = tuple(
-    map(
-        ipaddress.ip_network,
-        (
-            *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
-            *("169.254.0.0/16", "224.0.0.0/24"),
-            *("::1/128", "fc00::/7", "fe80::/10", "ff02::/16"),
-        ),
+    ipaddress.ip_network(each)
+    for each in (
+        *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
+        *("224.0.0.0/24", "::1/128", "fc00::/7", "fe80::/10", "ff02::/16"),
     )
 )
 
@@ -231,13 +232,10 @@ def instance_type_errors(resource: ResourceSpec, options: KaitoOptions) -> Itera
     """Yield the error of an instance type: required for provisioned nodes, else not allowed."""
     path = "resource.instanceType"
     if options.has_own_nodes and resource.instance_type:
-        yield invalid_value(
-            "instanceType must be empty when node auto-provisioning is disabled (BYO scenario)",
-            path,
-        )
+        message = "instanceType must be empty when node auto-provisioning is disabled"
+        yield invalid_value(f"{message} (BYO scenario)", path)
     if not options.has_own_nodes and not resource.instance_type:
-        required = "instanceType is required when node auto-provisioning is enabled"
-        yield missing_field(required, path)
+        yield missing_field("instanceType is required when node auto-provisioning is enabled", path)
 
 
 def inference_resource_errors(
@@ -253,7 +251,7 @@ def inference_resource_errors(
         if resource.partition is not None:
             yield from partition_errors(resource.partition, options)
     elif resource.partition is not None:
-        yield FieldError(_OWN_NODES_ONLY, ("partition",))
+        yield wrong(_OWN_NODES_ONLY, "partition")
     elif resource.instance_type and not may_be_provisioned(options.cloud, resource.instance_type):
         known = " ".join(instance_type_names(options.cloud))
         yield invalid_value(
@@ -310,9 +308,7 @@ def partition_errors(partition: Partition, options: KaitoOptions) -> Iterator[Fi
     """Yield errors of the requested part of a node's GPUs."""
     match partition.mode:
         case "mig":
-            error = _slice_error(partition, options)
-            if error is not None:
-                yield error
+            yield from _slice_errors(partition, options)
         case "accelerator":
             yield from _accelerator_errors(partition, options)
         case mode:
@@ -322,26 +318,22 @@ def partition_errors(partition: Partition, options: KaitoOptions) -> Iterator[Fi
             )
 
 
-def _slice_error(partition: Partition, options: KaitoOptions) -> FieldError | None:
+def _slice_errors(partition: Partition, options: KaitoOptions) -> Iterator[FieldError]:
     if not options.mig:
-        return FieldError(
-            "MIG support is not enabled, set feature gate enableMIG=true", ("partition",)
-        )
-    if partition.count is not None:
-        return invalid_value("count is only valid for accelerator mode", "partition.count")
-    try:
-        gpus_of_slice(partition.profile)
-    except UnknownGPUs as error:
-        return invalid_value(error, "partition.profile")
-    return None
+        yield wrong("MIG support is not enabled, set feature gate enableMIG=true", "partition")
+    elif partition.count is not None:
+        yield invalid_value("count is only valid for accelerator mode", "partition.count")
+    else:
+        try:
+            gpus_of_slice(partition.profile)
+        except UnknownGPUs as error:
+            yield invalid_value(error, "partition.profile")
 
 
 def _accelerator_errors(partition: Partition, options: KaitoOptions) -> Iterator[FieldError]:
     if not options.accelerators:
-        yield FieldError(
-            "accelerator partition support is not enabled, set feature gate enableAccelerator=true",
-            ("partition",),
-        )
+        gate = "set feature gate enableAccelerator=true"
+        yield wrong(f"accelerator partition support is not enabled, {gate}", "partition")
         return
     if partition.profile:
         yield invalid_value("profile is not valid for accelerator mode", "partition.profile")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -26,6 +27,7 @@ from controller.kaito.api.fields import (
     source_errors,
     tuning_resource_errors,
     via,
+    wrong,
 )
 from controller.kaito.api.labels import derived_problem, label_problem, subdomain_problem
 from controller.kaito.api.options import (
@@ -67,9 +69,7 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
     if inference.preset is None and inference.template is None:
         yield missing_field("Preset or Template must be specified")
     if inference.preset is not None and inference.template is not None:
-        yield FieldError(
-            "Preset and Template cannot be set at the same time", ("preset", "template")
-        )
+        yield wrong("Preset and Template cannot be set at the same time", "preset", "template")
     if inference.preset is not None:
         name = inference.preset.name
         if not is_preset_name(name):
@@ -80,13 +80,13 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
         if model is not None:
             yield from runtime_errors(model, inference, runtime)
     if len(inference.adapters) > MAX_ADAPTERS:
-        yield FieldError(
-            f"Number of Adapters exceeds the maximum limit, maximum of {MAX_ADAPTERS} allowed",
-            ("adapters",),
-        )
+        limit = f"maximum of {MAX_ADAPTERS} allowed"
+        yield wrong(f"Number of Adapters exceeds the maximum limit, {limit}", "adapters")
     for adapter in inference.adapters:
         yield from _adapter_errors(adapter)
-    yield from _duplicate_adapter_errors(inference.adapters)
+    names = Counter(each.source.name if each.source else "" for each in inference.adapters)
+    for name in (each for each, number in names.items() if number > 1):
+        yield wrong(f"Duplicate adapter source name found: {name or EMPTY}", "adapters")
 
 
 def deprecated_error(inference: InferenceSpec) -> FieldError | None:
@@ -94,7 +94,7 @@ def deprecated_error(inference: InferenceSpec) -> FieldError | None:
     name = inference.preset.name.lower() if inference.preset else ""
     if is_preset_name(name) or not is_deprecated(name):
         return None
-    return FieldError(f"Model {name} is deprecated and no longer supported", ("presetName",))
+    return wrong(f"Model {name} is deprecated and no longer supported", "presetName")
 
 
 def runtime_errors(
@@ -102,26 +102,14 @@ def runtime_errors(
 ) -> Iterator[FieldError]:
     """Yield errors of a model or adapters that the runtime cannot serve."""
     if runtime is Runtime.TRANSFORMERS and not serves_with_transformers(model):
-        yield FieldError(
+        yield wrong(
             f"Runtime validation: model {model.short_name} does not support inference with "
             "Huggingface Transformers runtime",
-            ("preset.name",),
+            "preset.name",
         )
     if runtime is Runtime.VLLM and any(each.strength is not None for each in inference.adapters):
-        yield FieldError(
-            "Runtime validation: vLLM does not support adapter strength", ("adapters.strength",)
-        )
-
-
-def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
-    """Yield names that two adapters share."""
-    seen: set[str] = set()
-    for adapter in adapters:
-        name = adapter.source.name if adapter.source else ""
-        if name in seen:
-            shown = name or EMPTY
-            yield FieldError(f"Duplicate adapter source name found: {shown}", ("adapters",))
-        seen.add(name)
+        message = "Runtime validation: vLLM does not support adapter strength"
+        yield wrong(message, "adapters.strength")
 
 
 def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
@@ -136,12 +124,12 @@ def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
     elif problem := subdomain_problem(source.name) or _part_problem(source):
         yield invalid_value(problem, "adapters.source.name")
     if not source.image and source.volume is None:
-        yield FieldError(
-            "Either Image or Volume must be specified for adapter source", ("adapters.source",)
-        )
+        message = "Either Image or Volume must be specified for adapter source"
+        yield wrong(message, "adapters.source")
     if source.urls:
-        yield FieldError("URLs are not supported as adapter source", ("adapters.source.urls",))
-    yield from _strength_errors(source.name, adapter.strength)
+        yield wrong("URLs are not supported as adapter source", "adapters.source.urls")
+    if adapter.strength is not None:
+        yield from _strength_errors(source.name, adapter.strength)
 
 
 def _part_problem(source: DataSource) -> str:
@@ -155,19 +143,12 @@ def _part_problem(source: DataSource) -> str:
     return derived_problem(name, f"docker-config-{name}-inference-adapter")
 
 
-def _strength_errors(name: str, strength: str | None) -> Iterator[FieldError]:
-    if strength is None:
-        return
+def _strength_errors(name: str, strength: str) -> Iterator[FieldError]:
     if not _NUMBER.fullmatch(strength):
-        yield FieldError(
-            f"Invalid strength value for Adapter '{name}': strconv.ParseFloat: parsing "
-            f'"{strength}": invalid syntax',
-            ("adapter",),
-        )
+        why = f'strconv.ParseFloat: parsing "{strength}": invalid syntax'
+        yield wrong(f"Invalid strength value for Adapter '{name}': {why}", "adapter")
     elif float(strength) < 0 or float(strength) > 1:
-        yield FieldError(
-            f"Strength value for Adapter '{name}' must be between 0 and 1", ("adapter",)
-        )
+        yield wrong(f"Strength value for Adapter '{name}' must be between 0 and 1", "adapter")
 
 
 # The model that a Workspace tunes.
@@ -182,8 +163,12 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
     if tuning.input is None:
         yield missing_field("Input")
     else:
-        yield from via("Input", source_errors(tuning.input))
-        yield from via("Input", _part_errors(tuning.input))
+        source = tuning.input
+        yield from via("Input", source_errors(source))
+        if source.image and source.image_pull_secrets:
+            # Kaito admits names that no part of a pod can have (KAI-10)
+            problem = derived_problem(source.name, f"docker-config-{source.name}-tuning-input")
+            yield from [invalid_value(problem, "Input.Name")] if problem else []
     if tuning.output is None:
         yield missing_field("Output")
     else:
@@ -194,21 +179,10 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
         shown = tuning.preset.name or EMPTY
         yield invalid_value(f"Unsupported tuning preset name {shown}", "presetName")
     elif find_tunable_model(tuning.preset.name) is None:
-        yield _not_tunable(tuning.preset.name)
-
-
-def _part_errors(source: DataSource) -> Iterator[FieldError]:
-    """Yield the error of a name that Kaito admits and no pod can have (KAI-10)."""
-    if source.image and source.image_pull_secrets:
-        problem = derived_problem(source.name, f"docker-config-{source.name}-tuning-input")
-        if problem:
-            yield invalid_value(problem, "Name")
-
-
-def _not_tunable(name: str) -> FieldError:
-    """Return the error of a model that Kaito admits and then fails to tune for ever."""
-    models = ", ".join(sorted(tunable_models()))
-    return invalid_value(f"{name} cannot be tuned; the models that can are {models}", "presetName")
+        # Kaito admits such a model and then fails to tune it for ever
+        models = ", ".join(sorted(tunable_models()))
+        why = f"{tuning.preset.name} cannot be tuned; the models that can are {models}"
+        yield invalid_value(why, "presetName")
 
 
 # Validates a Workspace with Kaito's rules, as far as they concern the Workspace alone.
@@ -258,19 +232,16 @@ def _errors(
 
 def _purpose_errors(spec: WorkspaceSpec) -> Iterator[FieldError]:
     if spec.inference is None and spec.tuning is None:
-        yield FieldError("Either Inference or Tuning must be specified, not neither", ("",))
+        yield wrong("Either Inference or Tuning must be specified, not neither", "")
     if spec.inference is not None and spec.tuning is not None:
-        yield FieldError("Either Inference or Tuning must be specified, but not both", ("",))
+        yield wrong("Either Inference or Tuning must be specified, but not both", "")
 
 
 def _image_family_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
-    value = annotations.get(labels.NODE_IMAGE_FAMILY)
+    value, known = annotations.get(labels.NODE_IMAGE_FAMILY), ", ".join(IMAGE_FAMILIES)
     if value is not None and image_family(value) is None:
-        yield invalid_value(
-            f'unsupported node image family "{value}", supported values are '
-            f"{', '.join(IMAGE_FAMILIES)}",
-            f'metadata.annotations["{labels.NODE_IMAGE_FAMILY}"]',
-        )
+        why = f'unsupported node image family "{value}", supported values are {known}'
+        yield invalid_value(why, f'metadata.annotations["{labels.NODE_IMAGE_FAMILY}"]')
 
 
 def _annotation_errors(
@@ -278,28 +249,18 @@ def _annotation_errors(
 ) -> Iterator[FieldError]:
     mode = annotations.get(labels.PERFORMANCE_MODE)
     if mode is not None and mode not in PERFORMANCE_MODES:
-        yield invalid_value(
-            f'"{mode}" is not a valid performance mode; choose one of: '
-            f"{', '.join(PERFORMANCE_MODES)}",
-            f"metadata.annotations[{labels.PERFORMANCE_MODE}]",
-        )
+        known = ", ".join(PERFORMANCE_MODES)
+        why = f'"{mode}" is not a valid performance mode; choose one of: {known}'
+        yield invalid_value(why, f"metadata.annotations[{labels.PERFORMANCE_MODE}]")
     local = annotations.get(labels.USE_LOCAL_WEIGHTS)
     if local not in {None, "true", "false"}:
-        yield invalid_value(
-            f'"{local}" must be "true" or "false"',
-            f"metadata.annotations[{labels.USE_LOCAL_WEIGHTS}]",
-        )
-    node_class = annotations.get(labels.NODE_CLASS_NAME, "")
-    if (
-        node_class
-        and options.provisioner is Provisioner.NODE_POOLS
-        and node_class not in options.node_classes.names
-    ):
-        yield invalid_value(
-            f'"{node_class}" is not a KAITO-managed NodeClass, supported values are '
-            f"[{' '.join(options.node_classes.names)}]",
-            f'metadata.annotations["{labels.NODE_CLASS_NAME}"]',
-        )
+        path = f"metadata.annotations[{labels.USE_LOCAL_WEIGHTS}]"
+        yield invalid_value(f'"{local}" must be "true" or "false"', path)
+    chosen, classes = annotations.get(labels.NODE_CLASS_NAME), options.node_classes.names
+    if chosen and options.provisioner is Provisioner.NODE_POOLS and chosen not in classes:
+        known = " ".join(classes)
+        why = f'"{chosen}" is not a KAITO-managed NodeClass, supported values are [{known}]'
+        yield invalid_value(why, f'metadata.annotations["{labels.NODE_CLASS_NAME}"]')
 
 
 def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
@@ -320,15 +281,21 @@ def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
 # those about adapters, are above.
 
 
+_IMMUTABLE: Final = "field is immutable"
+
+
 def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldError]:
     """Yield the errors of an edit from `old` to `spec`."""
     if (spec.inference is None) is not (old.inference is None):
-        yield FieldError("Inference field cannot be toggled once set", ("spec.inference",))
+        yield wrong("Inference field cannot be toggled once set", "spec.inference")
     if (spec.tuning is None) is not (old.tuning is None):
-        yield FieldError("Tuning field cannot be toggled once set", ("spec.tuning",))
+        yield wrong("Tuning field cannot be toggled once set", "spec.tuning")
     yield from via("resource", _resource_errors(spec.resource, old.resource))
     if spec.inference is not None and old.inference is not None:
-        yield from via("inference", _inference_errors(spec.inference, old.inference))
+        if spec.inference.preset != old.inference.preset:
+            yield wrong(_IMMUTABLE, "inference.preset")
+        if (spec.inference.template is None) is not (old.inference.template is None):
+            yield wrong("field cannot be unset/set if it was set/unset", "inference.template")
     if spec.tuning is not None and old.tuning is not None:
         yield from via("tuning", _tuning_errors(spec.tuning, old.tuning))
 
@@ -336,14 +303,12 @@ def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldErro
 def _resource_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[FieldError]:
     """Yield the errors of an edit of the nodes. The instance type may be removed (own nodes)."""
     if resource.count is not None and old.count is not None and resource.count != old.count:
-        yield _immutable("count")
+        yield wrong(_IMMUTABLE, "count")
     if resource.partition != old.partition:
-        yield _immutable("partition")
+        yield wrong(_IMMUTABLE, "partition")
     if resource.instance_type and old.instance_type not in {"", resource.instance_type}:
-        yield FieldError(
-            "instanceType cannot be changed once set when node auto-provisioning is enabled",
-            ("instanceType",),
-        )
+        message = "instanceType cannot be changed once set when node auto-provisioning is enabled"
+        yield wrong(message, "instanceType")
     if resource.label_selector != old.label_selector:
         yield from _selector_errors(resource, old)
 
@@ -357,16 +322,9 @@ def _selector_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[Fiel
     selected = selected_labels(resource.label_selector)
     before = selected_labels(old.label_selector)
     if selected is None or before is None:
-        yield FieldError("Only allow matchLabels or 'IN' matchExpression", ("labelSelector",))
+        yield wrong("Only allow matchLabels or 'IN' matchExpression", "labelSelector")
     elif selected != before or resource.node_labels != old.node_labels:
-        yield _immutable("labelSelector")
-
-
-def _inference_errors(inference: InferenceSpec, old: InferenceSpec) -> Iterator[FieldError]:
-    if inference.preset != old.preset:
-        yield _immutable("preset")
-    if (inference.template is None) is not (old.template is None):
-        yield FieldError("field cannot be unset/set if it was set/unset", ("template",))
+        yield wrong(_IMMUTABLE, "labelSelector")
 
 
 def _tuning_errors(tuning: TuningSpec, old: TuningSpec) -> Iterator[FieldError]:
@@ -375,10 +333,6 @@ def _tuning_errors(tuning: TuningSpec, old: TuningSpec) -> Iterator[FieldError]:
         message = "During tuning Name field cannot be changed once set"
         yield invalid_value(message, "Input.Name")
     if tuning.preset != old.preset:
-        yield FieldError("Preset cannot be changed", ("Preset",))
+        yield wrong("Preset cannot be changed", "Preset")
     if tuning.method.lower() != old.method.lower():
-        yield FieldError("Method cannot be changed", ("Method",))
-
-
-def _immutable(path: str) -> FieldError:
-    return FieldError("field is immutable", (path,))
+        yield wrong("Method cannot be changed", "Method")

@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import dig
 from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.user_yaml import InvalidYaml
 from controller.kaito.api import labels
-from controller.kaito.api.config_maps import TRAINING_KEY, read_training_options
+from controller.kaito.api.config_maps import TRAINING_KEY, read_options
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.revisions import Revision
 from controller.kaito.api.workspace import (
@@ -106,7 +106,7 @@ def results_folder(data: Mapping[str, str] | None) -> str:
     It is below `/mnt` always; what is not, or cannot be read, becomes the default.
     """
     try:
-        options = read_training_options((data or {}).get(TRAINING_KEY, ""))
+        options = read_options((data or {}).get(TRAINING_KEY, ""))
     except InvalidYaml:
         return _RESULTS
     folder = dig(options, "training_config", "TrainingArguments", "output_dir")
