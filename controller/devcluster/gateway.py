@@ -107,9 +107,7 @@ def _slice(gateway: Gateway, listening: Listening) -> Body:
     labels = {"kubernetes.io/service-name": _service_name(gateway)}
     return _body(ENDPOINT_SLICES, gateway, labels) | {
         "addressType": "IPv4",
-        "endpoints": [
-            {"addresses": list(listening.addresses), "conditions": {"ready": True}},
-        ],
+        "endpoints": [{"addresses": list(listening.addresses), "conditions": {"ready": True}}],
         "ports": ports,
     }
 

@@ -125,11 +125,7 @@ def node_name(claim: str) -> str:
 class SimulatedProvisioner(LoopComponent[str]):
     """Gives claims their nodes, or fails to."""
 
-    def __init__(
-        self,
-        context: ComponentContext,
-        behaviour: ClaimFates,
-    ) -> None:
+    def __init__(self, context: ComponentContext, behaviour: ClaimFates) -> None:
         super().__init__("provisioner", context)
         self._client = context.client
         self._clock = context.clock

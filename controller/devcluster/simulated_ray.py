@@ -297,11 +297,7 @@ class SimulatedRay:
         if path.endswith("/version"):
             session = "-".join(map(str, place))
             return json_answer(
-                {
-                    "version": "4",
-                    "ray_version": self.version(place),
-                    "session_name": session,
-                }
+                {"version": "4", "ray_version": self.version(place), "session_name": session}
             )
         return Answer(200, "application/text", b"success")
 

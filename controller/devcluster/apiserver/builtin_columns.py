@@ -259,8 +259,7 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
     "deployments.apps": (
         NAME,
         column(
-            "Ready",
-            lambda o: f"{at(o, 'status.readyReplicas', 0)}/{at(o, 'spec.replicas', 0)}",
+            "Ready", lambda o: f"{at(o, 'status.readyReplicas', 0)}/{at(o, 'spec.replicas', 0)}"
         ),
         field("Up-to-date", "status.updatedReplicas", 0),
         field("Available", "status.availableReplicas", 0),

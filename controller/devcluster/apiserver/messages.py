@@ -50,13 +50,7 @@ def parse_resource_path(path: str) -> ResourcePath | None:
     plural, name, subresource = (*rest, "", "")[:3]
     behind = path.split(f"/{name}/{subresource}", 1) if subresource else [path]
     return ResourcePath(
-        group,
-        version,
-        plural,
-        namespace,
-        name,
-        subresource,
-        behind[1] if len(behind) > 1 else "",
+        group, version, plural, namespace, name, subresource, behind[1] if len(behind) > 1 else ""
     )
 
 

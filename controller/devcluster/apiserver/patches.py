@@ -154,8 +154,5 @@ def _json_patch(current: Json, operations: Any) -> Json:
         raise bad_request(f"error decoding patch: {error}") from error
     except PatchError as error:
         raise ApiError(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-            {},
+            422, "Invalid", "the server rejected our request due to an error in our request", {}
         ) from error

@@ -218,16 +218,7 @@ def _names(path: str) -> list[str]:
     return path.strip(".").split(".")
 
 
-ALL_VERBS = (
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-)
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 def metadata_field(name: str) -> Callable[[Json], str]:

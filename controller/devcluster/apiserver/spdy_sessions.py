@@ -89,13 +89,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
         self._former.connection_lost(exc)
 
 
-_CHANNELS = {
-    "stdin": STDIN,
-    "stdout": STDOUT,
-    "stderr": STDERR,
-    "error": ERROR,
-    "resize": RESIZE,
-}
+_CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OPENING = 30.0  # seconds until the client must have opened all streams
 _FAREWELL = 5.0  # seconds that the client has to read the rest
 _LINE = 1024  # bytes of a size of a terminal

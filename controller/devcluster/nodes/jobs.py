@@ -89,11 +89,7 @@ class _Pods:
 
 
 def plan_job(
-    job: ControlledJob,
-    pods: Sequence[KubeletPod],
-    now: datetime,
-    *,
-    failures: int = 0,
+    job: ControlledJob, pods: Sequence[KubeletPod], now: datetime, *, failures: int = 0
 ) -> JobPlan:
     """Return the plan for `job` at this time; `failures` of its pods are known to have failed."""
     if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):

@@ -103,11 +103,7 @@ async def bind(client: Client, pod: KubeletPod, node: str) -> None:
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-        "target": {
-            "apiVersion": NODES.api_version,
-            "kind": NODES.kind,
-            "name": node,
-        },
+        "target": {"apiVersion": NODES.api_version, "kind": NODES.kind, "name": node},
     }
     path = PODS.path(meta.namespace, meta.name, "binding")
     await client.request_json("POST", path, body=binding)

@@ -284,12 +284,7 @@ def _is_beyond(value: str | None, requirement: NodeRequirement) -> bool:
 class _Neighbours:
     """What the pods that are placed mean for another one."""
 
-    def __init__(
-        self,
-        pod: KubeletPod,
-        nodes: Sequence[ScheduledNode],
-        placed: Placements,
-    ) -> None:
+    def __init__(self, pod: KubeletPod, nodes: Sequence[ScheduledNode], placed: Placements) -> None:
         self._pod = pod
         self._nodes = nodes
         self._placed = placed

@@ -9,12 +9,7 @@ from typing import Final, Protocol
 
 from controller.devcluster.nodes import lifecycle, transitions
 from controller.devcluster.nodes.components import ComponentContext, record_event, seconds_since
-from controller.devcluster.nodes.kubelet import (
-    Kubelet,
-    PodAddresses,
-    is_lost,
-    node_address,
-)
+from controller.devcluster.nodes.kubelet import Kubelet, PodAddresses, is_lost, node_address
 from controller.devcluster.nodes.lifecycle import (
     Behaviour,
     Bind,
@@ -283,8 +278,4 @@ class SimulatedKubelet(Kubelet):
 
 def _offer(node: ScheduledNode) -> object:
     """Return what decides about the pods that a node takes."""
-    return (
-        node.metadata.labels,
-        node.spec,
-        node.status.allocatable,
-    )
+    return (node.metadata.labels, node.spec, node.status.allocatable)

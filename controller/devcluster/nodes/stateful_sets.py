@@ -143,11 +143,7 @@ def numbered_pod(stateful_set: ControlledStatefulSet, number: int) -> dict[str, 
         STATEFUL_SETS,
         stateful_set,
         name=name,
-        labels={
-            _POD_NAME: name,
-            _POD_INDEX: str(number),
-            REVISION_LABEL: revision(stateful_set),
-        },
+        labels={_POD_NAME: name, _POD_INDEX: str(number), REVISION_LABEL: revision(stateful_set)},
         spec=_spec(stateful_set.spec.template.get("spec") or {}, stateful_set, number),
     )
 

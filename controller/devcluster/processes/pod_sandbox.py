@@ -218,11 +218,7 @@ DOMAIN = "cluster.local"
 
 
 def hosts_file(
-    names: Mapping[tuple[str, str], tuple[str, ...]],
-    *,
-    namespace: str,
-    hostname: str,
-    ip: str,
+    names: Mapping[tuple[str, str], tuple[str, ...]], *, namespace: str, hostname: str, ip: str
 ) -> str:
     """Return the text of a pod's hosts file: addresses by namespace and service."""
     lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]

@@ -16,11 +16,7 @@ import structlog
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import (
-    KubeletPod,
-    ReportedContainerStatus,
-    ReportedPodStatus,
-)
+from controller.devcluster.nodes.pods import KubeletPod, ReportedContainerStatus, ReportedPodStatus
 from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import ContainerProcess, GracePeriod

@@ -16,16 +16,7 @@ from controller.devcluster.apiserver.status import StatusCause, invalid_value, r
 from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
-CUSTOM_VERBS = (
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "create",
-    "update",
-    "watch",
-)
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 

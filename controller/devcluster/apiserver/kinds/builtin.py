@@ -163,10 +163,7 @@ def _core_resources(store: ObjectStore, rng: random.Random) -> list[ApiResource]
             fields=selectable("spec.unschedulable"),
         ),
         _core(
-            "persistentvolumeclaims",
-            "PersistentVolumeClaim",
-            ClaimStrategy(),
-            short_names=("pvc",),
+            "persistentvolumeclaims", "PersistentVolumeClaim", ClaimStrategy(), short_names=("pvc",)
         ),
         _core(
             "persistentvolumes",
@@ -231,14 +228,7 @@ def _group_resources() -> list[ApiResource]:
         _kind(
             "apps", "statefulsets", "StatefulSet", STATEFUL_SETS, short_names=("sts",), **everything
         ),
-        _kind(
-            "batch",
-            "jobs",
-            "Job",
-            JobStrategy(),
-            fields=_JOB_FIELDS,
-            **everything,
-        ),
+        _kind("batch", "jobs", "Job", JobStrategy(), fields=_JOB_FIELDS, **everything),
         _kind("coordination.k8s.io", "leases", "Lease", CreatedOnUpdate()),
         _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", EndpointSliceStrategy()),
         _kind(

@@ -36,11 +36,7 @@ class PodStrategy(Strategy):
     returns_deleted = True
     is_graceful = True
     server_defaulted = frozenset(
-        {
-            ("f:spec", "f:preemptionPolicy"),
-            ("f:spec", "f:priority"),
-            ("f:spec", "f:tolerations"),
-        }
+        {("f:spec", "f:preemptionPolicy"), ("f:spec", "f:priority"), ("f:spec", "f:tolerations")}
     )
 
     def __init__(self, store: ObjectStore) -> None:
@@ -151,12 +147,7 @@ def _fixed_parts(spec: Json) -> Json:
     fixed = {
         name: value
         for name, value in spec.items()
-        if name
-        not in {
-            "activeDeadlineSeconds",
-            "schedulingGates",
-            "tolerations",
-        }
+        if name not in {"activeDeadlineSeconds", "schedulingGates", "tolerations"}
     }
     for group in ("containers", "initContainers"):
         fixed[group] = [
