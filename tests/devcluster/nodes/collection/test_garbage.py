@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from conftest import World
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, CRDS, NAMESPACES, SERVICES, Resource
 from controller.testing.faults import DelayedRequest, Rule, watch_gone, watch_lag
+from tests.devcluster.nodes.conftest import World
 
 FLEETS = Resource("example.com", "v1", "fleets", "Fleet", KubeObject)
 

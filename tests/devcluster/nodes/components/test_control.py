@@ -7,7 +7,6 @@ import itertools
 import random
 
 import pytest
-from conftest import World
 from structlog.testing import capture_logs
 
 from controller.devcluster.nodes import COMPONENTS
@@ -16,6 +15,7 @@ from controller.devcluster.nodes.kubelet import PodAddresses, node_address
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import Forbidden, NotSent
 from controller.testing.faults import ErrorResponse, Rule
+from tests.devcluster.nodes.conftest import World
 
 
 class Sync:

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import World
 
 from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, selects, slices_of
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
+from tests.devcluster.nodes.conftest import World
 
 
 def service(*ports: dict[str, Any], **spec: Any) -> Service:
@@ -130,9 +130,9 @@ async def slices(world: World, name: str = "web") -> list[Any]:
 
 async def ready(world: World, name: str = "web") -> int:
     return sum(
-        endpoint["conditions"]["ready"]
+        bool(each["conditions"]["ready"])
         for found in await slices(world, name)
-        for endpoint in found.endpoints or []
+        for each in found.endpoints or list[dict[str, Any]]()
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import World
 
 from controller.devcluster.nodes.components import NodeShape
 from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
@@ -15,6 +14,7 @@ from controller.devcluster.nodes.scheduler import Placements, has_required_label
 from controller.kube.resources import CLAIMS, NODES
 from controller.testing.faults import ErrorResponse, Rule
 from informers import Updated
+from tests.devcluster.nodes.conftest import World
 
 CPU = NodeShape("cpu", "4", "16Gi", labels={"zone": "a"})
 OTHER = NodeShape("other", "4", "16Gi", labels={"zone": "b"})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from conftest import World
-
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
 from controller.testing.faults import LostResponse, Rule, on_write, watch_cut, watch_lag
+from tests.devcluster.nodes.conftest import World
 
 STATUS_WRITES = frozenset({"patch"})
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from conftest import World
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes.jobs import JobPlan, plan_job
 from controller.devcluster.nodes.objects import JOBS, ControlledJob
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.testing.faults import LostResponse, Rule, watch_lag
+from tests.devcluster.nodes.conftest import World
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def ago(seconds: float) -> str:
 
 
 def job(*, status: Any = None, **spec: Any) -> ControlledJob:
-    body = {
+    body: dict[str, Any] = {
         "metadata": {"name": "j", "namespace": "default", "uid": "u-j"},
         "spec": {"parallelism": 1, "completions": 1, **spec},
         "status": {"startTime": ago(100), **(status or {})},
@@ -190,10 +190,14 @@ def test_a_finished_job_expires(ttl: int | None, expired: bool, wake_in: float |
 
 
 async def create_job(
-    world: World, *, annotations: Any = None, restart_policy: str = "Never", **spec: Any
+    world: World,
+    *,
+    annotations: dict[str, str] | None = None,
+    restart_policy: str = "Never",
+    **spec: Any,
 ) -> str:
     told = {f"sim.manta.dev/{key}": value for key, value in (annotations or {}).items()}
-    body = {
+    body: dict[str, Any] = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "j", "namespace": "default"},

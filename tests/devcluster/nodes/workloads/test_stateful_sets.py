@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
-from conftest import World
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
@@ -29,6 +28,7 @@ from controller.devcluster.nodes.stateful_sets import (
     plan_stateful_set,
     revision,
 )
+from tests.devcluster.nodes.conftest import World
 
 
 def template(image: str = "i:1") -> dict[str, Any]:
@@ -142,7 +142,7 @@ def test_a_pod_has_its_number_its_revision_and_the_claims_of_its_own():
 
 
 @asynccontextmanager
-async def controlled(world: World) -> AsyncIterator[None]:
+async def controlled(world: World) -> AsyncGenerator[None]:
     async with run_nodes(
         world.client("nodes", world.recorder),
         clock=world.loop,
@@ -223,7 +223,7 @@ async def test_pods_of_a_set_that_is_deleted_with_them_are_not_made_anew(world: 
 
 
 @asynccontextmanager
-async def deploying(world: World) -> AsyncIterator[None]:
+async def deploying(world: World) -> AsyncGenerator[None]:
     async with run_nodes(
         world.client("nodes", world.recorder),
         clock=world.loop,
