@@ -21,21 +21,17 @@ from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
 from controller.kaito.api.revisions import (
-    HistoryStep,
     WorkspaceRevision,
     is_revision_hash,
-    next_revision,
     stored_specification,
 )
 from controller.kaito.api.validation import update_errors
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.provisioning.pool_decision import PoolFacts
 from controller.kaito.workspace.observation import Goal, WorkspaceObservation
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import Create, Delete, Target, Write
 
 _OTHERWISE = "or delete the workspace and create it again"
-_RETAINED = "keep the fields as they are, " + _OTHERWISE
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
@@ -44,13 +40,14 @@ def edit_problem(seen: WorkspaceObservation) -> Problem | None:
     Args:
         seen: a Workspace whose specification is valid on its own.
     """
-    if _stored_hash(seen) == seen.valid_goal.hash:
+    if _stored_hash(seen.workspace) == seen.valid_goal.hash:
         return None
     for revision in _former_revisions(seen):
         former = stored_specification(revision)
         if former is not None:
             problem = as_problem(tuple(update_errors(seen.valid_goal.spec, former)))
-            return problem and _with_remedy(problem, revision)
+            source = f"restore the fields from ControllerRevision {revision.metadata.name}"
+            return problem and _with_remedy(problem, f"the edit has no effect: {source}")
     return _unjudged_problem(seen)
 
 
@@ -60,11 +57,10 @@ def refused_edit(before: Workspace, old: Goal, new: Goal) -> Problem | None:
     One of a specification that is not in force is judged by its revision, once it is stored: it may
     restore what was in force.
     """
-    in_force = (before.metadata.annotations or {}).get(labels.HASH, "")
-    if in_force != old.hash:
+    if _stored_hash(before) != old.hash:
         return None
     problem = as_problem(tuple(update_errors(new.spec, old.spec)))
-    return problem and replace(problem, message=f"{problem.message}\n{_RETAINED}")
+    return problem and _with_remedy(problem, "keep the fields as they are")
 
 
 def workspace_in_force(
@@ -75,7 +71,7 @@ def workspace_in_force(
     Its revision must give the hash that is stored on the Workspace, in this version too: another
     one would be a change.
     """
-    in_force = (workspace.metadata.annotations or {}).get(labels.HASH, "")
+    in_force = _stored_hash(workspace)
     for revision in revisions:
         if revision.hash != in_force or stored_specification(revision) is None:
             continue
@@ -93,29 +89,25 @@ def workspace_in_force(
     return None
 
 
-def _stored_hash(seen: WorkspaceObservation) -> str:
-    return (seen.workspace.metadata.annotations or {}).get(labels.HASH, "")
+def _stored_hash(workspace: Workspace) -> str:
+    return (workspace.metadata.annotations or {}).get(labels.HASH, "")
 
 
-def _former_revisions(seen: WorkspaceObservation) -> Iterator[WorkspaceRevision]:
-    """Yield the revisions to compare with: first the one in force, then from the newest on.
+def _former_revisions(seen: WorkspaceObservation) -> list[WorkspaceRevision]:
+    """Return the revisions to compare with: first the one in force, then from the newest on.
 
     Without the annotation, the one in force is that of the specification if there is one.
     """
-    in_force = _stored_hash(seen) or seen.valid_goal.hash
-    ranked = sorted(
+    in_force = _stored_hash(seen.workspace) or seen.valid_goal.hash
+    return sorted(
         seen.workload.revisions,
         key=lambda each: (each.hash == in_force, each.revision, each.metadata.name),
+        reverse=True,
     )
-    yield from reversed(ranked)
 
 
-def _with_remedy(problem: Problem, revision: WorkspaceRevision) -> Problem:
-    remedy = (
-        "the edit has no effect: restore the fields from ControllerRevision "
-        f"{revision.metadata.name}, {_OTHERWISE}"
-    )
-    return replace(problem, message=f"{problem.message}\n{remedy}")
+def _with_remedy(problem: Problem, remedy: str) -> Problem:
+    return replace(problem, message=f"{problem.message}\n{remedy}, {_OTHERWISE}")
 
 
 def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
@@ -138,41 +130,26 @@ def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
 def _template_of_nodes(seen: WorkspaceObservation) -> str:
     """Return the machine and the labels of existing requests for nodes; empty without any.
 
-    Requests that are not certain to be gone count.
+    Requests that are not certain to be gone count; a pool of another owner is not deleted (KAI-9).
     """
-    if seen.pool is not None:
-        return _template_of_pool(seen.pool)
-    claims = seen.claims
-    if claims is None or claims.commitment is None:
-        return ""
-    return claims.commitment.template if claims.claims or claims.pending else ""
-
-
-def _template_of_pool(pool: PoolFacts) -> str:
-    """Return the same of a NodePool; one of another owner is not deleted (KAI-9)."""
-    own = pool.own_pool
+    own = seen.pool.own_pool if seen.pool is not None else None
     if own is not None and own.template:
         return own.template
-    may_be_there = own is not None or pool.is_pending
-    return pool.commitment.template if pool.commitment is not None and may_be_there else ""
+    if seen.pool is not None:
+        commitment, may_be_there = seen.pool.commitment, own is not None or seen.pool.is_pending
+    else:
+        commitment = seen.claims.commitment if seen.claims is not None else None
+        may_be_there = seen.claims is not None and (seen.claims.claims or seen.claims.pending)
+    return commitment.template if commitment is not None and may_be_there else ""
 
-
-# The history of a Workspace: which revision is the present one, and what is written for it.
 
 SCOPE: Final = "history"
 """Scope of writes to the history: while the outcome of one is unknown, none is sent."""
 
 
-def history_of(seen: WorkspaceObservation) -> HistoryStep:
-    """Return the present revision of a valid Workspace."""
-    found = seen.workload
-    return next_revision(
-        seen.workspace, seen.valid_goal.hash, found.revisions, found.foreign_revisions
-    )
-
-
-def write_history(seen: WorkspaceObservation, history: HistoryStep) -> Iterator[Write]:
+def write_history(seen: WorkspaceObservation) -> Iterator[Write]:
     """Create the present revision if it is missing, and delete the oldest if there are too many."""
+    history = seen.workload.history
     if history.create is None or seen.workload.has_pending_history:
         return
     namespace = seen.workspace.metadata.namespace

@@ -38,20 +38,16 @@ from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import AnyExternalSource, Event, Failure, Plan, StatusPatch
 from controller.runtime.reconcile.definitions import DefinitionReader, remedy
 
-# The fields on which planning relies: without them claims would be deleted and servers restarted.
-#
-# A specification that lacks a field asks for something else: its hash differs, so that the server
-# or the job would be re-created, and its nodes may differ. The API server silently drops fields
-# that its definition lacks, so a Workspace is left unchanged until its definition certainly has all
-# of them. It is not written either, because the write would store it without the missing fields.
-
 RELIED_ON: Final = (
     *WORKSPACE_FIELDS,
     *(f"status.{field}" for field in ("conditions", "state", "targetNodeCount")),
 )
-"""All fields of the specification, which are hashed, and some of the status.
+"""All fields of the specification, which are hashed, and those of the status by which nodes are
+counted and a served model is known.
 
-Those of the status decide how many nodes there are and whether the model was served.
+A specification that lacks one asks for something else: its server or job would be re-created, and
+its nodes may differ. The API server drops fields that its definition lacks, so a Workspace is left
+unchanged, and is not written, until its definition certainly has all of them.
 """
 
 _CONSEQUENCE: Final = (
@@ -114,8 +110,7 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """Return the plan for the Workspace."""
-        plan = plan_workspace(observation, now)
-        return remember(plan, observation.memory, observation.definition.read)
+        return remember(plan_workspace(observation, now), observation)
 
     def status_after(
         self,

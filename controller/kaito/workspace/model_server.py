@@ -12,7 +12,7 @@ from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.options import Runtime
-from controller.kaito.api.revisions import possible_names
+from controller.kaito.api.revisions import next_revision, possible_names
 from controller.kaito.api.status import (
     BENCHMARK_COMPLETED,
     PEAK_METRIC,
@@ -44,33 +44,20 @@ from controller.kube.objects import (
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime.kind import CacheReader, owned_by
 
-# The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.
+# The cause that keeps pods from becoming ready, with Kaito's reasons.
 #
 # The texts have no times and no counts, and a crashing container has the same text while it runs
 # between two crashes, so that the status is not written for each of them.
 
 # Source of the names: kaito-project/kaito at 056b8280,
 # pkg/workspace/controllers/workspace_controller.go.
-_CANNOT_PULL: Final = frozenset(
-    {
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
+_CANNOT_PULL: Final = (
+    *("ErrImageNeverPull", "ErrImagePull", "ImageInspectError", "ImagePullBackOff"),
+    *("InvalidImageName", "RegistryUnavailable", "SignatureValidationFailed"),
 )
-_CANNOT_START: Final = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "PostStartHookError",
-        "PreCreateHookError",
-        "PreStartHookError",
-        "RunContainerError",
-    }
+_CANNOT_START: Final = (
+    *("CreateContainerConfigError", "CreateContainerError", "PostStartHookError"),
+    *("PreCreateHookError", "PreStartHookError", "RunContainerError"),
 )
 _EVICTIONS: Final = (
     ("ephemeral-storage", "NodeDiskPressure"),
@@ -89,21 +76,17 @@ def server_cause(pods: Iterable[Pod]) -> Cause | None:
     Causes are ordered as in Kaito, pods by their numbers. Pods that are ready or terminating have
     no cause.
     """
-    failing = sorted(
-        (pod for pod in pods if not pod.metadata.terminating and not is_ready(pod)),
-        key=lambda pod: (len(pod.metadata.name), pod.metadata.name),
-    )
+    failing = [pod for pod in pods if not pod.metadata.terminating and not is_ready(pod)]
+    failing.sort(key=lambda pod: (len(pod.metadata.name), pod.metadata.name))
     return next((cause for check in _CHECKS for pod in failing if (cause := check(pod))), None)
 
 
 def job_cause(pods: Iterable[Pod]) -> Cause | None:
     """Return the cause in the newest pod of a job; each earlier one was an attempt that is over."""
-    newest = max(
-        pods,
-        key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name),
-        default=None,
+    by_age = sorted(
+        pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)
     )
-    return server_cause((newest,)) if newest is not None else None
+    return server_cause(by_age[-1:])
 
 
 def _out_of_memory(pod: Pod) -> Cause | None:
@@ -123,7 +106,7 @@ def _not_started(pod: Pod) -> Cause | None:
     return _waiting(pod, _CANNOT_START, "ContainerStartError", "{} cannot be started")
 
 
-def _waiting(pod: Pod, reasons: frozenset[str], reason: str, what: str) -> Cause | None:
+def _waiting(pod: Pod, reasons: tuple[str, ...], reason: str, what: str) -> Cause | None:
     for title, container in _containers(pod):
         waiting = container.state.waiting
         if waiting is not None and waiting.reason in reasons:
@@ -148,7 +131,9 @@ def _crashing(pod: Pod) -> Cause | None:
     for title, container in _containers(pod):
         end = _last_end(container)
         if end is not None and (end.exit_code or container.restart_count):
-            said = f"{title} ended with exit code {end.exit_code}{_words(end)}"
+            words = ": ".join(filter(None, (end.reason, last_error(end.message))))
+            why = f" ({words})" if words else ""
+            said = f"{title} ended with exit code {end.exit_code}{why}"
             return _cause("ContainerCrashLoopBackOff", pod, said)
     return None
 
@@ -178,23 +163,17 @@ def _cause(reason: str, pod: Pod, message: str) -> Cause:
 
 def _containers(pod: Pod) -> Iterable[tuple[str, ContainerStatus]]:
     """Return the containers that are not ready, in the order in which they start."""
-    status = pod.status
-    for container in status.init_container_statuses:
-        if not container.ready:
-            yield f"init container {container.name}", container
-    for container in status.container_statuses:
-        if not container.ready:
-            yield f"container {container.name}", container
+    for each in pod.status.init_container_statuses:
+        if not each.ready:
+            yield f"init container {each.name}", each
+    for each in pod.status.container_statuses:
+        if not each.ready:
+            yield f"container {each.name}", each
 
 
 def _last_end(container: ContainerStatus) -> ContainerStateTerminated | None:
     """Return its last end, even while it runs again."""
     return container.state.terminated or container.last_state.terminated
-
-
-def _words(end: ContainerStateTerminated) -> str:
-    said = ": ".join(filter(None, (end.reason, last_error(end.message))))
-    return f" ({said})" if said else ""
 
 
 def is_ready(pod: Pod) -> bool:
@@ -285,11 +264,14 @@ def observe_workload(
     pods = tuple(owned_by(reads, PODS, creator.metadata)) if creator else ()
     log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
     has_classes = reads.serves(STORAGE_CLASSES)
-    record = reads.record(meta.uid)
+    record, revisions = reads.record(meta.uid), tuple(owned_by(reads, REVISIONS, meta))
+    names = possible_names(meta.name, goal.hash)
+    taken = [name for name in names if _is_taken(REVISIONS, meta, name, reads)]
+    services = (reads.get(SERVICES, f"{meta.namespace}/{each}") for each in _services(meta.name))
     return SeenWorkload(
-        revisions=tuple(owned_by(reads, REVISIONS, meta)),
-        foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
-        services=frozenset(_present_services(meta, reads)),
+        revisions=revisions,
+        history=next_revision(workspace, goal.hash, revisions, taken),
+        services=frozenset(each.metadata.name for each in services if each is not None),
         server=server,
         deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
@@ -305,23 +287,9 @@ def observe_workload(
     )
 
 
-def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str]:
-    """Yield the names of its services that exist."""
-    for name in _services(workspace.name):
-        if reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
-            yield name
-
-
 def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
     found = reads.get(resource, workspace.key)
     return found if found is not None and is_owned_by(found.metadata, workspace.uid) else None
-
-
-def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:
-    """Yield names of ControllerRevisions that the Workspace does not control."""
-    for name in possible_names(workspace.name, goal.hash):
-        if _is_taken(REVISIONS, workspace, name, reads):
-            yield name
 
 
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import longest_context
-from controller.kaito.api.fields import FieldError, invalid_value, message_of
+from controller.kaito.api.fields import FieldError, invalid_value, message_of, wrong
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, NodeClassSettings
 from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.status import Cause
@@ -48,22 +48,16 @@ from controller.kaito.workspace.observation import (
 from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
 
-# Checks the memory of nodes that serve with Transformers, which runs a model on one node only.
-
 _NANO = 10**9
 
 
 def memory_errors(
     seen: WorkspaceObservation, model: Model, gpus: NodeGPUs, nodes: int
 ) -> Iterator[FieldError]:
-    """Yield errors of weights that do not fit into all nodes together, or into one of them.
+    """Yield errors of weights that do not fit into all nodes, or into one, as Transformers needs.
 
-    Args:
-        seen: a valid Workspace. With the annotation `kaito.sh/bypass-resource-checks`, whatever its
-            value, the memory of all nodes together is not judged.
-        model: the model to serve.
-        gpus: GPUs of each node.
-        nodes: number of them.
+    With the annotation `kaito.sh/bypass-resource-checks`, whatever its value, the memory of all
+    nodes together is not judged.
     """
     goal, weights = seen.valid_goal, parse_quantity(model.weights)
     annotations = seen.workspace.metadata.annotations or {}
@@ -77,42 +71,27 @@ def memory_errors(
             "instanceType",
         )
     if weights.value > gpus.memory:
-        yield FieldError(
+        yield wrong(
             "Multi-node distributed inference is not supported with Huggingface Transformers "
             f"runtime, and preset {preset} requires at least {model.weights} of GPU memory on one "
             f"node, which has {Quantity(gpus.memory * _NANO, Family.BINARY)}",
-            ("instanceType",),
+            "instanceType",
         )
 
 
-# Decides how many nodes a Workspace needs.
-
-_UNKNOWN_GPUS: Final = "NodeNotReady"
-_DOES_NOT_FIT: Final = "ModelDoesNotFit"
-_TOO_MANY: Final = "TooManyNodes"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTarget:
-    """The number of nodes; 0 and the cause if it is not known."""
-
-    count: int = 0
-    unknown: Cause | None = None
-
-
-def node_target(seen: WorkspaceObservation) -> NodeTarget:
-    """Return the number of nodes, or a problem if it exceeds the maximum."""
+def node_target(seen: WorkspaceObservation) -> int | Cause:
+    """Return the number of nodes that a Workspace needs, or why it is not known."""
     found = _decided(seen)
-    if found.count <= MOST_NODES:
+    if isinstance(found, Cause) or found <= MOST_NODES:
         return found
     message = (
-        f"{found.count} nodes are requested, and a workspace gets at most {MOST_NODES}: use "
+        f"{found} nodes are requested, and a workspace gets at most {MOST_NODES}: use "
         "larger instances, or a smaller model"
     )
-    return NodeTarget(unknown=Cause(_TOO_MANY, message))
+    return Cause("TooManyNodes", message)
 
 
-def _decided(seen: WorkspaceObservation) -> NodeTarget:
+def _decided(seen: WorkspaceObservation) -> int | Cause:
     """Return the committed number, or the one that Kaito has stored, else what the model needs.
 
     It is estimated once (KAI-8), so that a serving model does not lose its nodes when the estimate
@@ -120,16 +99,11 @@ def _decided(seen: WorkspaceObservation) -> NodeTarget:
     """
     commitment, request = _stored(seen), seen.valid_goal.request
     if commitment is not None and request is not None and commitment.template == request.template:
-        return NodeTarget(commitment.target)
+        return commitment.target
     stored = seen.status.get("targetNodeCount")
     if commitment is None and isinstance(stored, int) and stored > 0:
-        return NodeTarget(stored)
-    problem = config_problem(
-        seen.valid_goal, seen.workload.config, seen.workspace.metadata.namespace
-    )
-    if problem is not None:
-        return NodeTarget(unknown=problem)
-    return _estimated(seen)
+        return stored
+    return config_problem(seen) or _estimated(seen)
 
 
 def _stored(seen: WorkspaceObservation) -> Commitment | PoolCommitment | None:
@@ -138,20 +112,20 @@ def _stored(seen: WorkspaceObservation) -> Commitment | PoolCommitment | None:
     return seen.pool.commitment if seen.pool is not None else None
 
 
-def _estimated(seen: WorkspaceObservation) -> NodeTarget:
+def _estimated(seen: WorkspaceObservation) -> int | Cause:
     goal = seen.valid_goal
     if goal.spec.tuning is not None:
-        return NodeTarget(1)
+        return 1
     if goal.preset is None:
-        return NodeTarget(goal.spec.resource.count or 1)
+        return goal.spec.resource.count or 1
     if goal.model is None:
-        return NodeTarget(unknown=missing_model(goal, seen.found_model, seen.settings.options))
+        return missing_model(seen)
     try:
-        return NodeTarget(_nodes_for(goal.model, seen))
+        return _nodes_for(goal.model, seen)
     except UnknownGPUs as error:
-        return NodeTarget(unknown=Cause(_UNKNOWN_GPUS, str(error)))
+        return Cause("NodeNotReady", str(error))
     except DoesNotFit as error:
-        return NodeTarget(unknown=Cause(_DOES_NOT_FIT, str(error)))
+        return Cause("ModelDoesNotFit", str(error))
 
 
 def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
@@ -185,14 +159,13 @@ def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     return workload_gpus(resource, options, ready[0] if ready else None)
 
 
-# The progress of the nodes of a Workspace: one value, from which plan and status are made.
-
-
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """The progress of the nodes of a valid Workspace.
+    """The progress of the nodes of a valid Workspace, from which plan and status are made.
 
     Attributes:
+        target: the number of nodes; 0 if it is not known.
+        unknown: why it is not known; None if it is.
         workers: the nodes on which its workload may run.
         claims: the decision about its claims; None if none are made, or cannot be.
         pool: the decision about its NodePool; None if none is made, or cannot be.
@@ -200,7 +173,8 @@ class NodeProgress:
         requests: the objects with which nodes are asked for.
     """
 
-    target: NodeTarget
+    target: int
+    unknown: Cause | None
     nodes: NodeReadiness
     workers: tuple[NodeFacts, ...]
     claims: ClaimDecision | None = None
@@ -229,13 +203,14 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
 
     Nothing is decided for a model about which nothing is known yet.
     """
-    request, target = seen.valid_goal.request, node_target(seen)
+    request, found = seen.valid_goal.request, node_target(seen)
+    target, unknown = (0, found) if isinstance(found, Cause) else (found, None)
     pool, claims, workers = None, None, seen.nodes
     is_pool = seen.settings.options.provisioner is Provisioner.NODE_POOLS
-    if request is not None and target.count and not seen.valid_goal.lacks_model:
+    if request is not None and target and not seen.valid_goal.lacks_model:
         own = own_nodes(seen.nodes, request.instance_type)
         wanted: dict[str, Any] = {
-            "target": target.count,
+            "target": target,
             "template": request.template,
             "ready_nodes": frozenset(node.name for node in own if node.is_ready),
             "existing_nodes": frozenset(node.name for node in own),
@@ -252,7 +227,8 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
             claims = decide_claims(replace(seen.claims, **wanted), now, seen.settings.claims)
     return NodeProgress(
         target,
-        _readiness(seen, workers, target.count),
+        unknown,
+        _readiness(seen, workers, target),
         workers,
         claims,
         pool,
@@ -280,12 +256,6 @@ def node_class_scope(name: str) -> str:
     return f"node-class/{name}"
 
 
-# Writes to the NodeClaims and nodes of a Workspace.
-#
-# Where claims are lost again and again, events do not name them, so that equal ones are one series.
-
-CLAIM_CREATED: Final = "NodeClaimCreated"
-
 CLAIM_SCOPE: Final = "claim/"
 """Before the name of a claim: the scope of its writes. A lost response blocks one claim only."""
 
@@ -298,14 +268,17 @@ def claim_target(name: str) -> Target:
 def create_claims(
     decision: ClaimDecision, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
 ) -> Iterator[Create]:
-    """Yield creates of the claims that are due."""
+    """Yield creates of the claims that are due.
+
+    Where claims are lost again and again, events do not name them: equal ones are one series.
+    """
     for name in decision.create:
         what = "another NodeClaim" if decision.again else f"NodeClaim {name}"
         note = f"created {what} for {request.instance_type}"
         yield Create(
             claim_target(name),
             node_claim_body(name, request, workspace, cloud),
-            on_success=Event("Normal", CLAIM_CREATED, "Create", note),
+            on_success=Event("Normal", "NodeClaimCreated", "Create", note),
         )
 
 
@@ -340,9 +313,6 @@ def label_nodes(seen: WorkspaceObservation, names: Iterable[str]) -> Iterator[Me
     for name in names:
         target = Target(NODES, "", name, scope=f"node/{name}")
         yield MergePatch(target, by_name[name].uid, patch)
-
-
-# Writes to the NodePool of a Workspace, and to its NodeClass.
 
 
 def pool_target(name: str) -> Target:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -15,10 +15,16 @@ from controller.kaito.api.config_maps import (
     missing_config_error,
     training_config_errors,
 )
-from controller.kaito.api.fields import INVALID, FieldError, message_of, via
+from controller.kaito.api.fields import INVALID, message_of, via
 from controller.kaito.api.inference_pool import SeenInferencePool
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
-from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, revision_hash
+from controller.kaito.api.revisions import (
+    HistoryStep,
+    Revision,
+    WorkspaceRevision,
+    is_revision_hash,
+    revision_hash,
+)
 from controller.kaito.api.status import Cause
 from controller.kaito.api.validation import runtime_errors, validate_workspace
 from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
@@ -42,8 +48,6 @@ from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
-# Settings of the Workspace controller.
-
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSettings:
@@ -53,12 +57,9 @@ class WorkspaceSettings:
     claims: ClaimSettings = field(default_factory=ClaimSettings)
 
 
-# The memory of a Workspace's plans, besides what they store.
-
-
 @dataclass(frozen=True, slots=True)
 class WorkspaceMemory:
-    """The memory of a plan for the next one. A restart forgets it.
+    """The memory of a plan for the next one, besides what it stores. A restart forgets it.
 
     Attributes:
         generation: the generation of the Workspace that was read last, as the guard of its
@@ -76,26 +77,18 @@ def memory_of(remembered: object) -> WorkspaceMemory:
     return remembered if isinstance(remembered, WorkspaceMemory) else WorkspaceMemory()
 
 
-def remember(plan: Plan, memory: WorkspaceMemory, read: object) -> Plan:
-    """Return the plan with the generation that was read, if it has changed.
-
-    Args:
-        plan: the plan; without a memory of its own it keeps `memory`.
-        memory: the memory of the last plan.
-        read: the generation; None if it has not changed.
-    """
+def remember(plan: Plan, seen: WorkspaceObservation) -> Plan:
+    """Return the plan with the generation that was read, if it has changed."""
+    read = seen.definition.read
     if read is None:
         return plan
-    memory = memory if plan.memory is None else memory_of(plan.memory)
+    memory = seen.memory if plan.memory is None else memory_of(plan.memory)
     return replace(plan, memory=replace(memory, generation=read))
-
-
-# The goal of a Workspace, read from its specification once for each state of the object.
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The user's goal, read from a valid specification.
+    """The user's goal, read from a valid specification once for each state of the object.
 
     Attributes:
         model: the model to serve or tune; None for a template, or if unknown. A model that is not
@@ -134,15 +127,17 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
     spec = validate_workspace(workspace, options)
     if isinstance(spec, Problem):
         return spec
-    problem = _provisioner_problem(options)
-    if problem is not None:
-        return problem
+    if options.provisioner is Provisioner.NODE_CLAIMS and not can_claim(options.cloud):
+        message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
+        return Problem("resource", message, INVALID)
     annotations = workspace.metadata.annotations or {}
     model = _served_model(spec, annotations)
     runtime = options.runtime(annotations)
-    errors = tuple(_runtime_errors(spec, model, runtime))
-    if errors:
-        return Problem("inference", message_of(errors), INVALID)
+    if spec.inference is not None and model is not None:
+        # validation does not judge a model that is not in the catalogue
+        errors = tuple(via("inference", runtime_errors(model, spec.inference, runtime)))
+        if errors:
+            return Problem("inference", message_of(errors), INVALID)
     request = None
     if not options.has_own_nodes:
         request = node_request(
@@ -153,14 +148,6 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
             options,
         )
     return Goal(spec, runtime, model, request, _hash(workspace))
-
-
-def _provisioner_problem(options: KaitoOptions) -> Problem | None:
-    """Return the problem of settings with which no Workspace can get nodes, else None."""
-    if options.provisioner is not Provisioner.NODE_CLAIMS or can_claim(options.cloud):
-        return None
-    message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
-    return Problem("resource", message, INVALID)
 
 
 def _hash(workspace: Workspace) -> str:
@@ -177,15 +164,7 @@ def _served_model(spec: WorkspaceSpec, annotations: Mapping[str, str]) -> Model 
     return find_model(name) or read_model(annotations.get(labels.MODEL), name)
 
 
-def _runtime_errors(
-    spec: WorkspaceSpec, model: Model | None, runtime: Runtime
-) -> Iterator[FieldError]:
-    """Yield errors of a model that is not in the catalogue, which validation does not judge."""
-    if spec.inference is not None and model is not None:
-        yield from via("inference", runtime_errors(model, spec.inference, runtime))
-
-
-# The facts on which a Workspace's plan depends, at one moment, as values.
+_NO_HISTORY: Final = HistoryStep(Revision(0, ""), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +172,7 @@ class SeenWorkload:
     """The objects of a Workspace besides nodes.
 
     Attributes:
-        foreign_revisions: names that its present revision cannot have.
+        history: its present revision, and what is to be written for it.
         services: names of those of its services that exist.
         deployment: the server that a Kaito before 0.8 has made.
         pods: pods of its StatefulSet or its Job.
@@ -208,7 +187,7 @@ class SeenWorkload:
     """
 
     revisions: tuple[WorkspaceRevision, ...] = ()
-    foreign_revisions: frozenset[str] = frozenset()
+    history: HistoryStep = _NO_HISTORY
     services: frozenset[str] = frozenset()
     server: StatefulSet | None = None
     deployment: KubeObject | None = None
@@ -280,18 +259,18 @@ class WorkspaceObservation:
         return self.status.get("conditions") or []
 
 
-# The ConfigMap with the options of a workload, which may come later than the Workspace.
-
-MISSING = "ConfigMapNotFound"
-
-
-def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Cause | None:
-    """Return the problem of the options, None if they have none."""
+def config_problem(seen: WorkspaceObservation) -> Cause | None:
+    """Return the problem of the options, whose ConfigMap may come later; None without any."""
+    goal, config, namespace = (
+        seen.valid_goal,
+        seen.workload.config,
+        seen.workspace.metadata.namespace,
+    )
     name, tuning = goal.config_name, goal.spec.tuning
     if not name or (config is None and tuning is not None and not tuning.config):
         return None  # it needs none, or the default one is created for it
     if config is None:
-        return Cause(MISSING, str(missing_config_error(name, namespace)))
+        return Cause("ConfigMapNotFound", str(missing_config_error(name, namespace)))
     errors = (
         tuple(inference_config_errors(config, goal.model))
         if tuning is None
@@ -305,8 +284,6 @@ def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str)
 # A running server and a restarted operator then no longer depend on Hugging Face. A user without
 # access to Hugging Face may write the annotation instead.
 
-_PENDING: Final = "ModelMetadataPending"
-_OFFLINE: Final = "ModelMetadataOffline"
 _REMEDY: Final = (
     f"a Workspace may also give the facts itself, in the annotation {labels.MODEL}, or serve the "
     "model with a template"
@@ -324,14 +301,14 @@ def wanted_metadata(
     return ModelMetadata(model_id(preset.name), workspace.namespace if secret else "", secret)
 
 
-def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Cause:
+def missing_model(seen: WorkspaceObservation) -> Cause:
     """Return why a model is not known yet."""
-    name = goal.preset.name if goal.preset else ""
-    unknown = f"model {name} is not in the catalogue"
-    if not options.hugging_face:
+    preset, found = seen.valid_goal.preset, seen.found_model
+    unknown = f"model {preset.name if preset else ''} is not in the catalogue"
+    if not seen.settings.options.hugging_face:
         said = f"{unknown}, and the operator may not ask Hugging Face"
-        return Cause(_OFFLINE, f"{said}; {_REMEDY}")
+        return Cause("ModelMetadataOffline", f"{said}; {_REMEDY}")
     if isinstance(found, Unanswered):
         said = f"{unknown}, and {found.message}; the operator tries again"
         return Cause(found.reason, f"{said}; {_REMEDY}")
-    return Cause(_PENDING, f"{unknown}: asking Hugging Face about it")
+    return Cause("ModelMetadataPending", f"{unknown}: asking Hugging Face about it")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import SpecificationMemo
@@ -237,11 +236,6 @@ def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFact
     return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
 
 
-# The NodePool of a Workspace, its claims, and the NodeClass that it refers to.
-
-_NOT_READY: Final = "NodeClassNotReady"
-
-
 def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> PoolFacts | None:
     """Return the NodePool of the Workspace's name; None in other modes, or if there are none."""
     if options.provisioner is not Provisioner.NODE_POOLS:
@@ -309,12 +303,13 @@ def _node_class(
 
 def _problem(found: NodeClass, classes: NodeClassSettings) -> Cause | None:
     """Return why no pool can use a NodeClass; None if one can."""
-    name, ready = f"{classes.kind} {found.metadata.name}", found.status.condition(READY)
+    ready = found.status.condition(READY)
     if found.metadata.terminating:
-        return Cause(_NOT_READY, f"{name} is being deleted")
-    if ready is None:
-        message = f"{name}: waiting until Karpenter's provider reports that it is ready"
-        return Cause(_NOT_READY, message)
-    if ready.status == "True":
+        why = " is being deleted"
+    elif ready is None:
+        why = ": waiting until Karpenter's provider reports that it is ready"
+    elif ready.status == "True":
         return None
-    return Cause(_NOT_READY, f"{name} is not ready: {ready.message or ready.reason}")
+    else:
+        why = f" is not ready: {ready.message or ready.reason}"
+    return Cause("NodeClassNotReady", f"{classes.kind} {found.metadata.name}{why}")

@@ -16,13 +16,12 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes
-from controller.kaito.api.revisions import HistoryStep
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.background import Answered
 from controller.kaito.presets.models import write_model
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimState, write_commitment
+from controller.kaito.provisioning.claims import ClaimState, write_commitment
 from controller.kaito.provisioning.decision import ClaimDecision
-from controller.kaito.workspace.edits import history_of, write_history
+from controller.kaito.workspace.edits import write_history
 from controller.kaito.workspace.nodes import (
     NodeProgress,
     change_pool,
@@ -57,8 +56,6 @@ from controller.runtime.plan import (
 from controller.runtime.reasons import events_of
 from controller.runtime.reconcile.status import remove_finalizer
 
-# Stores in a Workspace's metadata what later writes depend on, before they are sent.
-
 
 def workspace_target(workspace: ObjectMeta) -> Target:
     """Return the Workspace as the target of a write."""
@@ -66,7 +63,7 @@ def workspace_target(workspace: ObjectMeta) -> Target:
 
 
 def commit_patch(workspace: ObjectMeta, annotations: Mapping[str, str]) -> MergePatch | None:
-    """Return the patch that adds the finalizer and sets these annotations; None if all is there.
+    """Return the patch that stores what later writes depend on; None if all is there.
 
     Its precondition is the revision of the Workspace from which the values were decided: a process
     that has read an older one meets a conflict before it creates anything.
@@ -106,8 +103,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     meta = seen.workspace.metadata
     if labels.WORKSPACE_FINALIZER not in meta.finalizers:
         return NOTHING
-    lookups = _deletion_lookups(seen)
-    if lookups:
+    if lookups := (*_unseen_claims(seen), *_unseen_pool(seen)):
         return Plan(lookups=lookups)
     remaining = tuple(_remaining(seen))
     deleted_at = time_of(meta.deletion_timestamp) or now
@@ -121,17 +117,19 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     )
 
 
-def _deletion_lookups(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
-    lookups = look_up_claims(_unseen(seen.claims)) if seen.claims is not None else ()
+def _unseen_claims(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
+    claims = seen.claims
+    if claims is None or claims.commitment is None:
+        return ()
+    known = claims.claims.keys() | claims.pending | claims.absent
+    return look_up_claims(sorted(claims.commitment.names - known))
+
+
+def _unseen_pool(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
     pool = seen.pool
     if pool is None or pool.found is not None or pool.is_pending or pool.is_absent:
-        return lookups
-    return (*lookups, Lookup(pool_target(pool.name)))
-
-
-def _unseen(claims: ClaimFacts) -> list[str]:
-    names = claims.commitment.names if claims.commitment is not None else frozenset[str]()
-    return sorted(names - claims.claims.keys() - claims.pending - claims.absent)
+        return ()
+    return (Lookup(pool_target(pool.name)),)
 
 
 def _remaining(seen: WorkspaceObservation) -> Iterator[str]:
@@ -160,7 +158,7 @@ def _removals(seen: WorkspaceObservation) -> Iterator[Delete]:
         yield from delete_claims(living, _WHY)
 
 
-def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...] = ()) -> Plan:
+def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...]) -> Plan:
     meta, event = seen.workspace.metadata, None
     if remaining:
         minutes = int(BOUND.total_seconds() // 60)
@@ -192,15 +190,14 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
     lookups, memory = _lookups(seen, progress, now), _memory(seen, progress)
     if lookups:
         return Plan(lookups=lookups, subscriptions=asked, memory=memory)
-    history = history_of(seen)
     waits = label_waits(seen, progress, now)
-    workload = workload_step(seen, progress, history)
+    workload = workload_step(seen, progress)
     return Plan(
-        commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress, history)),
+        commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress)),
         subscriptions=asked,
         stages=stages_of(_creates(seen, progress), *workload.stages),
         independent=(
-            *write_history(seen, history),
+            *write_history(seen),
             *workload.changes,
             *_changes(seen, progress),
             *_inference_pool(seen),
@@ -234,10 +231,9 @@ def _lookups(
     return (*look_up_claims(confirm), *events)
 
 
-def _annotations(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
-) -> dict[str, str]:
+def _annotations(seen: WorkspaceObservation, progress: NodeProgress) -> dict[str, str]:
     """Return the annotations of the Workspace; the revision is among them once it is stored."""
+    history = seen.workload.history
     marks = dict(history.revision.annotations) if history.create is None else {}
     if isinstance(seen.found_model, Answered):
         marks[labels.MODEL] = write_model(seen.found_model.answer)

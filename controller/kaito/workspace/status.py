@@ -37,7 +37,6 @@ from controller.kaito.provisioning.decision import claim_condition
 from controller.kaito.provisioning.pool_decision import pool_condition
 from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
-from controller.kaito.workspace.edits import history_of
 from controller.kaito.workspace.model_server import (
     benchmark_condition,
     job_cause,
@@ -58,9 +57,10 @@ from controller.kube.objects import Job, Pod
 from controller.runtime.plan import Create, Event, Failure, StatusPatch, verb_of
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
-# The progress of the workload of a Workspace: conditions besides those of nodes, and `state`.
-
 JOB_STARTED: Final = "JobStarted"
+_SUCCEEDED: Final = ConditionFacts(
+    WORKSPACE_SUCCEEDED, True, "workspaceSucceeded", "workspace succeeds"
+)
 
 
 class WorkspaceState(Enum):
@@ -74,41 +74,24 @@ class WorkspaceState(Enum):
     FAILED = "Failed"
 
 
-def inference_conditions(
-    *, is_ready: bool, reason: str = "", message: str = ""
-) -> Iterator[ConditionFacts]:
+def inference_conditions(state: WorkspaceState, cause: Cause) -> Iterator[ConditionFacts]:
     """Yield `InferenceReady` and `WorkspaceSucceeded` of a model that is served.
 
-    Args:
-        is_ready: whether all pods of the server are ready, on nodes that are.
-        reason: why it gets no further, in one word; empty while it is merely waited for.
-        message: the same in words. What serves may get no further too, after an edit.
+    What serves may get no further too, after an edit.
     """
-    if is_ready:
-        yield ConditionFacts(
-            INFERENCE_READY,
-            True,
-            "WorkspaceInferenceStatusSuccess",
-            _because("Inference has been deployed successfully", message),
-        )
-        yield _succeeded()
+    if state is WorkspaceState.READY:
+        text = _because("Inference has been deployed successfully", cause.message)
+        yield ConditionFacts(INFERENCE_READY, True, "WorkspaceInferenceStatusSuccess", text)
+        yield _SUCCEEDED
         return
-    yield ConditionFacts(
-        INFERENCE_READY,
-        False,
-        reason or "WorkspaceInferenceStatusPending",
-        message or "Inference workload is not ready",
-    )
+    reason = cause.reason or "WorkspaceInferenceStatusPending"
+    text = cause.message or "Inference workload is not ready"
+    yield ConditionFacts(INFERENCE_READY, False, reason, text)
     yield _pending("workspace is waiting for inference workload readiness")
 
 
-def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[ConditionFacts]:
-    """Yield `JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
-
-    Args:
-        state: state of the tuning.
-        cause: what keeps it from getting further, in words; empty while it is merely waited for.
-    """
+def tuning_conditions(state: WorkspaceState, cause: str) -> Iterator[ConditionFacts]:
+    """Yield `JobStarted` and `WorkspaceSucceeded` of a model that is tuned."""
     started = state in {WorkspaceState.RUNNING, WorkspaceState.SUCCEEDED}
     if state is WorkspaceState.FAILED:
         reason, text = "WorkspaceTuningJobStatusFailed", _because("tuning job failed", cause)
@@ -120,7 +103,7 @@ def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[Condit
     yield ConditionFacts(JOB_STARTED, started, reason, text)
     match state:
         case WorkspaceState.SUCCEEDED:
-            yield _succeeded()
+            yield _SUCCEEDED
         case WorkspaceState.FAILED:
             yield ConditionFacts(WORKSPACE_SUCCEEDED, False, "workspaceFailed", text)
         case WorkspaceState.RUNNING:
@@ -144,20 +127,8 @@ def tuning_state(job: Job | None, pods: Iterable[Pod]) -> WorkspaceState:
     end = job_end(job, pods)
     if end is not None:
         return WorkspaceState.SUCCEEDED if end.succeeded else WorkspaceState.FAILED
-    return (
-        WorkspaceState.RUNNING if job.status.active or job.status.ready else WorkspaceState.PENDING
-    )
-
-
-def inference_state(present: str, *, is_ready: bool) -> WorkspaceState:
-    """Return `Pending` until it was ready once, and never again."""
-    if is_ready:
-        return WorkspaceState.READY
-    return WorkspaceState.NOT_READY if present in {"Ready", "NotReady"} else WorkspaceState.PENDING
-
-
-def _succeeded() -> ConditionFacts:
-    return ConditionFacts(WORKSPACE_SUCCEEDED, True, "workspaceSucceeded", "workspace succeeds")
+    has_begun = job.status.active or job.status.ready
+    return WorkspaceState.RUNNING if has_begun else WorkspaceState.PENDING
 
 
 def _pending(message: str) -> ConditionFacts:
@@ -176,7 +147,7 @@ def resource_conditions(
     progress: NodeProgress, failures: tuple[Failure, ...]
 ) -> tuple[ConditionFacts, ...]:
     """Return `NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
-    unknown = progress.target.unknown
+    unknown = progress.unknown
     if unknown is not None:
         parts = (ConditionFacts(NODES_READY, False, unknown.reason, unknown.message),)
     else:
@@ -224,8 +195,6 @@ def _nodes(progress: NodeProgress, failures: tuple[Failure, ...]) -> ConditionFa
     return progress.nodes
 
 
-# The status of a Workspace that is not being deleted.
-
 Status = dict[str, Any]
 
 _CREATION_FAILED: Final = {
@@ -243,7 +212,7 @@ def current_status(
     progress = progress_of(seen, now)
     resources = resource_conditions(progress, failures)
     has_nodes = resources[-1].is_true
-    step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
+    step = _without_refused_upgrade(workload_step(seen, progress), failures)
     parts = (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes))
     if seen.refused is not None:
         refusal = invalid_condition(seen.refused)
@@ -279,9 +248,7 @@ def _outcome(
     state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, step, failures)
     if seen.valid_goal.spec.tuning is not None:
         return tuning_conditions(state, cause.message)
-    return inference_conditions(
-        is_ready=state is WorkspaceState.READY, reason=cause.reason, message=cause.message
-    )
+    return inference_conditions(state, cause)
 
 
 def _workload_cause(
@@ -310,16 +277,17 @@ def _missing_service(seen: WorkspaceObservation) -> Cause | None:
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
     if seen.valid_goal.spec.tuning is not None:
         return tuning_state(seen.workload.job, seen.workload.pods)
-    lacks_service = any(missing_services(seen))
-    is_ready = has_nodes and serves(seen.workload.server) and not lacks_service
-    return inference_state(seen.status.get("state", ""), is_ready=is_ready)
+    if has_nodes and serves(seen.workload.server) and not any(missing_services(seen)):
+        return WorkspaceState.READY
+    was_ready = seen.status.get("state") in {"Ready", "NotReady"}
+    return WorkspaceState.NOT_READY if was_ready else WorkspaceState.PENDING
 
 
 def _counts(progress: NodeProgress) -> Status:
     names = sorted(node.name for node in progress.workers if node.is_ready)
     wanted: Status = {"workerNodes": names or None}
-    if progress.target.count:
-        wanted["targetNodeCount"] = progress.target.count
+    if progress.target:
+        wanted["targetNodeCount"] = progress.target
     return wanted
 
 
@@ -417,18 +385,13 @@ def _verdicts(status: Status) -> list[tuple[Any, ...]]:
     return [(status.get("state"), status.get("targetNodeCount")), *verdicts(status)]
 
 
-# The status of a Workspace that is being deleted.
-
-WORKSPACE_DELETING: Final = "WorkspaceDeleting"
-
-
 def deleting_status(
     seen: WorkspaceObservation, remaining: tuple[str, ...], now: datetime
 ) -> StatusPatch:
-    """Return the one condition that is set then; it names what is waited for."""
+    """Return the one condition of a deleted Workspace; it names what is waited for."""
     message = "workspace is being deleted"
     if remaining:
         message = f"{message}; waiting until these are gone: {', '.join(remaining)}"
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
-    conditions.set(WORKSPACE_DELETING, "True", "workspaceDeleted", message)
+    conditions.set("WorkspaceDeleting", "True", "workspaceDeleted", message)
     return StatusPatch({"conditions": conditions.as_list()})

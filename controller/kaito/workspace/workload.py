@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.revisions import HistoryStep, RevisionState
+from controller.kaito.api.revisions import RevisionState
 from controller.kaito.api.status import Cause
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
@@ -43,7 +43,6 @@ from controller.runtime.reasons import Reason, cause_of_missing_pod, next_look, 
 SCOPE: Final = "workload"
 """Scope of writes to the workload: while the outcome of one is unknown, none is sent."""
 
-_UNKNOWN_GPUS: Final = "NodeNotReady"
 _MIGRATION: Final = Cause(
     "WorkloadMigration",
     "a StatefulSet takes the place of the Deployment of an older Kaito, once its pods are gone",
@@ -67,43 +66,38 @@ class WorkloadStep:
     upgrades: bool = False
 
 
-def workload_step(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
-) -> WorkloadStep:
+def workload_step(seen: WorkspaceObservation, progress: NodeProgress) -> WorkloadStep:
     """Return the next step of a valid Workspace; nothing before its revision is stored."""
-    if history.create is not None or seen.workload.has_pending_writes or not progress.target.count:
+    is_stored = seen.workload.history.create is None
+    if not is_stored or seen.workload.has_pending_writes or not progress.target:
         return WorkloadStep()
-    goal, namespace = seen.valid_goal, seen.workspace.metadata.namespace
     exists = seen.workload.server is not None or seen.workload.job is not None
     foreign = next(iter(seen.workload.foreign.values()), None)
     if foreign is not None and not exists:
         return WorkloadStep(blocked=Cause("NameTaken", foreign))
-    problem = config_problem(goal, seen.workload.config, namespace)
+    problem = config_problem(seen)
     if problem is not None and not exists:
         return WorkloadStep(blocked=problem)
     try:
-        if goal.spec.tuning is not None:
-            return _tuning(seen, progress, history)
-        return _inference(seen, progress, history)
+        if seen.valid_goal.spec.tuning is not None:
+            return _tuning(seen, progress)
+        return _inference(seen, progress)
     except UnknownGPUs as error:
-        return WorkloadStep() if exists else WorkloadStep(blocked=Cause(_UNKNOWN_GPUS, str(error)))
+        return WorkloadStep() if exists else WorkloadStep(blocked=Cause("NodeNotReady", str(error)))
 
 
-def _inference(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
-) -> WorkloadStep:
+def _inference(seen: WorkspaceObservation, progress: NodeProgress) -> WorkloadStep:
     present = seen.workload.server
     if present is not None:
         missing = tuple(missing_services(seen))
-        upgrade, operations = _changes(seen, progress, history)
+        upgrade, operations = _changes(seen, present, progress)
         changes = (*_patch(seen, present, upgrade or operations), *_end_of_deployment(seen))
         return WorkloadStep((missing,) if missing else (), changes, upgrades=bool(upgrade))
     if seen.valid_goal.lacks_model:
-        missing = missing_model(seen.valid_goal, seen.found_model, seen.settings.options)
-        return WorkloadStep(blocked=missing)
+        return WorkloadStep(blocked=missing_model(seen))
     if not progress.is_ready:
         return WorkloadStep()
-    body = _server_body(seen, progress, history)
+    body = _server_body(seen, progress)
     if body is None:
         return WorkloadStep()
     if seen.workload.deployment is not None:
@@ -137,54 +131,40 @@ def missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
             yield Create(_target(seen, SERVICES, name), body)
 
 
-def _server_body(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
-) -> dict[str, Any] | None:
+def _server_body(seen: WorkspaceObservation, progress: NodeProgress) -> dict[str, Any] | None:
     """Return the body of the StatefulSet; None while the model is not known.
 
     Raises:
         UnknownGPUs: the GPUs of the nodes are not known yet.
     """
     goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
-    nodes, revision = progress.target.count, history.revision
+    nodes, revision = progress.target, seen.workload.history.revision
+    earlier = progress.uses_earlier_nodes
     if goal.preset is None:
         return template_stateful_set(
-            meta,
-            goal.spec,
-            nodes,
-            revision,
-            options,
-            uses_earlier_nodes=progress.uses_earlier_nodes,
+            meta, goal.spec, nodes, revision, options, uses_earlier_nodes=earlier
         )
     if goal.model is None:
         return None
     gpus, present = _gpus(seen), seen.workload.server
     local = is_on_local_disk(present) if present else gpus.nvme and seen.workload.has_local_disks
-    serving = Serving(
-        goal.model,
-        gpus,
-        nodes,
-        revision,
-        on_local_disk=local,
-        uses_earlier_nodes=progress.uses_earlier_nodes,
-    )
+    serving = Serving(goal.model, gpus, nodes, revision, local, uses_earlier_nodes=earlier)
     return preset_stateful_set(meta, goal.spec, serving, options)
 
 
 def _changes(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
+    seen: WorkspaceObservation, present: StatefulSet, progress: NodeProgress
 ) -> tuple[Operations, Operations]:
     """Return the changes of an existing server: of its image, or else of the rest.
 
     A terminating one is left alone.
     """
-    present, inference = seen.workload.server, seen.valid_goal.spec.inference
-    if present is None or inference is None or present.metadata.terminating:
+    inference = seen.valid_goal.spec.inference
+    if inference is None or present.metadata.terminating:
         return (), ()
-    desired = _server_body(seen, progress, history)
+    desired, revision = _server_body(seen, progress), seen.workload.history.revision
     if desired is None:
         return (), ()
-    revision = history.revision
     if inference.preset is None:
         return (), template_changes(present, desired, revision)
     upgrade = image_upgrade(seen.workspace.metadata, present, desired, revision)
@@ -201,13 +181,11 @@ def _patch(
         yield JsonPatch(target, present.metadata.uid, operations, on_success=event)
 
 
-def _tuning(
-    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
-) -> WorkloadStep:
+def _tuning(seen: WorkspaceObservation, progress: NodeProgress) -> WorkloadStep:
     """Replace the job without waiting: delete it, and create it after its DELETE event."""
-    present, revision = seen.workload.job, history.revision
+    present, revision = seen.workload.job, seen.workload.history.revision
     if present is None:
-        return _new_job(seen, history) if progress.is_ready else WorkloadStep()
+        return _new_job(seen) if progress.is_ready else WorkloadStep()
     meta = present.metadata
     state = revision.state_of(meta)
     if meta.terminating:
@@ -234,13 +212,14 @@ def _end_failed_pods(seen: WorkspaceObservation, job: Job) -> Iterator[Delete]:
         yield Delete(_target(seen, PODS, name), pod.metadata.uid, on_success=event)
 
 
-def _new_job(seen: WorkspaceObservation, history: HistoryStep) -> WorkloadStep:
+def _new_job(seen: WorkspaceObservation) -> WorkloadStep:
     goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
     tuning = goal.spec.tuning
     model = find_tunable_model(tuning.preset.name) if tuning and tuning.preset else None
     if tuning is None or model is None:
         return WorkloadStep()
-    facts = Tuning(model, _gpus(seen), results_folder(seen.workload.config), history.revision)
+    found = seen.workload
+    facts = Tuning(model, _gpus(seen), results_folder(found.config), found.history.revision)
     job = Create(
         _target(seen, JOBS, meta.name),
         tuning_job(meta, goal.spec, facts, options),
@@ -268,18 +247,16 @@ def _target(seen: WorkspaceObservation, resource: Resource[Any], name: str) -> T
     return Target(resource, seen.workspace.metadata.namespace, name, scope=SCOPE)
 
 
-# The readiness of a model server.
-
-
 def serves(server: StatefulSet | None) -> bool:
     """Return whether all pods of a model server are ready."""
     if server is None:
         return False
-    wanted = 1 if server.spec.replicas is None else server.spec.replicas
-    return server.status.ready_replicas == wanted > 0
+    return server.status.ready_replicas == _wanted(server) > 0
 
 
-# Pods that the server or the job of a Workspace could not create: what its events say of them.
+def _wanted(server: StatefulSet) -> int:
+    return 1 if server.spec.replicas is None else server.spec.replicas
+
 
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _TEMPLATE: Final = "inference.template"
@@ -308,8 +285,7 @@ def lacks_pod(workload: SeenWorkload) -> ObjectMeta | None:
         return None
     living = sum(pod.status.phase not in _ENDED for pod in workload.pods)
     if server is not None:
-        wanted = 1 if server.spec.replicas is None else server.spec.replicas
-        return server.metadata if living < wanted else None
+        return server.metadata if living < _wanted(server) else None
     waits = job is not None and not (job.spec.suspend or living or job_end(job, workload.pods))
     return found.metadata if waits else None
 
