@@ -296,7 +296,7 @@ async def test_outdated_pods_that_nobody_has_edited_are_held_and_said() -> None:
         world = rolling.world
         before = uids(rolling.workers())
         for pod in rolling.workers():
-            patch = {"metadata": {"annotations": {labels.TEMPLATE_HASH: "1-of-a-former-operator"}}}
+            patch = {"metadata": {"annotations": {labels.TEMPLATE_HASH: "3-of-another-template"}}}
             await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patch)
         await world.settle(120)
         assert uids(rolling.workers()) == before

@@ -31,7 +31,7 @@ from controller.ray.dashboard import (
     NodesProbe,
     ProbeSubscription,
 )
-from controller.ray.pods.hashes import UNKNOWN, Hash, is_comparable, is_former, is_outdated
+from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 from controller.runtime.plan import Event, MergePatch, Plan, Write
 
@@ -158,7 +158,7 @@ def set_turns(conditions: ConditionSet, begun: Collection[str]) -> None:
 class _Reading:
     """The context in which the units of a group are read."""
 
-    wanted_hash: Hash
+    wanted_hash: str
     ray: RayView
     named: frozenset[str]
     drain_timeout: timedelta
@@ -221,7 +221,7 @@ def read_units(
     group: WorkerGroup,
     rolling: RollingUpdate,
     *,
-    wanted_hash: Hash,
+    wanted_hash: str,
     unproven: bool,
     now: datetime,
 ) -> PodUnits:
@@ -262,7 +262,7 @@ def _members(
 
 
 def _rank(
-    pods: Sequence[Pod], named: frozenset[str], wanted_hash: Hash
+    pods: Sequence[Pod], named: frozenset[str], wanted_hash: str
 ) -> tuple[tuple[bool, ...], str]:
     return (
         min(deletion_rank(pod, named, wanted_hash) for pod in pods),
@@ -277,9 +277,13 @@ def _rank(
 # was edited meanwhile, they count as outdated, unless an autoscaler may have edited it.
 
 
-def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, Hash]]:
+def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:
     """Return the pods without a comparable hash, each with the hash of the present template."""
-    return [(pod, wanted) for pod, wanted in _pods(seen, desired) if not _is_comparable(pod)]
+    return [
+        (pod, wanted)
+        for pod, wanted in _pods(seen, desired)
+        if not is_comparable(template_hash(pod))
+    ]
 
 
 def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
@@ -292,33 +296,21 @@ def stamp_writes(
     seen: ClusterObservation, desired: DesiredCluster, *, batch: int
 ) -> Iterator[Write]:
     """Record on pods, a limited number at a time, from which template they were created."""
-    edited, is_rolling = (
-        _is_edited(seen, desired),
-        desired.spec.upgrade_strategy.rolling is not None,
-    )
-    stamps = [
-        (pod, UNKNOWN if edited and not _is_comparable(pod) else str(wanted))
-        for pod, wanted in _pods(seen, desired)
-        if not _is_comparable(pod) or (is_rolling and is_former(template_hash(pod), wanted))
-    ]
-    for pod, text in stamps[:batch]:
+    is_edited = _is_edited(seen, desired)
+    for pod, wanted in unstamped_pods(seen, desired)[:batch]:
         scope = scope_of(pod)
         if scope not in seen.pending_scopes:
-            stamp = {labels.TEMPLATE_HASH: text}
+            stamp = {labels.TEMPLATE_HASH: UNKNOWN if is_edited else wanted}
             target = pod_target(seen, pod.metadata.name, scope)
             yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
 
 
-def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, Hash]]:
+def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, str]]:
     """Yield the pods of groups that are specified, each with the hash of the present template."""
     wanted = desired.builder.hashes()
     for name, pods in {"": seen.heads, **seen.workers}.items():
         if name in wanted:
             yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)
-
-
-def _is_comparable(pod: Pod) -> bool:
-    return is_comparable(template_hash(pod))
 
 
 def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:

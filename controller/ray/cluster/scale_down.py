@@ -18,7 +18,7 @@ from controller.ray.cluster.observation import MultiHostReplica
 from controller.ray.cluster.pods import unhealthy_reason
 from controller.ray.cluster.rollout import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.pods.builder import ReplicaPosition
-from controller.ray.pods.hashes import Hash, is_outdated
+from controller.ray.pods.hashes import is_outdated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class ScaleDownRules:
         wanted: number of units, if it differs from that of the specification.
     """
 
-    wanted_hash: Hash | None
+    wanted_hash: str | None
     may_shrink: bool
     keep_ended: bool = False
     wanted: int | None = None
@@ -60,7 +60,7 @@ def pods_to_delete(
 
 
 def deletion_order(
-    pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: Hash | None = None
+    pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str | None = None
 ) -> list[Pod]:
     """Order pods for deletion: by `deletion_rank`, then newest first, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
@@ -69,7 +69,7 @@ def deletion_order(
     return ordered
 
 
-def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: Hash | None) -> tuple[bool, ...]:
+def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str | None) -> tuple[bool, ...]:
     """Return the rank of a pod in the order of deletion; the smallest is deleted first.
 
     The order: named in `workersToDelete`, failed, not scheduled, not ready, outdated template.

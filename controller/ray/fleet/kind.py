@@ -33,7 +33,6 @@ from controller.ray.fleet.observe import (
     template_hash,
 )
 from controller.ray.fleet.status import current_status, held_changes, seconds_to_deadline
-from controller.ray.pods.hashes import is_former
 from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CacheReader, Kind, Owned
@@ -155,7 +154,7 @@ def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
     owner = msgspec.structs.replace(
         fleet, labels=template.metadata.labels, annotations=template.metadata.annotations
     )
-    made_from = {labels.MADE_FROM: str(goal.template_hash)}
+    made_from = {labels.MADE_FROM: goal.template_hash}
     own = {**made_from, **place_of(goal, index), **separated}
     return child_cluster(RAYCLUSTERFLEETS, owner, name, spec, own_annotations=own)
 
@@ -227,8 +226,6 @@ def _update(seen: FleetObservation, copy: Copy) -> Iterator[Write]:
     if suspend is not None and copy.is_told_to_suspend is not suspend:
         patch["spec"] = {"suspend": suspend}
     wanted, present = place_of(goal, copy.index), meta.annotations or {}
-    if is_former(present.get(labels.MADE_FROM), goal.template_hash):
-        wanted[labels.MADE_FROM] = str(goal.template_hash)
     stamps = {key: value for key, value in wanted.items() if present.get(key) != value}
     if stamps:
         patch["metadata"] = {"annotations": stamps}

@@ -31,7 +31,7 @@ from controller.ray.api.rayclusterfleet import (
     FleetSpec,
     RayClusterFleet,
 )
-from controller.ray.pods.hashes import Hash, is_comparable, is_outdated, recreate_digest
+from controller.ray.pods.hashes import digest, is_comparable, is_outdated, recreate_digest
 from controller.runtime.kind import CacheReader, CreateError, owned_by
 from controller.runtime.reconcile.definitions import (
     DefinitionsReader,
@@ -137,7 +137,7 @@ class FleetGoal:
     """
 
     spec: FleetSpec
-    template_hash: Hash
+    template_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,20 +222,16 @@ _NAME: Final = re.compile(
 )
 
 
-def template_hash(template: ClusterTemplate) -> Hash:
+def template_hash(template: ClusterTemplate) -> str:
     """Hash everything that makes another copy necessary, without what may change in place."""
     spec = {key: value for key, value in template.spec.items() if key not in _CHANGEABLE}
-    metadata, of_spec = msgspec.to_builtins(template.metadata), recreate_digest(spec)
-    return Hash(lambda algorithm: {"metadata": metadata, "spec": of_spec.by(algorithm)})
+    metadata = msgspec.to_builtins(template.metadata)
+    return digest({"metadata": metadata, "spec": recreate_digest(spec)})
 
 
-def copy_name(fleet: ObjectMeta, index: int, wanted_hash: Hash) -> str:
-    """Return the name of the copy with this index; a namesake of the fleet has other names.
-
-    Names stay those of the algorithm before: a copy whose creation an earlier version of the
-    operator has begun is not created twice.
-    """
-    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash.former)}"
+def copy_name(fleet: ObjectMeta, index: int, wanted_hash: str) -> str:
+    """Return the name of the copy with this index; a namesake of the fleet has other names."""
+    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash)}"
 
 
 def index_of(fleet: ObjectMeta, cluster: str) -> int | None:

@@ -256,7 +256,7 @@ def current_status(
     held = held_changes(seen)
     conditions.set_if(CHANGES_HELD, "True", "NotExplained", held)
     if not isinstance(seen.goal, Problem) and not held:
-        wanted |= {"desiredReplicas": seen.desired, "templateHash": str(seen.goal.template_hash)}
+        wanted |= {"desiredReplicas": seen.desired, "templateHash": seen.goal.template_hash}
     wanted["conditions"] = conditions.as_list()
     events = tuple(_events(seen, cause, held, wanted))
     changed = difference(seen.status, wanted).keys() - {"clusters", "conditions"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -36,13 +35,8 @@ from controller.ray.job.submitter import (
     submitter_job,
     with_sidecar,
 )
-from controller.ray.pods.hashes import (
-    Hash,
-    changed_fields,
-    digest,
-    field_digests,
-    is_former,
-)
+from controller.ray.pods import hashes
+from controller.ray.pods.hashes import changed_fields, digest, field_digests
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target, Write
 
@@ -97,16 +91,7 @@ def is_outdated(seen: JobObservation) -> bool:
     if seen.cluster is None or not seen.owns_cluster:
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
-    wanted = Hash(lambda _: seen.spec.ray_cluster_spec)
-    if created_from in {None, str(wanted)} or is_former(created_from, wanted):
-        return False
-    return created_from != _first_digest(seen.spec)
-
-
-def _first_digest(spec: JobSpec) -> str:
-    """Return what the first versions of the operator stored; every list counted as written."""
-    text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
-    return hashlib.sha256(text).hexdigest()[:16]
+    return hashes.is_outdated(created_from, digest_of(seen.spec))
 
 
 # Detects changes of the fields that a job is submitted with, which reach the next attempt only.

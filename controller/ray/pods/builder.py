@@ -53,7 +53,7 @@ from controller.ray.pods.features import (
     share_scratch_volume,
 )
 from controller.ray.pods.gang import marks_of
-from controller.ray.pods.hashes import Hash, field_digests
+from controller.ray.pods.hashes import field_digests
 from controller.ray.pods.tls import add_certificates
 from controller.ray.settings import RaySettings
 
@@ -167,7 +167,7 @@ class PodBuilder:
         self._settings = settings
         self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
-        self._hashes: dict[str, Hash] = {}
+        self._hashes: dict[str, str] = {}
         self._options: dict[Role, dict[str, Any]] = {}
         self._of_other_ports: dict[str, PodBuilder] = {}  # not of its own: a cycle is freed late
 
@@ -199,26 +199,26 @@ class PodBuilder:
         return _named(template, name, position.labels())
 
     @property
-    def head_hash(self) -> Hash:
+    def head_hash(self) -> str:
         """Hash of a new head, in its annotation `manta.dev/pod-template-hash`."""
         return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
 
     @property
-    def recreate_hash(self) -> Hash:
+    def recreate_hash(self) -> str:
         """Hash of the specification, on a new head."""
         key = labels.RECREATE_HASH
         if key not in self._hashes:
             self._hashes[key] = hashes.recreate_digest(self._raw_spec)
         return self._hashes[key]
 
-    def worker_hash(self, group: WorkerGroup) -> Hash:
+    def worker_hash(self, group: WorkerGroup) -> str:
         """Return the hash of a new worker of this group."""
         for raw in self._raw_spec.get("workerGroupSpecs") or ():
             if raw.get("groupName") == group.group_name:
                 return self._hash(f"worker/{group.group_name}", raw)
         raise KeyError(group.group_name)
 
-    def hashes(self) -> dict[str, Hash]:
+    def hashes(self) -> dict[str, str]:
         """Return the hash of new pods by group; the head's name is empty."""
         workers = {
             each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
@@ -232,7 +232,7 @@ class PodBuilder:
             self._options[role] = options_of(role, name, self._raw_spec, self._spec, self._storage)
         return self._options[role]
 
-    def _hash(self, key: str, raw: dict[str, Any]) -> Hash:
+    def _hash(self, key: str, raw: dict[str, Any]) -> str:
         if key not in self._hashes:
             self._hashes[key] = hashes.template_digest(raw)
         return self._hashes[key]
@@ -243,9 +243,9 @@ class PodBuilder:
             self._add_autoscaler(draft)
         draft.annotations.update(
             {
-                labels.RECREATE_HASH: str(self.recreate_hash),
+                labels.RECREATE_HASH: self.recreate_hash,
                 labels.KUBERAY_VERSION: self._settings.version,
-                labels.TEMPLATE_HASH: str(self.head_hash),
+                labels.TEMPLATE_HASH: self.head_hash,
             }
         )
         return self._finished(draft, self._settings.head_sidecars)
@@ -254,7 +254,7 @@ class PodBuilder:
         draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
             add_wait_gcs_ready(draft, self._identity.head_address)
-        draft.annotations[labels.TEMPLATE_HASH] = str(self.worker_hash(group))
+        draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
         return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Final, cast
 
@@ -66,20 +66,16 @@ _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
 _PATHS: Final = frozenset({"devicePath", "mountPath", "subPath", "workingDir"})
 
 
-def canonical(value: Any, around: str = "", *, as_written: bool = False) -> Any:
+def canonical(value: Any, around: str = "") -> Any:
     """Return data without meaningless values.
 
     Args:
         value: plain data.
         around: name of the field that encloses it.
-        as_written: whether paths, Ray's resources and host aliases stay as they are, which they
-            did in hashes of earlier versions of the operator.
     """
     if isinstance(value, list):
-        items = [
-            canonical(item, around, as_written=as_written) for item in cast("list[Any]", value)
-        ]
-        return items if as_written or around != "hostAliases" else _host_aliases(items)
+        items = [canonical(item, around) for item in cast("list[Any]", value)]
+        return _host_aliases(items) if around == "hostAliases" else items
     if not isinstance(value, dict):
         return value
     result: dict[str, Any] = {}
@@ -87,9 +83,9 @@ def canonical(value: Any, around: str = "", *, as_written: bool = False) -> Any:
         if around in _AMOUNTS or name in _AMOUNT:
             normal = _amount(item)
         elif isinstance(item, dict | list):
-            normal = canonical(item, name, as_written=as_written)
+            normal = canonical(item, name)
         else:
-            normal = item if as_written else _in_plain_notation(around, name, item)
+            normal = _in_plain_notation(around, name, item)
         if not _is_meaningless(around, name, normal):
             result[name] = normal
     return result
@@ -135,17 +131,7 @@ def _amount(value: Any) -> Any:
 # The hash is that of the canonical form, so only a change of meaning changes it.
 
 ALGORITHM: Final = "3"
-"""Version of the canonical form; a pod with a hash of an unknown version is not outdated."""
-
-FORMER: Final = "1"
-"""The first version, in which the order of every list counted."""
-
-EARLIER: Final = ("2", FORMER)
-"""The versions before; in both, paths and Ray's resources counted as they were written.
-
-Their hashes can still be compared, so that an upgrade of the operator neither replaces a pod nor
-ends a rolling update that is under way.
-"""
+"""Version of the canonical form; a pod with a hash of another version is not outdated."""
 
 UNKNOWN: Final = f"{ALGORITHM}-unknown"
 """Value in place of a hash: the pod's template differs from the present one."""
@@ -161,80 +147,31 @@ SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrateg
 """Fields of a worker group that change the number of its pods, not the pods."""
 
 
-class Hash:
-    """The hash of a source; `str` gives that of the present algorithm.
-
-    Args:
-        source: returns the plain data of the source, given the algorithm of hashes within it.
-    """
-
-    def __init__(self, source: Callable[[str], Any]) -> None:
-        self._source = source
-        self._text = digest(source(ALGORITHM))
-        self._earlier: dict[str, str] = {}
-
-    def __eq__(self, other: object) -> bool:
-        """Compare by the present algorithm."""
-        return isinstance(other, Hash) and str(other) == self._text
-
-    def __hash__(self) -> int:
-        """Return a hash that follows from the text."""
-        return hash(self._text)
-
-    def __str__(self) -> str:
-        """Return `<algorithm>-<32 characters>`."""
-        return self._text
-
-    @property
-    def former(self) -> str:
-        """The hash of the same source by the first algorithm."""
-        return self.by(FORMER)
-
-    def by(self, algorithm: str) -> str:
-        """Return the hash of the same source by one of the algorithms."""
-        if algorithm == ALGORITHM:
-            return self._text
-        if algorithm not in self._earlier:
-            self._earlier[algorithm] = digest(self._source(algorithm), algorithm)
-        return self._earlier[algorithm]
-
-
-def digest(value: Any, algorithm: str = ALGORITHM) -> str:
+def digest(value: Any) -> str:
     """Return a hash of plain data: `<algorithm>-<32 characters>`."""
-    form = canonical(value, as_written=algorithm != ALGORITHM)
-    form = form if algorithm == FORMER else in_canonical_order(form)
-    raw = hashlib.blake2b(msgspec.json.encode(form, order="sorted"), digest_size=20).digest()
-    return f"{algorithm}-{base64.b32hexencode(raw).decode()}"
+    form = msgspec.json.encode(in_canonical_order(canonical(value)), order="sorted")
+    raw = hashlib.blake2b(form, digest_size=20).digest()
+    return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
 
 
 def is_comparable(stamped: str | None) -> bool:
     """Return whether a pod's hash can be compared with ours."""
-    return _algorithm_of(stamped) in {ALGORITHM, *EARLIER}
+    return str(stamped).startswith(f"{ALGORITHM}-")
 
 
-def is_outdated(stamped: str | None, wanted: Hash) -> bool:
+def is_outdated(stamped: str | None, wanted: str) -> bool:
     """Return whether a pod's hash proves that it was created from another template."""
-    return is_comparable(stamped) and stamped != str(wanted) and not is_former(stamped, wanted)
+    return is_comparable(stamped) and stamped != wanted
 
 
-def is_former(stamped: str | None, wanted: Hash) -> bool:
-    """Return whether this is the hash of the same source by an algorithm before."""
-    algorithm = _algorithm_of(stamped)
-    return algorithm in EARLIER and stamped == wanted.by(algorithm)
-
-
-def _algorithm_of(stamped: str | None) -> str:
-    return str(stamped).partition("-")[0]
-
-
-def template_digest(group: dict[str, Any]) -> Hash:
+def template_digest(group: Mapping[str, Any]) -> str:
     """Return the hash of the fields of a group from which its pods are created, as written."""
-    return Hash(lambda _: {key: group.get(key) for key in TEMPLATE_FIELDS})
+    return digest({key: group.get(key) for key in TEMPLATE_FIELDS})
 
 
-def recreate_digest(spec: dict[str, Any]) -> Hash:
+def recreate_digest(spec: dict[str, Any]) -> str:
     """Return the hash of a specification, without the fields that may change without new pods."""
-    return Hash(lambda _: _without_changeable(spec))
+    return digest(_without_changeable(spec))
 
 
 def _without_changeable(spec: dict[str, Any]) -> dict[str, Any]:
@@ -273,8 +210,6 @@ def field_digests(fields: Mapping[str, Any]) -> str:
 def changed_fields(recorded: str | None, present: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the fields that were added, removed or changed.
 
-    Digests have no version: one by an algorithm before counts as well.
-
     Args:
         recorded: what `field_digests` gave earlier; None if that is not known.
         present: the fields now.
@@ -283,16 +218,12 @@ def changed_fields(recorded: str | None, present: Mapping[str, Any]) -> frozense
         return frozenset()
     pairs = (each.partition("=") for each in recorded.split(",") if each)
     known = {name: digest_ for name, _, digest_ in pairs}
-    same = {name for name, value in present.items() if _is_of(known.get(name), value)}
+    same = {name for name, value in present.items() if known.get(name) == _short(value)}
     return frozenset((known.keys() | present.keys()) - same)
 
 
-def _is_of(recorded: str | None, value: Any) -> bool:
-    return any(recorded == _short(value, each) for each in (ALGORITHM, *EARLIER))
-
-
-def _short(value: Any, algorithm: str = ALGORITHM) -> str:
-    return digest(value, algorithm).partition("-")[2][:_DIGITS]
+def _short(value: Any) -> str:
+    return digest(value).partition("-")[2][:_DIGITS]
 
 
 # The templates of all pods of a cluster, which an upgrade changes and an undo restores.
@@ -313,13 +244,9 @@ def templates_of(spec: Mapping[str, Any]) -> Spec:
     return {**version, _HEAD: head, _WORKERS: workers}
 
 
-def template_set_digest(ray_version: str, hashes: Mapping[str, Hash]) -> str:
-    """Hash all templates, given the hashes of the groups; the head's name is empty.
-
-    Revisions are named after it, so that it stays that of the first algorithm: an upgrade of the
-    operator stores no second revision of the same templates.
-    """
-    return digest([ray_version, {name: each.former for name, each in hashes.items()}], FORMER)
+def template_set_digest(ray_version: str, hashes: Mapping[str, str]) -> str:
+    """Hash all templates, given the hashes of the groups; the head's name is empty."""
+    return digest([ray_version, dict(hashes)])
 
 
 def with_templates(spec: Mapping[str, Any], templates: Mapping[str, Any]) -> Spec:

@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -138,9 +138,7 @@ _CHANGEABLE: Final = frozenset({
 
 _DIGITS_OF_IDENTITY: Final = 16
 _VERSION: Final = "3."
-"""Begins the text of an identity in the present canonical form."""
-_EARLIER: Final = ("2.", "")
-"""What the identities of earlier versions of the operator begin with."""
+"""Begins the text of an identity in the present canonical form; others cannot be compared."""
 
 
 class SpecChange(Enum):
@@ -158,56 +156,36 @@ class SpecIdentity:
     Attributes:
         cluster: digest of everything but the worker groups.
         groups: digest of each worker group.
-        version: what the text of it begins with.
-        source: the specification itself; None if the identity was read from a cluster.
     """
 
     cluster: str
     groups: tuple[str, ...] = ()
-    version: str = _VERSION
-    source: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
         """Return the identity of a cluster's specification, plain data."""
-        return replace(cls._by(spec, _VERSION), source=spec)
-
-    @property
-    def earlier(self) -> tuple[SpecIdentity, ...]:
-        """The identities of the same specification as earlier versions of the operator stored them.
-
-        In the first, the order of each list counted, in both, the spelling of paths.
-        """
-        source = self.source
-        return () if source is None else tuple(self._by(source, each) for each in _EARLIER)
-
-    @classmethod
-    def _by(cls, spec: Mapping[str, Any], version: str) -> SpecIdentity:
         rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
         found: Any = rest.pop("workerGroupSpecs", None)
         groups = cast("list[Any]", found) if isinstance(found, list) else []
         rest["headGroupSpec"] = without_scheduling(mapping(rest.get("headGroupSpec")))
-        digests = (_digest(_group(each), "workerGroupSpecs", version) for each in groups)
-        return cls(_digest(rest, "", version), tuple(digests), version)
+        digests = (_digest(_group(each), "workerGroupSpecs") for each in groups)
+        return cls(_digest(rest), tuple(digests))
 
     @classmethod
     def parse(cls, text: str) -> SpecIdentity | None:
         """Parse the text of `str`; return None for anything else."""
-        version = next(each for each in (_VERSION, *_EARLIER) if text.startswith(each))
-        cluster, *groups = text.removeprefix(version).split(".")
-        digests = (cluster, *groups)
-        if all(len(each) == _DIGITS_OF_IDENTITY and each.isalnum() for each in digests):
-            return cls(cluster, tuple(groups), version)
-        return None
+        cluster, *groups = text.removeprefix(_VERSION).split(".")
+        is_known = all(
+            len(each) == _DIGITS_OF_IDENTITY and each.isalnum() for each in (cluster, *groups)
+        )
+        return cls(cluster, tuple(groups)) if is_known and text.startswith(_VERSION) else None
 
     def __str__(self) -> str:
         """Return the value of the annotation."""
-        return self.version + ".".join((self.cluster, *self.groups))
+        return _VERSION + ".".join((self.cluster, *self.groups))
 
     def change_to(self, wanted: SpecIdentity) -> SpecChange:
-        """Return the difference between this identity and `wanted`, which `of` has returned."""
-        if wanted.version != self.version:  # rare: the cluster is older than this operator
-            wanted = next((each for each in wanted.earlier if each.version == self.version), wanted)
+        """Return the difference between this identity and `wanted`."""
         present, goal = set(self.groups), set(wanted.groups)
         if wanted.cluster != self.cluster or not present <= goal:
             return SpecChange.NEW_CLUSTER
@@ -219,9 +197,8 @@ def _group(group: Any) -> dict[str, Any]:
     return without_scheduling(kept)
 
 
-def _digest(value: Any, around: str, version: str) -> str:
-    form = canonical(value, around, as_written=version != _VERSION)
-    form = in_canonical_order(form, around) if version else form
+def _digest(value: Any, around: str = "") -> str:
+    form = in_canonical_order(canonical(value, around), around)
     text = msgspec.json.encode(form, order="sorted")
     return hashlib.sha256(text).hexdigest()[:_DIGITS_OF_IDENTITY]
 

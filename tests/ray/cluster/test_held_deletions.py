@@ -229,7 +229,7 @@ def test_a_pod_that_drained_before_the_strategy_was_changed_holds_nothing():
     under_way = {"type": "PodsUpToDate", "status": "False", "reason": "Recreating"}
     counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
     obj = observed(upgraded(), 2, under_way, counted)
-    drained = pod("a", annotations=draining() | {TEMPLATE_HASH: "1-old"})
+    drained = pod("a", annotations=draining() | {TEMPLATE_HASH: "3-old"})
     seen = reads(obj, stamped(OLD), drained, pod("b"), listed=True).add(SERVICES, SERVICE)
     made = plan(seen)
     assert len(deleted(made)) == 3

@@ -179,12 +179,12 @@ def test_at_most_ten_are_kept_and_the_oldest_go_first():
 
 @pytest.mark.parametrize("spoilt", ["{", "[" * 2000])
 def test_a_revision_that_pods_were_made_from_stays(spoilt: str):
-    hashes = msgspec.json.encode({"": "1-HEAD", "workers": "1-OLD"}).decode()
+    hashes = msgspec.json.encode({"": "3-HEAD", "workers": "3-OLD"}).decode()
     used = older(1, **{labels.TEMPLATE_HASHES: hashes})
     odd = older(3, **{labels.TEMPLATE_HASHES: spoilt})
     others = [older(2), odd, *(older(number) for number in range(4, KEPT + 2))]
     kept = rolling(edition(), used, *others)
-    outdated = {"manta.dev/pod-template-hash": "1-OLD"}
+    outdated = {"manta.dev/pod-template-hash": "3-OLD"}
     kept.add(PODS, pod("example-workers-worker-99999999", annotations=outdated))
     deleted = [w.target.name for w in writes(plan(kept)) if isinstance(w, Delete)]
     assert deleted == ["example-old02", "example-old03"]

@@ -101,19 +101,6 @@ def stamps(made: Plan) -> list[Write]:
     ]
 
 
-def test_a_hash_of_the_version_before_is_replaced_unless_it_is_that_of_another_specification():
-    obj = upgraded()
-    same = recreate_digest(obj.spec).former
-    made = plan(settled(obj, stamped(same), *workers(2), listed=True))
-    assert made.stages == ()
-    (patch,) = stamps(made)
-    assert isinstance(patch, MergePatch)
-    assert patch.patch["metadata"]["annotations"][HASH] == wanted(obj)
-    other = recreate_digest(upgraded(image="old").spec).former
-    made = plan(settled(obj, stamped(other), *workers(2), listed=True))
-    assert len(verbs(made, Delete)) == 3, "an edit that nobody has carried out yet"
-
-
 def test_groups_ports_and_variables_in_another_order_re_create_nothing():
     raw = manifest()
     groups = raw["spec"]["workerGroupSpecs"]

@@ -19,7 +19,7 @@ from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import pod, workers
 
 WANTED = template_digest({"template": {}})
-NEW, OLD = str(WANTED), "1-OLD"
+NEW, OLD = str(WANTED), "3-OLD"
 
 
 def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:

@@ -22,7 +22,7 @@ from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
 
 IMAGE = "rayproject/ray:2.60.0"
-OLD = "1-OF-AN-OLDER-TEMPLATE"
+OLD = "3-OF-AN-OLDER-TEMPLATE"
 HEAD = "example-head-aaaaaaaa"
 ADDRESS = "10.0.0.7"
 """Of every pod of `support.pod`."""

@@ -16,7 +16,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     old,
     recorded,
     rolling,
-    with_spec,
     without_rolling,
 )
 
@@ -33,16 +32,6 @@ def stamps(obj: Any, *pods: Pod, batch: int = 9, **changes: Any) -> dict[str, st
         for each in writes
         if isinstance(each, MergePatch)
     }
-
-
-def test_a_hash_of_the_version_before_is_replaced_by_the_same_of_the_present_one():
-    obj = recorded(rolling(2))
-    present = desired_of(observed_object(obj)).builder.hashes()["workers"]
-    same = pod("same", annotations={labels.TEMPLATE_HASH: present.former})
-    for edited in (obj, recorded(rolling(2), observed=0)):
-        assert stamps(edited, same, old("a")) == {"same": str(present)}
-    by_hand = recorded(with_spec(rolling(2), upgradeStrategy={"type": "None"}))
-    assert stamps(by_hand, same) == {}, "nothing is replaced there"
 
 
 def test_so_many_pods_are_recorded_at_a_time_and_none_while_a_write_has_no_outcome():
