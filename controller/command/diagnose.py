@@ -209,7 +209,7 @@ class _Report:
     async def debug_page(self, port: int) -> None:
         """Collect the debug page of an operator that can be reached on this machine."""
         try:
-            page = await asyncio.to_thread(page_of, port)
+            page, _ = await asyncio.to_thread(page_of, port)
         except ConfigurationError as error:
             self.missing.append(f"debug page: {error}")
             return

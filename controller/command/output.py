@@ -8,7 +8,9 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
-_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_STYLES: Final = {
+    "bold": "1", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36",
+}  # fmt: skip
 
 
 class CommandOutput:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +18,7 @@ from controller.apimachinery.custom_object import mapping
 from controller.command.connection import connected, with_remedy
 from controller.command.kinds import GATED, KindSettings, kinds_to_plan
 from controller.command.manifests import load
-from controller.command.output import duration
+from controller.command.output import CommandOutput, duration
 from controller.command.planning.dry_run import Refusal
 from controller.command.planning.net_changes import (
     Action,
@@ -120,8 +119,7 @@ def _print(
     plans: list[ObjectPlan], kinds: list[Kind[Any]], output: Literal["text", "json"]
 ) -> None:
     if output == "json":
-        text = msgspec.json.format(msgspec.json.encode(_by_kind(plans, kinds)), indent=2)
-        sys.stdout.write(f"{text.decode()}\n")
+        CommandOutput(sys.stdout, as_json=True).document(_by_kind(plans, kinds))
     else:
         write_text(plans, sys.stdout)
 
@@ -262,7 +260,7 @@ def _time(rolling: Rolling) -> str:
     )
 
 
-Line = tuple[str, str]  # a style of `rich`, and the text
+Line = tuple[str, str]  # a style of the output, and the text
 
 _SIGNS: Final[dict[Action, tuple[str, str]]] = {
     "create": ("green", "+"),
@@ -277,13 +275,10 @@ _LONGEST_VALUE: Final = 100
 
 def write_text(plans: Sequence[ObjectPlan], stream: TextIO) -> None:
     """Write all plans, in colour if the stream is a terminal and wants it."""
-    lines = [line for plan in plans for line in text_of(plan)]
-    console = _console(stream)
-    for style, text in lines:
-        if console is None:
-            stream.write(f"{text}\n")
-        else:
-            console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    output = CommandOutput(stream, as_json=False)
+    for plan in plans:
+        for style, text in text_of(plan):
+            output.line(text, style)
 
 
 def text_of(plan: ObjectPlan) -> Iterator[Line]:
@@ -382,14 +377,3 @@ def _difference(edit: Difference) -> str:
 def _value(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-
-
-def _console(stream: TextIO) -> Any:
-    """Return a console of `rich`, if there is a terminal, an extra installed, and no `NO_COLOR`."""
-    if not stream.isatty() or "NO_COLOR" in os.environ:
-        return None
-    try:
-        from rich.console import Console  # noqa: PLC0415  an extra
-    except ImportError:
-        return None
-    return Console(file=stream)
