@@ -6,9 +6,11 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 import controller
+from controller.command.process import interruptible
 from controller.kube.client import Client
 from controller.kube.errors import (
     ConfigurationError,
@@ -63,35 +65,58 @@ async def connected(
         await transport.aclose()
 
 
-class ConnectionOptions(Protocol):
-    """The arguments of a command that choose the credentials: see `manta run`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """The arguments that all commands about objects of a cluster have.
 
-    @property
-    def kubeconfig(self) -> str | None: ...  # noqa: D102
-    @property
-    def context(self) -> str | None: ...  # noqa: D102
+    Attributes:
+        namespace: of the objects; empty for that of the kubeconfig's context.
+        output: text for people or JSON for programs.
+        kubeconfig: see `manta run`.
+        context: kubeconfig context, None for the current one.
+    """
+
+    namespace: str = ""
+    output: Literal["text", "json"] = "text"
+    kubeconfig: str | None = None
+    context: str | None = None
 
 
-async def run_connected(
+class CommandFailed(Exception):  # noqa: N818  named for what happened
+    """A command could not do what it was asked; the message says why and what to do next."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def run_connected(
     command: str, options: ConnectionOptions, run: Callable[[Client, str], Awaitable[int]]
 ) -> int:
-    """Run a command with a client; returns its exit status, 1 after an error, which is printed.
+    """Run a command with a client, until its end or a signal; returns its exit status.
 
     Args:
         command: its name, as in `status`.
         options: its arguments.
-        run: gets the client, and the namespace of the kubeconfig's context, which may be empty.
+        run: gets the client, and the namespace of objects without one.
 
     Raises:
         ConfigurationError: no usable credentials, or the command raised it.
     """
+    return asyncio.run(interruptible(_run_connected(command, options, run)))
+
+
+async def _run_connected(
+    command: str, options: ConnectionOptions, run: Callable[[Client, str], Awaitable[int]]
+) -> int:
     agent = f"manta-{command}/{controller.__version__}"
     opened = connected(agent, kubeconfig=options.kubeconfig, context=options.context)
     async with opened as (client, namespace):
         try:
-            return await run(client, namespace)
+            return await run(client, options.namespace or namespace or "default")
         except ConfigurationError:
             raise
-        except KubeError as error:
-            sys.stderr.write(f"manta {command}: {with_remedy(error)}\n")
+        except (CommandFailed, KubeError) as error:
+            text = with_remedy(error) if isinstance(error, KubeError) else str(error)
+            sys.stderr.write(f"manta {command}: {text}\n")
             return 1

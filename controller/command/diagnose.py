@@ -20,9 +20,8 @@ import yaml
 
 import controller
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import run_connected
+from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.command.debug import page_of
-from controller.command.process import wall
 from controller.command.redaction import Redaction
 from controller.command.status.reading import KINDS, MODEL_KINDS
 from controller.command.targets import parse_target
@@ -52,45 +51,26 @@ _LINES: Final = "20000"
 
 
 @dataclass(frozen=True, slots=True)
-class DiagnoseOptions:
+class DiagnoseOptions(ConnectionOptions):
     """The arguments of `manta diagnose`.
 
     Attributes:
         target: `KIND/NAME` or its two words; nothing for all of the namespace.
-        namespace: namespace of the objects; empty for that of the kubeconfig's context.
         all_namespaces: whether to collect the objects of all namespaces.
         file: the archive to write; None for a name with the time, in this folder.
         port: port of the debug page on this machine.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
     """
 
     target: Sequence[str] = ()
-    namespace: str = ""
     all_namespaces: bool = False
     file: Path | None = None
     port: int = 6060
-    kubeconfig: str | None = None
-    context: str | None = None
 
 
-async def diagnose(options: DiagnoseOptions) -> int:
-    """Write the archive; returns the exit status.
-
-    Raises:
-        ConfigurationError: no usable credentials, the arguments name no object, or the file exists.
-    """
-    return await run_connected(
-        "diagnose",
-        options,
-        lambda client, namespace: diagnose_with(client, options, namespace, wall),
-    )
-
-
-async def diagnose_with(
-    client: Client, options: DiagnoseOptions, namespace: str, clock: Callable[[], datetime]
+async def diagnose(
+    client: Client, namespace: str, options: DiagnoseOptions, clock: Callable[[], datetime]
 ) -> int:
-    """Write the archive with a client; `namespace` is that of objects without one.
+    """Write the archive; returns the exit status.
 
     Raises:
         ConfigurationError: the arguments name no object, or the file cannot be written.
@@ -102,17 +82,16 @@ async def diagnose_with(
     target = parse_target(options.target, KINDS, "diagnosed") if options.target else None
     if target and options.all_namespaces:
         raise ConfigurationError("-A collects all objects; name one without it, with -n")
-    place = "" if options.all_namespaces else options.namespace or namespace or "default"
+    place = "" if options.all_namespaces else namespace
     report = _Report(client)
     _progress(f"objects of Ray in {place or 'all namespaces'}")
     if not await report.objects(place, target):
         assert target is not None
         kind = target[0].kind.lower()
-        sys.stderr.write(
-            f"manta diagnose: {kind}/{target[1]} does not exist in namespace {place}; -n chooses "
-            "another one, and without a name all of it is collected\n"
+        raise CommandFailed(
+            f"{kind}/{target[1]} does not exist in namespace {place}; -n chooses another one, and "
+            "without a name all of it is collected"
         )
-        return 1
     _progress("the operator: configuration, log, metrics")
     await report.operators()
     _progress(f"the debug page at port {options.port} of this machine")

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.objects import KubeObject, Pod, View
@@ -26,25 +27,11 @@ CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 """The chart of a checkout."""
 
 
-class ChangeFailed(Exception):  # noqa: N818  the operators did not change
-    """The operators were not changed; the message says why and what to do next.
-
-    Args:
-        message: for the user.
-        status: exit status of the command.
-    """
-
-    def __init__(self, message: str, status: int = 1) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 @dataclass(frozen=True, slots=True)
-class ChangeOptions:
+class ChangeOptions(ConnectionOptions):
     """The options of `manta take-over` and `manta hand-back`.
 
     Attributes:
-        namespace: namespace of both operators.
         deployment: name of KubeRay's operator.
         chart: whether Manta is installed and removed with its chart; if not, the user starts and
             stops it.
@@ -52,21 +39,14 @@ class ChangeOptions:
         pull_secrets: names of Secrets for pulling it.
         chart_path: the chart; None for that of the checkout.
         timeout: seconds that each step may take.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
-        output: `json` prints a summary on standard output and everything else on standard error.
     """
 
-    namespace: str
     deployment: str
     chart: bool = True
     image: str = ""
     pull_secrets: Sequence[str] = ()
     chart_path: Path | None = None
     timeout: float = 120.0
-    kubeconfig: str | None = None
-    context: str | None = None
-    output: Literal["text", "json"] = "text"
 
 
 BEFORE: Final = "manta.dev/replicas-before-take-over"
@@ -108,13 +88,13 @@ async def kuberay(client: Client, namespace: str, name: str) -> Deployment:
     """Return KubeRay's operator.
 
     Raises:
-        ChangeFailed: there is none of this name.
+        CommandFailed: there is none of this name.
         KubeError: it cannot be read.
     """
     try:
         return await client.get(DEPLOYMENTS, namespace, name)
     except NotFound:
-        raise ChangeFailed(
+        raise CommandFailed(
             f"there is no Deployment {name} in namespace {namespace}; name KubeRay's operator with "
             "--namespace and --deployment (kubectl get deployments -A | grep kuberay)"
         ) from None
@@ -138,7 +118,7 @@ async def wait_until_gone(client: Client, found: Deployment, seconds: float) -> 
     """Wait until the Deployment has no pod left.
 
     Raises:
-        ChangeFailed: there still is one after `seconds`.
+        CommandFailed: there still is one after `seconds`.
     """
     namespace = found.metadata.namespace
 
@@ -147,7 +127,7 @@ async def wait_until_gone(client: Client, found: Deployment, seconds: float) -> 
         return not pods.items
 
     if not await _becomes(gone, seconds):
-        raise ChangeFailed(
+        raise CommandFailed(
             f"the pods of {found.metadata.name} are still there after {seconds:.0f} s; see "
             f"kubectl -n {namespace} get pods -l {found.selector}"
         )
@@ -157,7 +137,7 @@ async def wait_until_available(client: Client, found: Deployment, seconds: float
     """Wait until the Deployment has an available pod.
 
     Raises:
-        ChangeFailed: it has none after `seconds`.
+        CommandFailed: it has none after `seconds`.
     """
     meta = found.metadata
 
@@ -166,7 +146,7 @@ async def wait_until_available(client: Client, found: Deployment, seconds: float
         return now.status.available_replicas > 0
 
     if not await _becomes(available, seconds):
-        raise ChangeFailed(
+        raise CommandFailed(
             f"{meta.name} is not available after {seconds:.0f} s; see "
             f"kubectl -n {meta.namespace} describe pods -l {found.selector}"
         )
@@ -195,23 +175,23 @@ class Helm:
         self._options = options
 
     def require(self) -> None:
-        """Check for the program and the chart; raises `ChangeFailed` if one is missing."""
+        """Check for the program and the chart; raises `CommandFailed` if one is missing."""
         if shutil.which("helm") is None:
-            raise ChangeFailed(
+            raise CommandFailed(
                 "helm is not in the PATH; install it, or start and stop Manta yourself: "
                 "--no-install, --no-uninstall",
                 2,
             )
         chart = self._options.chart_path or CHART
         if not (chart / "Chart.yaml").is_file():
-            raise ChangeFailed(f"{chart} is no chart; name Manta's with --chart", 2)
+            raise CommandFailed(f"{chart} is no chart; name Manta's with --chart", 2)
 
     async def is_installed(self) -> bool:
         """Return whether there is a release."""
         return await self._run("status", RELEASE, quiet=True) == 0
 
     async def install(self) -> None:
-        """Install the chart and wait until the operator is ready; raises `ChangeFailed`."""
+        """Install the chart and wait until the operator is ready; raises `CommandFailed`."""
         image = self._options.image
         repository, tag = split_image(image)
         settings = [f"image.repository={repository}", f"image.tag={tag}"]
@@ -225,14 +205,14 @@ class Helm:
             *(word for each in settings for word in ("--set-string", each)),
         )  # fmt: skip
         if status:
-            raise ChangeFailed("helm could not install Manta; its error is above")
+            raise CommandFailed("helm could not install Manta; its error is above")
 
     async def uninstall(self) -> None:
-        """Remove the release and wait until the operator is gone; raises `ChangeFailed`."""
+        """Remove the release and wait until the operator is gone; raises `CommandFailed`."""
         if await self._run(
             "uninstall", RELEASE, "--wait", f"--timeout={self._options.timeout:.0f}s"
         ):
-            raise ChangeFailed(
+            raise CommandFailed(
                 "helm could not remove Manta; its error is above. Run: "
                 f"helm -n {self._options.namespace} uninstall {RELEASE}"
             )
@@ -258,13 +238,13 @@ class Helm:
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """Return the repository and tag of an image; raises `ChangeFailed` without a tag.
+    """Return the repository and tag of an image; raises `CommandFailed` without a tag.
 
     A digest is not split off: the chart puts a colon between the two, which a digest does not have.
     """
     repository, colon, tag = image.rpartition(":")
     if not colon or "/" in tag or "@" in repository:
-        raise ChangeFailed(f"--image {image} has no tag; write it as REPOSITORY:TAG", 2)
+        raise CommandFailed(f"--image {image} has no tag; write it as REPOSITORY:TAG", 2)
     return repository, tag
 
 
@@ -281,7 +261,7 @@ async def check_image(client: Client, options: ChangeOptions) -> None:
     """Run `manta run --check` in a pod of the image and wait for its end.
 
     Raises:
-        ChangeFailed: it cannot be pulled or started, or it failed, or took too long.
+        CommandFailed: it cannot be pulled or started, or it failed, or took too long.
         KubeError: the API server refused the pod.
     """
     name = f"manta-check-{secrets.token_hex(3)}"
@@ -343,14 +323,14 @@ async def _wait(client: Client, name: str, options: ChangeOptions) -> None:
             return
         if code is not None or pod.status.phase == "Failed":
             log = await _log(client, name, options)
-            raise ChangeFailed(f"image {options.image} does not start: {state}{log}")
+            raise CommandFailed(f"image {options.image} does not start: {state}{log}")
         if reason in _HOPELESS:
-            raise ChangeFailed(
+            raise CommandFailed(
                 f"image {options.image} does not start: {state}; push it to a registry that the "
                 "cluster can pull from, or name a Secret with --image-pull-secret"
             )
         if loop.time() >= deadline:
-            raise ChangeFailed(
+            raise CommandFailed(
                 f"image {options.image} has not started after {options.timeout:.0f} s: {state}; "
                 "a longer --timeout helps if it only takes long"
             )

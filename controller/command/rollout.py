@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, TextIO
 import msgspec
 import yaml
 
-from controller.command.connection import run_connected
+from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.command.planning.net_changes import Difference, differences
-from controller.command.rollout_kinds import RolloutError, RolloutProgress
+from controller.command.rollout_kinds import RolloutProgress
 from controller.command.rollout_workload import (
     Report,
     TemplateRevision,
@@ -46,7 +46,7 @@ async def show_history(
     """Print all revisions, or the templates of the one with this number.
 
     Raises:
-        RolloutError: the object or the revision does not exist.
+        CommandFailed: the object or the revision does not exist.
     """
     present = await read(client, workload)
     found = await revisions_of(client, workload, present)
@@ -96,18 +96,18 @@ async def set_paused(client: Client, workload: Workload, report: Report, *, paus
     """Pause or resume.
 
     Raises:
-        RolloutError: it is so already, there are no rolling updates, or the server drops it.
+        CommandFailed: it is so already, there are no rolling updates, or the server drops it.
     """
     kind, done = workload.kind, "paused" if paused else "resumed"
 
     def edit(obj: Json) -> Json:
         if kind.is_paused(obj) == paused:
-            raise RolloutError(f"{workload} is {'already' if paused else 'not'} paused")
+            raise CommandFailed(f"{workload} is {'already' if paused else 'not'} paused")
         return kind.with_pause(obj, paused=paused)
 
     stored = await change(client, workload, edit)
     if kind.is_paused(stored) != paused:
-        raise RolloutError(
+        raise CommandFailed(
             f"{workload} was not {done}: the installed definition drops the field; install this "
             f"operator's definitions ({INSTALL_CRDS})"
         )
@@ -144,7 +144,7 @@ async def follow(
         patience: seconds to wait; 0 means for ever.
 
     Raises:
-        RolloutError: the object does not exist, or `patience` is at an end.
+        CommandFailed: the object does not exist, or `patience` is at an end.
         KubeError: the first look failed, or another one did for good.
     """
     told = ""
@@ -166,7 +166,7 @@ async def follow(
                     return found
                 await asyncio.sleep(INTERVAL)
     except TimeoutError:
-        raise RolloutError(
+        raise CommandFailed(
             f"{workload} was not rolled out within {patience:g} s: {told or 'nothing is known'}"
         ) from None
 
@@ -209,7 +209,7 @@ async def undo(
         dry_run: whether only to report what would change.
 
     Raises:
-        RolloutError: there is no such revision, or there are no rolling updates.
+        CommandFailed: there is no such revision, or there are no rolling updates.
     """
     kind, present = workload.kind, await read(client, workload)
     paused = kind.is_paused(present)
@@ -242,62 +242,35 @@ Action = Literal["status", "pause", "resume", "undo", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutOptions:
+class RolloutOptions(ConnectionOptions):
     """The arguments of one subcommand.
 
     Attributes:
         action: the subcommand.
         target: `raycluster/NAME`, or its two words.
-        namespace: namespace of the object; empty for that of the kubeconfig's context.
-        output: text for people or JSON for programs.
         watch: for `status`: whether to wait for the end.
         timeout: for `status`: seconds to wait, 0 for ever.
         revision: for `undo` and `history`: number, 0 for the previous one or for all.
         dry_run: for `undo`: whether only to print what would change.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
     """
 
     action: Action
     target: Sequence[str]
-    namespace: str = ""
-    output: Literal["text", "json"] = "text"
     watch: bool = True
     timeout: float = 0.0
     revision: int = 0
     dry_run: bool = False
-    kubeconfig: str | None = None
-    context: str | None = None
 
 
-async def rollout(options: RolloutOptions) -> int:
-    """Run the subcommand; returns the exit status, 1 if it could not be done.
-
-    Raises:
-        ConfigurationError: no usable credentials, or the arguments name no object.
-    """
-    try:
-        return await run_connected(
-            "rollout",
-            options,
-            lambda client, namespace: rollout_with(client, options, namespace, sys.stdout),
-        )
-    except RolloutError as error:
-        sys.stderr.write(f"manta rollout: {error}\n")
-        return 1
-
-
-async def rollout_with(
-    client: Client, options: RolloutOptions, namespace: str, stream: TextIO
-) -> int:
-    """Run the subcommand with a client; `namespace` is that of objects without one.
+async def rollout(client: Client, namespace: str, options: RolloutOptions, stream: TextIO) -> int:
+    """Run the subcommand; returns the exit status.
 
     Raises:
         ConfigurationError: the arguments name no object.
-        RolloutError: it could not be done; the message says why and what to do.
+        CommandFailed: it could not be done; the message says why and what to do.
         KubeError: the API server could not be reached, or refused.
     """
-    workload = parse_workload(options.target, options.namespace or namespace or "default")
+    workload = parse_workload(options.target, namespace)
     report = Report(workload, stream, as_json=options.output == "json")
     match options.action:
         case "status":

@@ -10,6 +10,7 @@ import msgspec
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
+from controller.command.connection import CommandFailed
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
@@ -20,13 +21,6 @@ from controller.ray.api.upgrade_strategy import (
     strategy_in_force,
 )
 from controller.ray.pods.hashes import groups_only_in, templates_of, with_templates
-
-# Errors that end `manta rollout` with exit status 1.
-
-
-class RolloutError(Exception):
-    """The message says what is wrong and what to do next."""
-
 
 # The progress of a rollout, as data: `-o json` prints it, `text` puts it into words.
 
@@ -98,7 +92,7 @@ class RayClusterRollout:
         A cluster that is complete is ready, too.
 
         Raises:
-            RolloutError: it has no rolling updates.
+            CommandFailed: it has no rolling updates.
         """
         _settings(obj)
         status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
@@ -176,18 +170,18 @@ def _settings(obj: Json) -> RollingUpdate:
     """Return the settings of the strategy in force.
 
     Raises:
-        RolloutError: it is no rolling update, or cannot be read.
+        CommandFailed: it is no rolling update, or cannot be read.
     """
     given = without_nulls(obj["spec"].get("upgradeStrategy") or {})
     try:
         strategy = msgspec.convert(given, RayClusterUpgradeStrategy)
     except msgspec.ValidationError as error:
-        raise RolloutError(f"spec.upgradeStrategy cannot be read: {error}; correct it") from error
+        raise CommandFailed(f"spec.upgradeStrategy cannot be read: {error}; correct it") from error
     found = strategy_in_force(strategy, obj["metadata"].get("annotations") or {})
     if isinstance(found, Problem):
-        raise RolloutError(str(found))
+        raise CommandFailed(str(found))
     if found.rolling is None:
-        raise RolloutError(
+        raise CommandFailed(
             f"spec.upgradeStrategy.type is {found.type or 'not set'}, so that there is no rolling "
             f"update; set it to {ROLLING_UPDATE}, or with KubeRay's definitions the annotation "
             f"{labels.UPGRADE_STRATEGY}"
@@ -284,7 +278,7 @@ def _failure(conditions: Sequence[Mapping[str, Any]]) -> str:
 
 def _no_history(fleet: Json) -> NoReturn:
     name = fleet["metadata"]["name"]
-    raise RolloutError(
+    raise CommandFailed(
         f"rayclusterfleet {name} keeps no history; apply its earlier manifest, and the copies that "
         "still have that template stay"
     )

@@ -9,8 +9,9 @@ from typing import Any, Final, TextIO, TypeAlias
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
+from controller.command.connection import CommandFailed
 from controller.command.output import CommandOutput
-from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout, RolloutError
+from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout
 from controller.command.targets import parse_target
 from controller.kube.client import Client
 from controller.kube.errors import Conflict, Forbidden, NotFound
@@ -93,13 +94,13 @@ async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Te
     """Return all revisions, by number.
 
     Raises:
-        RolloutError: they may not be read.
+        CommandFailed: they may not be read.
     """
     path = CONTROLLER_REVISIONS.path(workload.namespace)
     try:
         listed = await client.request_json("GET", path)
     except Forbidden as error:
-        raise RolloutError(
+        raise CommandFailed(
             f"the history may not be read: {error}; ask for the right to list controllerrevisions"
         ) from error
     uid = obj["metadata"]["uid"]
@@ -115,10 +116,10 @@ def choose(
     """Return the revision of a number; with 0 the newest one that is not the present one.
 
     Raises:
-        RolloutError: there is none.
+        CommandFailed: there is none.
     """
     if not revisions:
-        raise RolloutError(_not_begun(workload))
+        raise CommandFailed(_not_begun(workload))
     if number:
         found = [each for each in revisions if each.revision == number]
         numbers = ", ".join(str(each.revision) for each in revisions)
@@ -130,7 +131,7 @@ def choose(
             "apply an earlier manifest instead"
         )
     if not found:
-        raise RolloutError(missing)
+        raise CommandFailed(missing)
     return found[-1]
 
 
@@ -138,7 +139,7 @@ def no_history(workload: Workload, obj: Json) -> str:
     """Return why an object has no revisions, and what to do."""
     try:
         workload.kind.is_paused(obj)  # refused without rolling updates
-    except RolloutError as error:
+    except CommandFailed as error:
         return f"{workload} has no history: {error}"
     return _not_begun(workload)
 
@@ -207,12 +208,12 @@ async def read(client: Client, workload: Workload) -> Json:
     """Return the object as plain data.
 
     Raises:
-        RolloutError: it does not exist.
+        CommandFailed: it does not exist.
     """
     try:
         return await client.get_raw(workload.kind.resource, workload.namespace, workload.name)
     except NotFound:
-        raise RolloutError(
+        raise CommandFailed(
             f"{workload} does not exist in namespace {workload.namespace}; -n chooses another one"
         ) from None
 
@@ -221,7 +222,7 @@ async def change(client: Client, workload: Workload, edit: Callable[[Json], Json
     """Replace the object by `edit` of it; returns what is stored.
 
     Raises:
-        RolloutError: it does not exist, or others change it all the time.
+        CommandFailed: it does not exist, or others change it all the time.
     """
     for _ in range(_ATTEMPTS):
         wanted = edit(await read(client, workload))
@@ -230,4 +231,4 @@ async def change(client: Client, workload: Workload, edit: Callable[[Json], Json
         except Conflict:
             continue
         return await read(client, workload)
-    raise RolloutError(f"{workload} is being changed all the time; try again")
+    raise CommandFailed(f"{workload} is being changed all the time; try again")

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import msgspec
 
 import controller
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import CommandFailed, connected, with_remedy
 from controller.command.kinds import KindSettings
 from controller.command.operator_deployments import (
     BEFORE,
     DEPLOYMENTS,
     RELEASE,
-    ChangeFailed,
     ChangeOptions,
     Deployment,
     Helm,
@@ -66,7 +65,7 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
     """Perform the steps of a take-over.
 
     Raises:
-        ChangeFailed: KubeRay is in charge as before.
+        CommandFailed: KubeRay is in charge as before.
     """
     if options.chart:
         await _require_chart(options, tools)
@@ -93,7 +92,7 @@ async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
     """Perform the steps of a hand-back.
 
     Raises:
-        ChangeFailed: Manta is in charge as before; if it was not installed from the chart, no
+        CommandFailed: Manta is in charge as before; if it was not installed from the chart, no
             operator is, and the message says what to do.
     """
     theirs = await kuberay(tools.client, options.namespace, options.deployment)
@@ -104,9 +103,9 @@ async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
         await scale(tools.client, theirs, wanted)
         try:
             await wait_until_available(tools.client, theirs, options.timeout)
-        except ChangeFailed as error:
+        except CommandFailed as error:
             undo = f"kubectl -n {options.namespace} scale deployment {options.deployment}"
-            raise ChangeFailed(
+            raise CommandFailed(
                 f"{error}. No operator serves the clusters until it runs; it keeps its {wanted} "
                 f"replicas. To go back to Manta, run {undo} --replicas=0 and start Manta again"
             ) from error
@@ -135,7 +134,7 @@ async def _put_back(client: Client, found: Deployment, replicas: int) -> AsyncGe
             await scale(client, found, replicas)
         except KubeError as refused:
             why = str(error) or "interrupted"
-            raise ChangeFailed(
+            raise CommandFailed(
                 f"{why}; and {name} could not be put back: {refused}. No operator serves the "
                 f"clusters now. Run: kubectl -n {namespace} scale deployment {name} "
                 f"--replicas={replicas}"
@@ -157,7 +156,7 @@ async def _install(tools: Tools) -> None:
 async def _require_plan(tools: Tools) -> None:
     status = await tools.plan()
     if status:
-        raise ChangeFailed("the plan above names the obstacles; correct them first", status)
+        raise CommandFailed("the plan above names the obstacles; correct them first", status)
 
 
 async def _require_plan_again(tools: Tools) -> None:
@@ -166,7 +165,7 @@ async def _require_plan_again(tools: Tools) -> None:
     try:
         with redirect_stdout(printed):
             await _require_plan(tools)
-    except ChangeFailed:
+    except CommandFailed:
         sys.stdout.write(printed.getvalue())
         raise
     sys.stdout.write("still nothing\n")
@@ -174,11 +173,13 @@ async def _require_plan_again(tools: Tools) -> None:
 
 async def _require_chart(options: ChangeOptions, tools: Tools) -> None:
     if not options.image:
-        raise ChangeFailed("name Manta's image with --image, or start it yourself: --no-install", 2)
+        raise CommandFailed(
+            "name Manta's image with --image, or start it yourself: --no-install", 2
+        )
     split_image(options.image)
     tools.helm.require()
     if await tools.helm.is_installed():
-        raise ChangeFailed(
+        raise CommandFailed(
             f"there is a Helm release {RELEASE} in namespace {options.namespace} already; two "
             f"operators must not run: helm -n {options.namespace} uninstall {RELEASE}"
         )
@@ -187,7 +188,7 @@ async def _require_chart(options: ChangeOptions, tools: Tools) -> None:
 async def _manta(client: Client, namespace: str) -> Deployment:
     found = await client.list(DEPLOYMENTS, namespace, label_selector=_LABELS)
     if not found.items:
-        raise ChangeFailed(
+        raise CommandFailed(
             f"Manta's chart is not installed in namespace {namespace}; if Manta runs elsewhere, "
             "stop it and add --no-uninstall"
         )
@@ -207,7 +208,7 @@ async def _run(
             opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
             async with opened as (client, _):
                 await steps(options, Tools(client, lambda: _plan(options), Helm(options)))
-        except ChangeFailed as error:
+        except CommandFailed as error:
             failure, status = str(error), error.status
         except ConfigurationError as error:
             failure, status = str(error), 2

@@ -18,8 +18,9 @@ from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.cli.arguments import feature_gates
 from controller.command.cli.run import settings_of
+from controller.command.connection import CommandFailed
 from controller.command.kinds import KindSettings
-from controller.command.operator_deployments import ChangeFailed, split_image
+from controller.command.operator_deployments import split_image
 from controller.command.run.operator import operator_for
 from controller.command.run.run import announce, is_outside
 from controller.kube.credentials import InClusterCredentials, StaticCredentials
@@ -145,7 +146,7 @@ def test_a_take_over_that_cannot_reach_a_cluster_says_so_as_json(
 def test_an_image_needs_a_tag_because_the_chart_puts_a_colon_between():
     assert split_image("registry.example:5000/manta:1.2") == ("registry.example:5000/manta", "1.2")
     for image in ("manta", "registry.example:5000/manta", "manta@sha256:0123"):
-        with pytest.raises(ChangeFailed, match="REPOSITORY:TAG"):
+        with pytest.raises(CommandFailed, match="REPOSITORY:TAG"):
             split_image(image)
 
 

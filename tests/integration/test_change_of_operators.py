@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.operator_deployments import DEPLOYMENTS, ChangeFailed, ChangeOptions
+from controller.command.connection import CommandFailed
+from controller.command.operator_deployments import DEPLOYMENTS, ChangeOptions
 from controller.command.takeover import Tools, hand_back_with, take_over_with
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
@@ -43,7 +44,7 @@ class FakeHelm:
         if self.hangs:
             await asyncio.get_running_loop().create_future()
         if self.fails:
-            raise ChangeFailed("helm could not install Manta")
+            raise CommandFailed("helm could not install Manta")
 
     async def uninstall(self) -> None:
         self.done.append("uninstall")
@@ -63,7 +64,7 @@ class Site:
     @property
     def options(self) -> ChangeOptions:
         name = "kuberay-operator"
-        return ChangeOptions(self.world.namespace, name, image="registry.example/manta:1")
+        return ChangeOptions(name, namespace=self.world.namespace, image="registry.example/manta:1")
 
     async def open(self, name: str, labels: dict[str, str], replicas: int = 1) -> None:
         """Create a Deployment, and its pods as its controller would."""
@@ -153,7 +154,7 @@ async def test_the_plan_is_printed_once_unless_it_names_an_obstacle_the_second_t
     site: Site, plans: list[int], capsys: pytest.CaptureFixture[str]
 ):
     site.plans = list(plans)
-    with pytest.raises(ChangeFailed) if any(plans) else nullcontext():
+    with pytest.raises(CommandFailed) if any(plans) else nullcontext():
         await site.take_over()
     printed = capsys.readouterr().out
     assert printed.count("RayCluster default/example") == (2 if plans == [0, 3] else 1)
@@ -165,7 +166,7 @@ async def test_an_image_that_does_not_start_stops_everything_before_it_begins(
     site: Site, outcome: str
 ):
     site.outcome = outcome
-    with pytest.raises(ChangeFailed, match="manta:1 does not start"):
+    with pytest.raises(CommandFailed, match="manta:1 does not start"):
         await site.take_over()
     assert await site.replicas() == 2
     assert site.helm.done == []
@@ -175,7 +176,7 @@ async def test_an_image_that_does_not_start_stops_everything_before_it_begins(
 @pytest.mark.slow
 async def test_an_image_that_takes_too_long_is_given_up(site: Site):
     site.outcome = "hang-pending"
-    with pytest.raises(ChangeFailed, match="has not started after 120 s"):
+    with pytest.raises(CommandFailed, match="has not started after 120 s"):
         await site.take_over()
     assert await site.replicas() == 2
 
@@ -183,7 +184,7 @@ async def test_an_image_that_takes_too_long_is_given_up(site: Site):
 @pytest.mark.parametrize("plans", [[3], [0, 3]])
 async def test_a_plan_that_costs_a_pod_leaves_kuberay_in_charge(site: Site, plans: list[int]):
     site.plans = plans
-    with pytest.raises(ChangeFailed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         await site.take_over()
     assert failed.value.status == 3
     assert await site.replicas() == 2
@@ -192,7 +193,7 @@ async def test_a_plan_that_costs_a_pod_leaves_kuberay_in_charge(site: Site, plan
 
 async def test_a_chart_that_cannot_be_installed_is_removed_and_kuberay_put_back(site: Site):
     site.helm.fails = True
-    with pytest.raises(ChangeFailed, match="could not install"):
+    with pytest.raises(CommandFailed, match="could not install"):
         await site.take_over()
     assert site.helm.done == ["install", "uninstall"]
     assert await site.replicas() == 2
@@ -223,7 +224,7 @@ async def test_if_kuberay_cannot_be_put_back_the_command_that_does_it_is_told(
     if interrupted:
         await site.world.eventually(lambda: site.helm.done == ["install"])
         taking.cancel()
-    with pytest.raises(ChangeFailed) as failed:
+    with pytest.raises(CommandFailed) as failed:
         await taking
     said = str(failed.value)
     why = "interrupted" if interrupted else "helm could not install Manta"
@@ -235,22 +236,22 @@ async def test_if_kuberay_cannot_be_put_back_the_command_that_does_it_is_told(
 @pytest.mark.slow
 async def test_a_kuberay_that_does_not_stop_is_told_to_go_on(site: Site):
     site.stuck = True
-    with pytest.raises(ChangeFailed, match="are still there after 120 s"):
+    with pytest.raises(CommandFailed, match="are still there after 120 s"):
         await site.take_over()
     assert await site.replicas() == 2
 
 
 async def test_what_is_missing_is_said_before_anything_is_done(site: Site):
     for image, words in (("", "--image"), ("manta", "no tag")):
-        options = ChangeOptions(site.world.namespace, "kuberay-operator", image=image)
-        with pytest.raises(ChangeFailed, match=words):
+        options = ChangeOptions("kuberay-operator", namespace=site.world.namespace, image=image)
+        with pytest.raises(CommandFailed, match=words):
             await take_over_with(options, site.tools())
     site.helm.installed = True
-    with pytest.raises(ChangeFailed, match="two operators must not run"):
+    with pytest.raises(CommandFailed, match="two operators must not run"):
         await take_over_with(site.options, site.tools())
     site.helm.installed = False
-    other = ChangeOptions(site.world.namespace, "nobody", image="m:1")
-    with pytest.raises(ChangeFailed, match="there is no Deployment nobody"):
+    other = ChangeOptions("nobody", namespace=site.world.namespace, image="m:1")
+    with pytest.raises(CommandFailed, match="there is no Deployment nobody"):
         await take_over_with(other, site.tools())
     assert await site.replicas() == 2
 
@@ -274,7 +275,7 @@ async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(
     await site.open("manta-manta-operator", MANTA)
     site.available = False
     capsys.readouterr()
-    with pytest.raises(ChangeFailed, match="is not available after 120 s"):
+    with pytest.raises(CommandFailed, match="is not available after 120 s"):
         await hand_back_with(site.options, site.tools())
     assert await site.replicas() == 0
     assert await site.replicas("manta-manta-operator") == 1
@@ -297,13 +298,13 @@ async def test_a_kuberay_that_does_not_start_without_the_chart_is_told_with_what
     told = (
         r"after 5 s; see kubectl .*\. No operator serves the clusters until it runs; it keeps its 2"
     )
-    with pytest.raises(ChangeFailed, match=told):
+    with pytest.raises(CommandFailed, match=told):
         await hand_back_with(options, site.tools())
     assert await site.replicas() == 2
 
 
 async def test_manta_that_is_not_installed_cannot_be_removed(site: Site):
-    with pytest.raises(ChangeFailed, match="not installed in namespace"):
+    with pytest.raises(CommandFailed, match="not installed in namespace"):
         await hand_back_with(site.options, site.tools())
     with pytest.raises(NotFound):
         await site.replicas("manta-manta-operator")

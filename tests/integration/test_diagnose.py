@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.diagnose import DiagnoseOptions, diagnose_with
+from controller.command.connection import CommandFailed
+from controller.command.diagnose import DiagnoseOptions, diagnose
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
@@ -19,16 +20,11 @@ SECRET = "s3cr3t-v4lue"
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-async def collected(
-    world: World, folder: Path, *target: str, status: int = 0, **more: Any
-) -> dict[str, str]:
+async def collected(world: World, folder: Path, *target: str, **more: Any) -> dict[str, str]:
     """The files of the archive by name; no debug page answers at port 1."""
     file = folder / "report.tar.gz"
     options = DiagnoseOptions(target, file=file, port=1, **more)
-    assert await diagnose_with(world.client(AGENT), options, world.namespace, world.wall) == status
-    if status:
-        assert not file.exists()
-        return {}
+    assert await diagnose(world.client(AGENT), world.namespace, options, world.wall) == 0
     assert file.stat().st_mode & 0o777 == 0o600
     with tarfile.open(file) as tar:
         parts = [(each.name, tar.extractfile(each)) for each in tar]
@@ -117,14 +113,15 @@ async def test_what_may_not_be_read_is_named_and_the_rest_is_there(
 
 
 async def test_a_name_that_is_not_there_or_a_file_that_is_leaves_everything_as_it_is(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    world: World, tmp_path: Path
 ):
-    await collected(world, tmp_path, "raycluster/nothing", status=1)
-    assert "raycluster/nothing does not exist in namespace" in capsys.readouterr().err
+    with pytest.raises(CommandFailed, match="raycluster/nothing does not exist in namespace"):
+        await collected(world, tmp_path, "raycluster/nothing")
     there = tmp_path / "report.tar.gz"
+    assert not there.exists()
     there.write_text("mine")
     with pytest.raises(ConfigurationError, match="exists; name another file with -f"):
-        await diagnose_with(
-            world.client(AGENT), DiagnoseOptions(file=there), world.namespace, world.wall
+        await diagnose(
+            world.client(AGENT), world.namespace, DiagnoseOptions(file=there), world.wall
         )
     assert there.read_text() == "mine"

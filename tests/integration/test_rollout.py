@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from controller.command.rollout import RolloutOptions, rollout_with
-from controller.command.rollout_kinds import RolloutError
+from controller.command.connection import CommandFailed
+from controller.command.rollout import RolloutOptions, rollout
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.definitions import drop_fields, restore_definition
@@ -33,7 +33,7 @@ async def run(world: World, action: Any, target: str = "raycluster/example", **m
     """What the command prints; a status of 1 is an error of its own."""
     stream = io.StringIO()
     options = RolloutOptions(action, [target], **more)
-    status = await rollout_with(world.user, options, world.namespace, stream)
+    status = await rollout(world.user, world.namespace, options, stream)
     assert status == 0, stream.getvalue()
     return stream.getvalue()
 
@@ -91,7 +91,7 @@ async def test_the_history_names_images_cause_and_the_present_revision(world: Wo
     told = json.loads(await run(world, "history", output="json"))
     assert [each["revision"] for each in told["revisions"]] == [1, 2]
     assert f"image: {IMAGES[1]}" in await run(world, "history", revision=2)
-    with pytest.raises(RolloutError, match="has no revision 9; there are 1, 2"):
+    with pytest.raises(CommandFailed, match="has no revision 9; there are 1, 2"):
         await run(world, "history", revision=9)
 
 
@@ -122,19 +122,19 @@ async def test_an_undo_leaves_numbers_and_other_groups_alone(
 
 async def test_without_an_earlier_revision_nothing_is_undone(world: World):
     await started(world)
-    with pytest.raises(RolloutError, match="has only one revision"):
+    with pytest.raises(CommandFailed, match="has only one revision"):
         await run(world, "undo")
-    with pytest.raises(RolloutError, match="does not exist in namespace"):
+    with pytest.raises(CommandFailed, match="does not exist in namespace"):
         await run(world, "history", "raycluster/missing")
 
 
 async def test_without_an_operator_or_rolling_updates_nothing_is_undone(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, edition())
-    with pytest.raises(RolloutError, match="has no history"):
+    with pytest.raises(CommandFailed, match="has no history"):
         await run(world, "undo")
     await apply(world, edition(upgradeStrategy={"type": "Recreate"}))
     for action in ("undo", "status", "pause"):
-        with pytest.raises(RolloutError, match="is Recreate, so that there is no rolling update"):
+        with pytest.raises(CommandFailed, match="is Recreate, so that there is no rolling update"):
             await run(world, action)
 
 
@@ -153,11 +153,11 @@ async def test_without_a_history_one_sentence_says_why_and_what_to_do(world: Wor
 async def test_pause_and_resume_change_the_field(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, edition())
     assert await run(world, "pause") == "raycluster.ray.io/example paused\n"
-    with pytest.raises(RolloutError, match="is already paused"):
+    with pytest.raises(CommandFailed, match="is already paused"):
         await run(world, "pause")
     told = json.loads(await run(world, "resume", output="json"))
     assert (told["object"], told["result"]) == ("example", "resumed")
-    with pytest.raises(RolloutError, match="is not paused"):
+    with pytest.raises(CommandFailed, match="is not paused"):
         await run(world, "resume")
 
 
@@ -176,7 +176,7 @@ async def test_a_definition_that_drops_the_pause_is_said(world: World):
     await drop_fields(world, "spec.upgradeStrategy.rollingUpdate")
     try:
         await world.user.create(RAYCLUSTERS, world.namespace, edition())
-        with pytest.raises(RolloutError, match="the installed definition drops the field"):
+        with pytest.raises(CommandFailed, match="the installed definition drops the field"):
             await run(world, "pause")
     finally:
         await restore_definition(world)
@@ -199,7 +199,7 @@ async def test_a_status_waits_until_the_pods_of_a_new_cluster_are_ready(world: W
 
 async def test_a_status_ends_with_an_error_when_its_time_is_up(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, edition())
-    with pytest.raises(RolloutError, match="was not rolled out within 3 s: Waiting for"):
+    with pytest.raises(CommandFailed, match="was not rolled out within 3 s: Waiting for"):
         await run(world, "status", timeout=3.0)
     once = await run(world, "status", watch=False)
     assert once == 'Waiting for raycluster "example" spec update to be observed...\n'
@@ -224,7 +224,7 @@ async def test_a_status_tells_what_changes_and_fails_with_the_rollout(world: Wor
     await says("Rolling", "1 of 2")
     stream = io.StringIO()
     options = RolloutOptions("status", ["raycluster", "example"])
-    following = asyncio.ensure_future(rollout_with(world.user, options, world.namespace, stream))
+    following = asyncio.ensure_future(rollout(world.user, world.namespace, options, stream))
     await world.settle(5)
     await says("ProgressDeadlineExceeded", "w-1 is not ready")
     assert await following == 1

@@ -15,7 +15,7 @@ from rich.console import Console
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.command.development.dev import live_overview, picture
 from controller.command.status.reading import EVENTS, KINDS, read, watching
-from controller.command.status.run import StatusOptions, status_with
+from controller.command.status.run import StatusOptions, print_status
 from controller.devcluster.apiserver import Attributes
 from controller.kube.errors import KubeError
 from controller.kube.resources import CRDS
@@ -37,7 +37,7 @@ async def shown(
     stream = stream or io.StringIO()
     options = StatusOptions(target, **more)
     client = world.client(AGENT)
-    assert await status_with(client, options, world.namespace, stream, world.wall) == status
+    assert await print_status(client, world.namespace, options, stream, world.wall) == status
     return stream.getvalue()
 
 
@@ -143,7 +143,7 @@ async def watched(
     stream = io.StringIO()
     options = StatusOptions(target, watch=True, **more)
     client = world.client(AGENT)
-    task = asyncio.create_task(status_with(client, options, world.namespace, stream, world.wall))
+    task = asyncio.create_task(print_status(client, world.namespace, options, stream, world.wall))
     try:
         yield stream, task
     finally:

@@ -11,8 +11,8 @@ import pytest
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.status.objects import model_cause
 from controller.command.status.reading import MODEL_CHILDREN
-from controller.command.status.run import StatusOptions, status_with
-from controller.command.status.why import WhyOptions, why_with
+from controller.command.status.run import StatusOptions, print_status
+from controller.command.status.why import WhyOptions, explain
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api.definitions import inference_set_definition
@@ -32,14 +32,14 @@ async def shown(world: World, *target: str, status: int = 0, **more: Any) -> str
     stream = io.StringIO()
     options = StatusOptions(target, **more)
     client = world.client("a-reader")
-    assert await status_with(client, options, world.namespace, stream, world.wall) == status
+    assert await print_status(client, world.namespace, options, stream, world.wall) == status
     return stream.getvalue()
 
 
 async def explained(world: World, *target: str) -> dict[str, Any]:
     stream = io.StringIO()
     options = WhyOptions(target, output="json")
-    assert await why_with(world.client("a-reader"), options, world.namespace, stream) == 0
+    assert await explain(world.client("a-reader"), world.namespace, options, stream) == 0
     return json.loads(stream.getvalue())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.command.status.why import WhyOptions, why_with
+from controller.command.status.why import WhyOptions, explain
 from controller.kube.resources import EVENTS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
@@ -28,7 +28,7 @@ async def told(world: World, target: str, *, status: int = 0) -> dict[str, Any]:
 async def printed(world: World, target: str, *, status: int = 0, output: Any = "text") -> str:
     stream = io.StringIO()
     options = WhyOptions([target], output=output)
-    assert await why_with(world.client(AGENT), options, world.namespace, stream) == status
+    assert await explain(world.client(AGENT), world.namespace, options, stream) == status
     return stream.getvalue()
 
 

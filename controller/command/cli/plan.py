@@ -210,10 +210,13 @@ def _add(
 
 
 def _rollout(options: argparse.Namespace) -> int:
-    from controller.command.process import interruptible  # noqa: PLC0415
+    from controller.command.connection import run_connected  # noqa: PLC0415
     from controller.command.rollout import RolloutOptions, rollout  # noqa: PLC0415
 
-    return asyncio.run(interruptible(rollout(RolloutOptions(**given(options)))))
+    asked = RolloutOptions(**given(options))
+    return run_connected(
+        "rollout", asked, lambda client, namespace: rollout(client, namespace, asked, sys.stdout)
+    )
 
 
 def _number(text: str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -88,10 +89,13 @@ def _add_why(commands: Commands) -> None:
 
 
 def _start_why(options: argparse.Namespace) -> int:
-    from controller.command.process import interruptible  # noqa: PLC0415
-    from controller.command.status.why import WhyOptions, why  # noqa: PLC0415
+    from controller.command.connection import run_connected  # noqa: PLC0415
+    from controller.command.status.why import WhyOptions, explain  # noqa: PLC0415
 
-    return asyncio.run(interruptible(why(WhyOptions(**given(options)))))
+    asked = WhyOptions(**given(options))
+    return run_connected(
+        "why", asked, lambda client, namespace: explain(client, namespace, asked, sys.stdout)
+    )
 
 
 def _add_status(commands: Commands) -> None:
@@ -123,10 +127,18 @@ def _add_status(commands: Commands) -> None:
 
 
 def _start_status(options: argparse.Namespace) -> int:
-    from controller.command.process import interruptible  # noqa: PLC0415
-    from controller.command.status.run import StatusOptions, status  # noqa: PLC0415
+    from controller.command.connection import run_connected  # noqa: PLC0415
+    from controller.command.process import wall  # noqa: PLC0415
+    from controller.command.status.run import StatusOptions, print_status  # noqa: PLC0415
 
-    return asyncio.run(interruptible(status(StatusOptions(**given(options)))))
+    for name in ("informers", "controller"):  # what is wrong stands in the output
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    asked = StatusOptions(**given(options))
+    return run_connected(
+        "status",
+        asked,
+        lambda client, namespace: print_status(client, namespace, asked, sys.stdout, wall),
+    )
 
 
 _DIAGNOSE: Final = """\
@@ -188,10 +200,14 @@ def _add_diagnose(commands: Commands) -> None:
 
 
 def _start_diagnose(options: argparse.Namespace) -> int:
+    from controller.command.connection import run_connected  # noqa: PLC0415
     from controller.command.diagnose import DiagnoseOptions, diagnose  # noqa: PLC0415
-    from controller.command.process import interruptible  # noqa: PLC0415
+    from controller.command.process import wall  # noqa: PLC0415
 
-    return asyncio.run(interruptible(diagnose(DiagnoseOptions(**given(options)))))
+    asked = DiagnoseOptions(**given(options))
+    return run_connected(
+        "diagnose", asked, lambda client, namespace: diagnose(client, namespace, asked, wall)
+    )
 
 
 DEFAULT_PORT = 6060

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 from controller.apimachinery.conditions import time_of
-from controller.command.connection import run_connected
+from controller.command.connection import ConnectionOptions
 from controller.command.output import CommandOutput, aligned, duration
-from controller.command.process import wall
 from controller.command.status.objects import (
     EventStatus,
     GroupStatus,
@@ -36,51 +34,28 @@ _REDRAWN_AFTER: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class StatusOptions:
+class StatusOptions(ConnectionOptions):
     """The arguments of `manta status`.
 
     Attributes:
         target: `KIND/NAME`, its two words, `KIND`, or nothing.
-        namespace: namespace of the objects; empty for that of the kubeconfig's context.
         all_namespaces: whether to show the objects of all namespaces.
         watch: whether to go on until interrupted.
-        output: text for people or JSON for programs.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
     """
 
     target: Sequence[str] = ()
-    namespace: str = ""
     all_namespaces: bool = False
     watch: bool = False
-    output: Literal["text", "json"] = "text"
-    kubeconfig: str | None = None
-    context: str | None = None
 
 
-async def status(options: StatusOptions) -> int:
-    """Print what there is; returns the exit status.
-
-    Raises:
-        ConfigurationError: no usable credentials, or the arguments name no object.
-    """
-    for name in ("informers", "controller"):  # what is wrong stands in the output
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    return await run_connected(
-        "status",
-        options,
-        lambda client, namespace: status_with(client, options, namespace, sys.stdout, wall),
-    )
-
-
-async def status_with(
+async def print_status(
     client: Client,
-    options: StatusOptions,
     namespace: str,
+    options: StatusOptions,
     stream: TextIO,
     clock: Callable[[], datetime],
 ) -> int:
-    """Print what there is with a client; `namespace` is that of objects without one.
+    """Print what there is; returns the exit status.
 
     Raises:
         ConfigurationError: the arguments name no object.
@@ -117,9 +92,7 @@ class _View:
             self._kind, self._name = parse_target(words, KINDS, "shown")
         if self._name and options.all_namespaces:
             raise ConfigurationError("-A shows all objects; name one without it, with -n")
-        self.namespace = (
-            "" if options.all_namespaces else options.namespace or namespace or "default"
-        )
+        self.namespace = "" if options.all_namespaces else namespace
         named = self._kind if self._name else None
         self.resources = resources_of(named) if named is not None else [*KINDS]
         self._options, self._stream, self._clock = options, stream, clock

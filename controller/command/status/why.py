@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.connection import run_connected
+from controller.command.connection import ConnectionOptions
 from controller.command.output import CommandOutput, aligned
 from controller.command.status.objects import model_cause, model_state
 from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, Seen, SeenEvent, read
@@ -84,38 +84,20 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class WhyOptions:
-    """The arguments of `manta why`: see `StatusOptions`."""
+class WhyOptions(ConnectionOptions):
+    """The arguments of `manta why`: the object, as `KIND/NAME` or its two words."""
 
     target: Sequence[str]
-    namespace: str = ""
-    output: Literal["text", "json"] = "text"
-    kubeconfig: str | None = None
-    context: str | None = None
 
 
-async def why(options: WhyOptions) -> int:
-    """Print what is known of an object; returns the exit status.
-
-    Raises:
-        ConfigurationError: no usable credentials, or the arguments name no object.
-    """
-    return await run_connected(
-        "why",
-        options,
-        lambda client, namespace: why_with(client, options, namespace, sys.stdout),
-    )
-
-
-async def why_with(client: Client, options: WhyOptions, namespace: str, stream: TextIO) -> int:
-    """Print what is known with a client; `namespace` is that of objects without one.
+async def explain(client: Client, namespace: str, options: WhyOptions, stream: TextIO) -> int:
+    """Print what is known of the object; returns the exit status.
 
     Raises:
         ConfigurationError: the arguments name no object.
         KubeError: the API server could not be reached, or refused to show the object.
     """
     resource, name = parse_target(options.target, EXPLAINED, "explained")
-    namespace = options.namespace or namespace or "default"
     found = await _get(client, resource, namespace, name)
     seen = await read(client, [EVENTS], namespace)
     story = _Story(resource, namespace, name, found, seen)

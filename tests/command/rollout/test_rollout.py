@@ -11,12 +11,12 @@ import pytest
 
 from controller.__main__ import main
 from controller.command.cli import parser
+from controller.command.connection import CommandFailed
 from controller.command.rollout import follow, sentence
 from controller.command.rollout_kinds import (
     GroupProgress,
     RayClusterFleetRollout,
     RayClusterRollout,
-    RolloutError,
     RolloutProgress,
 )
 from controller.command.rollout_workload import Report, parse_workload
@@ -137,7 +137,7 @@ def test_a_fleet_is_paused_and_resumed_by_its_strategy():
 
 
 def test_a_fleet_has_no_history_and_says_what_to_do():
-    with pytest.raises(RolloutError, match="apply its earlier manifest"):
+    with pytest.raises(CommandFailed, match="apply its earlier manifest"):
         RayClusterFleetRollout().templates_of({"metadata": {"name": "a"}})
 
 
@@ -228,9 +228,9 @@ def test_without_rolling_updates_nothing_is_paused_or_waited_for(
     raw = manifest()
     raw["metadata"]["annotations"] = {ANNOTATION: annotation}
     raw["spec"]["upgradeStrategy"] = strategy
-    with pytest.raises(RolloutError, match=message):
+    with pytest.raises(CommandFailed, match=message):
         RayClusterRollout().with_pause(raw, paused=True)
-    with pytest.raises(RolloutError, match=message):
+    with pytest.raises(CommandFailed, match=message):
         RayClusterRollout().progress(raw)
 
 
