@@ -44,10 +44,8 @@ class FieldError:
     """An error of one or more fields.
 
     Attributes:
-        message: what is wrong.
         paths: paths of the fields, relative to where the error was found; empty only where the
             message names what it is about.
-        details: a further line.
     """
 
     message: str

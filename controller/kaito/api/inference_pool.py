@@ -40,11 +40,8 @@ class SeenInferencePool:
     """The InferencePool of an object, as far as it is seen.
 
     Attributes:
-        is_wanted: whether there is to be one.
-        is_served: whether the API server has InferencePools.
         found: metadata of the object's own pool.
         conflict: end of a sentence about another owner's pool of the name; empty if it is free.
-        refused: why the last create was refused.
     """
 
     target: Target
@@ -84,11 +81,7 @@ def pool_writes(
 ) -> Iterator[Create | Delete]:
     """Yield the create of a missing pool, or the delete of one that is not wanted any more.
 
-    Args:
-        seen: what is seen of it; None while the feature is off.
-        kind: kind of the owner.
-        owner: metadata of the owner.
-        pods: labels of the pods; of several pods that are one server, only the first serves.
+    Of several pods with the labels `pods` that are one server, only the first serves.
     """
     if seen is None:
         return

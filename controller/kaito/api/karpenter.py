@@ -125,7 +125,6 @@ class NodePoolSpec(View, frozen=True):
 
     Attributes:
         replicas: number of nodes of a static pool; None for one that follows pending pods.
-        disruption: how many nodes Karpenter may replace at a time.
     """
 
     replicas: int | None = None
@@ -174,11 +173,7 @@ class ConfiguredNodeClass(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class NodeClassSettings:
-    """The NodeClasses of the cluster's provider. The defaults are Azure's.
-
-    Attributes:
-        classes: the NodeClasses that Workspaces may use, sorted by name.
-    """
+    """The NodeClasses of the cluster's provider. The defaults are Azure's."""
 
     group: str = "karpenter.azure.com"
     version: str = "v1beta1"

@@ -43,14 +43,10 @@ class KaitoOptions:
     """Settings of the operator.
 
     Attributes:
-        cloud: where the nodes are.
-        provisioner: where they come from.
-        vllm: whether models may be served with vLLM.
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
         auto_upgrade: whether InferenceSets may ask for the image of a newer operator.
         inference_pools: whether servers with vLLM get InferencePools.
-        node_classes: Karpenter's NodeClasses, and those that users may choose from.
         node_image_family: image family of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
             `PRESET_REGISTRY_NAME`.

@@ -63,7 +63,6 @@ class _Field:
 
     Attributes:
         name: in JSON; empty for the fields of an embedded struct.
-        type: as in the table.
         always: whether it is written when it is zero too.
     """
 
@@ -76,11 +75,7 @@ Structs: TypeAlias = "Mapping[str, Sequence[_Field]]"
 
 
 class GoWriter:
-    """Converts plain data to what a Go program writes.
-
-    Args:
-        structs: fields by struct, in the order of Go.
-    """
+    """Converts plain data to what a Go program writes."""
 
     def __init__(self, structs: Structs) -> None:
         self._structs = structs
@@ -371,13 +366,8 @@ def next_revision(
 ) -> HistoryStep:
     """Return the revision of the present specification.
 
-    A specification that was there before has its old number again, as in Kaito.
-
-    Args:
-        workspace: the object, whose specification is valid.
-        hash_: of its specification.
-        existing: the revisions that it controls.
-        taken: names of revisions of others.
+    A specification that was there before has its old number again, as in Kaito. Names that are
+    `taken` are those of others' revisions.
     """
     by_name = {each.metadata.name: each for each in existing}
     names = possible_names(workspace.metadata.name, hash_)

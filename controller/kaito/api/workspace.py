@@ -132,7 +132,6 @@ class InferenceSpec(View, frozen=True):
 
     Attributes:
         template: a pod template of the user's own, plain data.
-        config: name of a ConfigMap with further options.
     """
 
     preset: Preset | None = None

@@ -88,12 +88,10 @@ class Replica:
     """One Workspace of a set.
 
     Attributes:
-        ready: whether it serves.
         cause: why it gets no further, in its own words; empty if it does, or does not say.
         terminating: whether it is being deleted; its nodes are not free yet.
         on_old_image: whether its server exists and runs another image than a new one would.
         has_ready_server: whether all pods of its server are ready, as they are to be now.
-        upgraded_to: version of the image that its label asks for; may be empty.
         peak: measured tokens per minute; 0 without a measurement.
     """
 
@@ -188,12 +186,9 @@ class InferenceSetObservation:
         workspaces: its Workspaces, including terminating ones; None if the API server has no such
             resource.
         replicas: the same, each as its status shows it.
-        inference_pool: its InferencePool; None while the feature is off.
         unreadable: why Workspaces cannot be decoded, by name.
         has_pending_writes: whether the outcome of a write to a Workspace is unknown.
-        definition: what the installed definitions of sets and Workspaces lack.
         consistency_warnings: sentences about writes that the cache contradicts.
-        unknown_fields: a sentence that names the unknown fields of its template; may be empty.
     """
 
     inference_set: InferenceSet

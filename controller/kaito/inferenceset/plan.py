@@ -73,12 +73,8 @@ def next_changes(
 ) -> SetDecision:
     """Return the changes that lead to the desired number of replicas.
 
-    Args:
-        desired: number of replicas.
-        replicas: the Workspaces of the set, including terminating ones and those named by Kaito.
-        free: names for missing replicas, in order. A name that another owner holds is left out:
-            its replica waits, because another name would make a second one of it.
-        batch: maximum Workspaces to create or delete.
+    A name that another owner holds is not among the `free` ones: its replica waits, because another
+    name would make a second one of it.
     """
     surplus = len(replicas) - desired
     if surplus > 0:
@@ -317,8 +313,6 @@ class UpgradeDecision:
     """The next step of an upgrade.
 
     Attributes:
-        replica: the replica to upgrade in place.
-        surge: whether one more replica is created.
         wait: seconds until the maintenance window opens, if only that is missing.
     """
 

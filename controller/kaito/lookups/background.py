@@ -27,7 +27,6 @@ class LookupFailed(Exception):  # noqa: N818  it reads as what it says
     """A question has no answer yet. The message is shown to users and holds no secret.
 
     Attributes:
-        reason: in one word, for a condition.
         retry_after: seconds to wait before the next request, as the server asked.
     """
 
@@ -80,13 +79,7 @@ class _Question(Generic[A]):
 
 
 class BackgroundLookups(Generic[Q, A]):
-    """Asks questions while they have subscribers.
-
-    Args:
-        ask: returns the answer or raises `LookupFailed`; cancelled at the deadline.
-        clock: the running loop.
-        limits: limits of these questions.
-    """
+    """Asks questions while they have subscribers; `ask` is cancelled at the deadline."""
 
     def __init__(
         self, ask: Callable[[Q], Awaitable[A]], clock: Clock, limits: LookupLimits

@@ -35,7 +35,6 @@ class BenchmarkLog(Subscription):
     """The log of one run of a model server, whose measurement is wanted.
 
     Attributes:
-        container: that serves.
         restarts: how often it was started again; each start measures anew.
     """
 

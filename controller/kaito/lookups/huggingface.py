@@ -64,11 +64,7 @@ class Document:
 
 
 class WebReader:
-    """Reads documents of one server. To be used and closed in one running event loop.
-
-    Args:
-        address: address of the server, with the path that all documents have in common.
-    """
+    """Reads documents of one server. To be used and closed in one running event loop."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
@@ -181,7 +177,6 @@ class ModelMetadata(Subscription):
 
     Attributes:
         model: its id in lower case.
-        namespace: namespace of the Secret; empty without one.
         secret: name of the Secret with a token; empty without one.
     """
 
@@ -191,12 +186,7 @@ class ModelMetadata(Subscription):
 
 
 class HuggingFace:
-    """Reads the facts about models.
-
-    Args:
-        reader: reads documents of Hugging Face or a mirror.
-        client: reads Secrets. A token is read when it is needed and never stored.
-    """
+    """Reads the facts about models. A token is read when it is needed and never stored."""
 
     def __init__(self, reader: WebReader, client: Client) -> None:
         self._reader = reader
@@ -336,13 +326,7 @@ _MODELS: Final = LookupLimits(concurrency=4, longest_pause=600.0)
 
 
 class WorkspaceLookups:
-    """Asks the questions that plans of Workspaces subscribe to.
-
-    Args:
-        client: reads logs and Secrets.
-        clock: the running loop.
-        hub: reads documents of Hugging Face; None if it is not asked. Closed together with this.
-    """
+    """Asks the questions that plans of Workspaces subscribe to; without a hub, of no model."""
 
     def __init__(self, client: Client, clock: Clock, hub: WebReader | None = None) -> None:
         self._hub = hub

@@ -45,7 +45,6 @@ class Model(Row, frozen=True):
     """A model of Hugging Face.
 
     Attributes:
-        name: its id, `microsoft/phi-4`.
         weights: size of the files that vLLM loads, a quantity.
         architectures: class names in vLLM's registry.
         token_limit: longest context, in tokens.
@@ -200,11 +199,6 @@ def is_repository(name: str) -> bool:
 
 def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str, Any]) -> Model:
     """Return the model of a repository.
-
-    Args:
-        name: the id of the model.
-        files: files of the repository.
-        config: its `config.json`, or `params.json` in Mistral's own format.
 
     Raises:
         NotServable: it has no weights, sizes that no model has, or an architecture that vLLM does

@@ -136,8 +136,6 @@ class VllmSettings:
         nodes: number of pods, each with all GPUs of its node.
         leader_host: name of the first pod in the cluster's DNS; needed for several nodes only.
         served_name: name of the model in requests, empty for the model's own.
-        with_config: whether a ConfigMap with further options is mounted.
-        performance_mode: `balanced`, `interactivity` or `throughput`.
         local_weights: folder of the node that holds the weights; empty to download them.
         port: port at which vLLM listens, None for its own default.
     """

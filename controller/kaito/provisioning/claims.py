@@ -47,7 +47,6 @@ class ObservedClaim:
     Attributes:
         ready_since: time when it became ready; None if it is not ready, or the time is unknown.
         reason: one word about why it is not ready; may be empty.
-        message: the same as a text.
     """
 
     name: str
@@ -71,11 +70,6 @@ def owner_of(obj: ObjectMeta, named: tuple[str, ...], workspace: ObjectMeta) -> 
     """Return the owner of an object by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
 
     Objects that Kaito created have no uid; they belong to a Workspace that is not younger.
-
-    Args:
-        obj: metadata of the object.
-        named: key of the Workspace that its labels name.
-        workspace: metadata of the Workspace.
     """
     uid = owner_uid(obj)
     if uid == workspace.uid:
@@ -162,10 +156,6 @@ class ClaimFacts:
     What is wanted, and the nodes that are there, are added once it is known how many are needed.
 
     Attributes:
-        target: number of nodes that the specification leads to.
-        template: what claims are made from: a hash.
-        commitment: the stored set, None if there is none.
-        claims: the claims that belong to this Workspace, by name.
         ready_nodes: names of nodes that need no claim and are ready.
         existing_nodes: names of all nodes that need no claim.
         pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
@@ -277,7 +267,6 @@ class Slot(Stored, frozen=True):
         failures: claims in a row that were not ready for long.
         retry_at: time before which the claim is not created, RFC 3339; empty if it may be.
         reason: why the last one failed; empty once the present one is ready.
-        message: the same in words.
     """
 
     place: int
@@ -309,9 +298,7 @@ class Commitment(Stored, frozen=True):
     """The set.
 
     Attributes:
-        target: number of nodes that the workload needs.
         template: what the claims are made from; another one leads to another set.
-        slots: the claims, by place.
         own_nodes: names of nodes that were there before, and need no claim.
         discarded: names of earlier claims that must go.
         generation: how often the whole set was replaced.

@@ -51,8 +51,6 @@ class ClaimWait:
 
     Attributes:
         until: when the wait ends at the latest, None if only an event ends it.
-        reason: the cause, in one word; may be empty.
-        message: the same in words.
     """
 
     claim: str
@@ -69,9 +67,7 @@ class ClaimDecision:
     Attributes:
         commitment: to be stored first if it differs from the stored one, under the revision of the
             object from which that was read.
-        create: names of claims.
         confirm: names of claims that a live look-up must find absent.
-        waits: what else is waited for.
         wake_at: when to decide again if nothing happens, None for never.
         again: whether claims are lost again and again: the last ones were not ready for long.
         is_due: whether the commitment is to be stored now, if it differs.
@@ -234,7 +230,6 @@ class NextSet:
 
     Attributes:
         held_until: the time at which its ready nodes are given back, None for never.
-        shown: slots of the stored set with what their claims have shown, by name.
     """
 
     commitment: Commitment

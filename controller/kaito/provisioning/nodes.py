@@ -79,13 +79,9 @@ def own_nodes(nodes: Iterable[NodeFacts], instance_type: str) -> tuple[NodeFacts
 def node_readiness(
     nodes: Collection[NodeFacts], target: int, instance_type: str, *, has_gpus: bool
 ) -> NodeReadiness:
-    """Return whether so many nodes are ready, and offer their GPUs.
+    """Return whether so many nodes are ready, and offer their GPUs; never of none (KAI-3).
 
-    Args:
-        nodes: that the Workspace may use.
-        target: number of nodes that the workload needs; never ready while it is 0 (KAI-3).
-        instance_type: of the nodes; empty for nodes of one's own, of which nothing is known.
-        has_gpus: whether the type is known to have NVIDIA's GPUs.
+    Of nodes of one's own, whose instance type is empty, nothing is known.
     """
     warning = _pressure(nodes)
     fitting = [node for node in nodes if not instance_type or node.is_of(instance_type)]
@@ -165,7 +161,6 @@ class NodeHistory:
     Attributes:
         since: times since which its nodes are known, by uid.
         rounds: consecutive times that new nodes were lost.
-        lost: time of the last one.
     """
 
     since: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
@@ -311,11 +306,7 @@ _LONGEST_POOL_NAME: Final = 63
 def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
     """Return the name of a NodeClaim, in Kaito's form: `ws` and nine hexadecimal digits.
 
-    Args:
-        uid: uid of the Workspace; another Workspace of its name has other claims.
-        place: place of the claim among those of its Workspace, from 0.
-        generation: how often the whole set was replaced before.
-        attempt: how often the claim of this place was replaced before in this generation.
+    The generation counts replacements of the whole set; the attempt, those of this place since.
     """
     parts = (uid, str(place), str(generation), str(attempt))
     return f"ws{_digest('/'.join(parts))[:_SUFFIX]}"

@@ -31,7 +31,6 @@ class ObservedNodeClass:
     """The NodeClass that the pool refers to.
 
     Attributes:
-        name: name of the NodeClass; empty if none is configured.
         problem: why no pool can use it yet; None if one can.
         is_missing: whether it does not exist, and is to be created.
     """
@@ -48,16 +47,11 @@ class PoolFacts:
     What is wanted, and what is there besides, are added once it is known how many nodes are needed.
 
     Attributes:
-        name: present or future name of the pool.
-        target: number of nodes that the specification leads to.
         template: the machine and the labels.
-        commitment: the stored size, None if there is none.
         found: the NodePool of this name, of any owner.
         is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of another owner that is not seen.
         is_absent: whether a live look-up has not found it.
-        claims: the claims of the pool that belong to this Workspace, by name.
-        node_class: that the pool refers to.
         ready_nodes: names of ready nodes that need no claim.
         existing_nodes: names of all nodes that need no claim.
         earlier_claims: claims that were made without a pool, by name.
@@ -94,9 +88,7 @@ class PoolDecision:
     Attributes:
         is_due: whether the size is to be stored; not before something can be done.
         grow: whether the pool gets the committed number of nodes.
-        delete: whether the pool is deleted, because it is for other nodes.
         confirm_nodes: names of nodes that a live look-up must find absent.
-        confirm_claims: names of claims, the same.
         wait: what is waited for, None if all claims are ready.
     """
 

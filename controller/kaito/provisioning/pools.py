@@ -30,14 +30,12 @@ class ObservedPool:
     """The NodePool that has the name of a Workspace's.
 
     Attributes:
-        owner: whose it is.
         owner_text: the same, as messages name it.
         replicas: number of its nodes; None if it is not static.
         template: the mark of the machine and the labels that it is for; empty without one, or if
             it has others itself.
         instance_types: instance types of its nodes; empty if it does not require any.
         reason: why it is not ready, in one word; empty if it is, or has not said.
-        message: the same in words.
     """
 
     name: str
@@ -137,7 +135,6 @@ class PoolCommitment(Stored, frozen=True):
     """The size; defaults are left out of the annotation.
 
     Attributes:
-        target: number of nodes that the workload needs.
         template: the machine and the labels; another one leads to another pool.
         replicas: number of nodes of the pool. It only grows.
         nodes: names of nodes that were there before.

@@ -339,12 +339,8 @@ def node_terms(
 ) -> list[list[Body]]:
     """Return the requirements of nodes that a server may run on, of which one list must be met.
 
-    Args:
-        workspace: for which nodes are provisioned.
-        resource: with the user's requirements.
-        options: options of the operator.
-        uses_earlier_nodes: whether some nodes did not come with the NodePool and lack its labels.
-            In Kaito, pods never run on these (KAI-21).
+    Earlier nodes did not come with the NodePool and lack its labels: in Kaito, pods never run on
+    these (KAI-21).
     """
     wanted = node_requirements(resource)
     if options.provisioner is Provisioner.OWN_NODES:

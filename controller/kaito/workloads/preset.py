@@ -280,14 +280,7 @@ _POD: Final = "/spec/template/spec"
 def preset_changes(
     present: StatefulSet, desired: Body, inference: InferenceSpec, revision: Revision
 ) -> Operations:
-    """Return the changes to the server of a preset.
-
-    Args:
-        present: the StatefulSet.
-        desired: the body that would be created, with weights where the present one has them.
-        inference: the specification.
-        revision: the present one.
-    """
+    """Return the changes to the server of a preset, desired with weights where it has them."""
     position = _main_position(present)
     if revision.state_of(present.metadata) is not RevisionState.OUTDATED or position is None:
         return _mark(present, revision)

@@ -239,12 +239,7 @@ class Server:
 def workload_gpus(
     resource: ResourceSpec, options: KaitoOptions, node: tuple[str, Mapping[str, str]] | None = None
 ) -> NodeGPUs:
-    """Return the GPUs of each node.
-
-    Args:
-        resource: resource of the Workspace.
-        options: options of the operator.
-        node: name and labels of a ready node that matches; used where nodes are not provisioned.
+    """Return the GPUs of each node; where none are provisioned, of a ready one that matches.
 
     Raises:
         UnknownGPUs: no node is ready yet, its labels do not name its GPUs, or the instance type is

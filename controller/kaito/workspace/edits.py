@@ -35,11 +35,7 @@ _OTHERWISE = "or delete the workspace and create it again"
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
-    """Return the problem of an edit that is not allowed, None if the specification may be followed.
-
-    Args:
-        seen: a Workspace whose specification is valid on its own.
-    """
+    """Return why an edit is refused; None if the specification, which is valid, is followed."""
     if _stored_hash(seen.workspace) == seen.valid_goal.hash:
         return None
     for revision in _former_revisions(seen):

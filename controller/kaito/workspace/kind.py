@@ -64,13 +64,7 @@ def definition_reader() -> DefinitionReader:
 
 
 class WorkspaceKind(Kind["WorkspaceObservation"]):
-    """Gives a model its nodes, and runs it there.
-
-    Args:
-        settings: settings for all Workspaces.
-        process: a name that no other process has; random if empty.
-        lookups: asks slow questions in the background; None to ask nothing.
-    """
+    """Gives a model its nodes, and runs it there. No other process has the name of this one."""
 
     primary = WORKSPACES
     optional = True
@@ -147,13 +141,6 @@ class OrphanCollector:
     An object is deleted if it names the uid of its Workspace, and two live reads of that Workspace,
     a round apart, have found nothing or another uid. An error leaves it as it is, and so does a
     namespace that is not served: the operator of that namespace collects there.
-
-    Args:
-        client: sends the requests.
-        reads: the caches.
-        keys: keys of all cached objects of a resource.
-        record: records an event about an object.
-        namespaces: those that are served; empty for all.
     """
 
     name = "orphans of workspaces"

@@ -169,7 +169,6 @@ class NodeProgress:
         workers: the nodes on which its workload may run.
         claims: the decision about its claims; None if none are made, or cannot be.
         pool: the decision about its NodePool; None if none is made, or cannot be.
-        history: the nodes that were there before, and these.
         requests: the objects with which nodes are asked for.
     """
 

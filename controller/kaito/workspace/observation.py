@@ -173,13 +173,11 @@ class SeenWorkload:
 
     Attributes:
         history: its present revision, and what is to be written for it.
-        services: names of those of its services that exist.
         deployment: the server that a Kaito before 0.8 has made.
         pods: pods of its StatefulSet or its Job.
         failed_create: what the events of that object say about a pod that was refused.
         benchmark_log: the log that has a result of the benchmark which is not recorded yet.
         benchmark: the result in that log; None before it was read.
-        config: the options of its ConfigMap, None if that does not exist.
         has_local_disks: whether there is a class of disks that are part of the machine.
         has_pending_writes: whether the outcome of a write to one of these is unknown.
         has_pending_history: the same of a write to a revision.
@@ -211,17 +209,12 @@ class WorkspaceObservation:
         goal: what the user wants, or the `Problem` of an invalid specification or a refused edit.
         refused: the same, while the specification in force before the edit is followed, which
             `workspace` then has.
-        commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
         pool: its NodePool; None if the API server has no such resource, or none are made.
-        nodes: nodes that its selector finds.
-        inference_pool: its InferencePool; None while the feature is off.
         wanted_model: the model to be looked up, None if there is none.
         found_model: the result of the look-up; None before it ended.
-        definition: the fields that the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
-        unknown_fields: a sentence that names the unknown fields of its template; may be empty.
     """
 
     workspace: Workspace

@@ -65,12 +65,7 @@ from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFi
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSources:
-    """The sources of an observation besides the caches.
-
-    Attributes:
-        process: a name that no other process has.
-        lookups: the answers to slow questions; None to ask none.
-    """
+    """The sources of an observation besides the caches."""
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
     settings: WorkspaceSettings
