@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -18,8 +20,7 @@ from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut
 from controller.kaito.provisioning.nodes import claim_name
 from controller.kube.objects import Condition, ObjectMeta
 
-_LAUNCHED: Final = "Launched"
-_STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
+_STAGES: Final = ("Launched", "Registered", "Initialized")
 _BENIGN: Final = "AwaitingReconciliation"
 BENIGN_REASONS: Final = frozenset({"", _BENIGN})
 """Reasons of claims that need only time."""
@@ -119,13 +120,10 @@ def first_cause(claim: NodeClaim) -> Condition | None:
 
 def _is_hopeless(claim: NodeClaim) -> bool:
     """Return whether the provider has given up on it: no such machine is available."""
-    launched = claim.status.condition(_LAUNCHED)
+    launched = claim.status.condition("Launched")
     if launched is None or launched.status != "False":
         return False
     return launched.reason in _TERMINAL_REASONS or _STOCK_OUT in launched.message
-
-
-# The observed facts and the settings on which the decision about claims depends.
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +229,6 @@ def _as_shown(slot: Slot, shown: Slot | None) -> Slot:
     return replace(slot, seen=shown.seen, ready_since=shown.ready_since, **words)
 
 
-# The committed set of claims of a Workspace: stored before any of them is created or deleted.
-#
-# It is an annotation, so that it survives the operator and fits Kaito's definitions too.
-
 MOST_NODES: Final = 256
 """Maximum nodes of a Workspace: a set of this size always fits into an annotation."""
 
@@ -244,13 +238,7 @@ _MOST_SLOTS: Final = 4 * MOST_NODES
 _ANY_TIME: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 
 
-class Stored(
-    msgspec.Struct,
-    frozen=True,
-    rename="camel",
-    kw_only=True,
-    omit_defaults=True,
-):
+class Stored(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """Part of the annotation: defaults are left out."""
 
 
@@ -291,11 +279,13 @@ class Slot(Stored, frozen=True):
 
     def delayed(self, until: datetime) -> Slot:
         """Return the slot, with a claim that may not be created before that time."""
-        return msgspec.structs.replace(self, retry_at=rfc3339(until))
+        return replace(self, retry_at=rfc3339(until))
 
 
 class Commitment(Stored, frozen=True):
-    """The set.
+    """The committed set of claims of a Workspace, stored before any is created or deleted.
+
+    It is an annotation, so that it survives the operator and fits Kaito's definitions too.
 
     Attributes:
         template: what the claims are made from; another one leads to another set.
@@ -322,25 +312,17 @@ class Commitment(Stored, frozen=True):
 
     def with_slots(self, uid: str, count: int) -> Commitment:
         """Return the set with `count` more claims, in the lowest free places."""
-        slots = list(self.slots)
-        for _ in range(count):
-            places = {slot.place for slot in slots}
-            names = {*self.discarded, *(slot.name for slot in slots)}
-            place = next(each for each in range(len(slots) + 1) if each not in places)
-            slots.append(_new_slot(uid, place, self.generation, names))
-        slots.sort(key=lambda slot: slot.place)
-        return msgspec.structs.replace(self, slots=tuple(slots))
+        places = {slot.place for slot in self.slots}
+        free = islice((each for each in itertools.count() if each not in places), count)
+        new = [_new_slot(uid, place, self.generation, self.names) for place in free]
+        slots = sorted((*self.slots, *new), key=lambda slot: slot.place)
+        return replace(self, slots=tuple(slots))
 
     def replaced(self, uid: str) -> Commitment:
         """Return a set of as many claims under new names; the present ones are discarded."""
-        names = tuple(slot.name for slot in self.slots)
-        empty = msgspec.structs.replace(
-            self,
-            slots=(),
-            generation=self.generation + 1,
-            discarded=tuple(sorted({*self.discarded, *names})),
-            complete=False,
-        )
+        discarded = tuple(sorted(self.names))
+        generation = self.generation + 1
+        empty = replace(self, slots=(), generation=generation, discarded=discarded, complete=False)
         return empty.with_slots(uid, len(self.slots))
 
 

@@ -7,7 +7,6 @@ more claims than needed nodes, even if events or responses are lost, late or rep
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -92,42 +91,34 @@ def decide_claims(
     """Return the next step."""
     settings = settings or ClaimSettings()
     found = next_set(facts, now, settings)
-    slots = found.commitment.slots
-    again = any(slot.failures_when(now, settings.longest_retry) > 1 for slot in slots)
-    decision = _steps(found.commitment, facts, now, found.held_until, again=again)
-    is_due = not again or decides(decision.commitment, facts)
-    return dataclasses.replace(decision, is_due=is_due, shown=found.shown)
-
-
-def _steps(
-    commitment: Commitment,
-    facts: ClaimFacts,
-    now: datetime,
-    held_until: datetime | None,
-    *,
-    again: bool,
-) -> ClaimDecision:
-    """Return the decision that the set leads to."""
-    claims = facts.claims
-    missing = [slot for slot in commitment.slots if slot.name not in claims]
+    commitment, held_until = found.commitment, found.held_until
+    missing = [slot for slot in commitment.slots if slot.name not in facts.claims]
     unseen = [slot for slot in missing if not slot.seen and slot.name not in facts.pending]
     due = [slot for slot in unseen if slot.may_be_created(now)]
-    room = max(len(commitment.slots) - _existing(commitment, facts), 0)
-    created = frozenset(slot.name for slot in due[:room])
     backing_off = [slot for slot in unseen if not slot.may_be_created(now)]
+    room = max(len(commitment.slots) - _existing(commitment, facts), 0)
+    create = tuple(slot.name for slot in due[:room])
     wakes = [*map(_retry_at, backing_off), *([held_until] if held_until else [])]
+    again = any(each.failures_when(now, settings.longest_retry) > 1 for each in commitment.slots)
+    begun = _begun(commitment, create, facts.process)
     return ClaimDecision(
-        commitment=_begun(commitment, created, facts.process),
-        create=tuple(slot.name for slot in due[:room]),
+        commitment=begun,
+        create=create,
         delete=tuple(_deleted(commitment, facts)),
         confirm=tuple(_unconfirmed(commitment, facts)),
-        waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(backing_off)),
+        waits=(
+            *_waits(commitment, facts),
+            *(_wait(slot, Awaited.ROOM) for slot in due[room:]),
+            *(_wait(slot, Awaited.BACK_OFF, _retry_at(slot)) for slot in backing_off),
+        ),
         wake_at=min(wakes, default=None),
         again=again,
+        is_due=not again or decides(begun, facts),
+        shown=found.shown,
     )
 
 
-def _begun(commitment: Commitment, names: frozenset[str], process: str) -> Commitment:
+def _begun(commitment: Commitment, names: tuple[str, ...], process: str) -> Commitment:
     """Return the set, marked before this process creates claims of these names."""
     slots = [
         replace(slot, begun_by=process) if slot.name in names else slot for slot in commitment.slots
@@ -144,16 +135,12 @@ def _existing(commitment: Commitment, facts: ClaimFacts) -> int:
 
 def _deleted(commitment: Commitment, facts: ClaimFacts) -> Iterable[ObservedClaim]:
     """Return claims that have failed for good, and those of an earlier set."""
-    failed = [slot.name for slot in commitment.slots if _has_failed(slot, facts)]
-    for name in (*failed, *commitment.discarded):
+    for name in (*(slot.name for slot in commitment.slots), *commitment.discarded):
         claim = facts.claims.get(name)
-        if claim and claim.state is not ClaimState.TERMINATING and name not in facts.pending:
+        if claim is None or claim.state is ClaimState.TERMINATING or name in facts.pending:
+            continue
+        if claim.state is ClaimState.FAILED or name in commitment.discarded:
             yield claim
-
-
-def _has_failed(slot: Slot, facts: ClaimFacts) -> bool:
-    claim = facts.claims.get(slot.name)
-    return claim is not None and claim.state is ClaimState.FAILED
 
 
 def _unconfirmed(commitment: Commitment, facts: ClaimFacts) -> Iterable[str]:
@@ -167,35 +154,27 @@ def _unconfirmed(commitment: Commitment, facts: ClaimFacts) -> Iterable[str]:
 def _waits(commitment: Commitment, facts: ClaimFacts) -> Iterable[ClaimWait]:
     for slot in commitment.slots:
         claim = facts.claims.get(slot.name)
-        reason, message = slot.reason, slot.message
         if slot.name in facts.pending:
-            yield ClaimWait(slot.name, Awaited.ANSWER, None, reason, message)
+            yield _wait(slot, Awaited.ANSWER)
         elif claim is None:
             if slot.seen:
-                yield ClaimWait(slot.name, Awaited.CONFIRMATION, None, reason, message)
+                yield _wait(slot, Awaited.CONFIRMATION)
         elif claim.state is ClaimState.PENDING:
             # what the present claim says is newer than why the last one failed
-            cause = (claim.reason or reason, claim.message or message)
-            yield ClaimWait(slot.name, Awaited.READY, None, *cause)
+            yield _wait(slot, Awaited.READY, None, claim.reason, claim.message)
         elif claim.state is not ClaimState.READY:
-            yield ClaimWait(slot.name, Awaited.GONE, None, reason, message)
+            yield _wait(slot, Awaited.GONE)
 
 
-def _held_back(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
-    for slot in slots:
-        yield ClaimWait(slot.name, Awaited.ROOM, None, slot.reason, slot.message)
-
-
-def _backing_off(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
-    for slot in slots:
-        yield ClaimWait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
+def _wait(
+    slot: Slot, awaited: Awaited, until: datetime | None = None, reason: str = "", message: str = ""
+) -> ClaimWait:
+    """Return a wait, for the slot's cause unless there is a newer one."""
+    return ClaimWait(slot.name, awaited, until, reason or slot.reason, message or slot.message)
 
 
 def _retry_at(slot: Slot) -> datetime:
     return parse_rfc3339(slot.retry_at)
-
-
-# The condition about the claims.
 
 
 def claim_condition(decision: ClaimDecision) -> ConditionFacts:
@@ -214,11 +193,6 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, False, reason, message)
 
 
-# Computes the set of claims that a Workspace commits next: a pure function of the observation.
-#
-# The set changes only when the specification changes, a claim fails for good, or a claim is
-# certainly gone; and when its nodes were held for long without ever being complete.
-
 _DISAPPEARED: Final = "NodeClaimDisappeared"
 _TAKEN: Final = "NodeClaimNameTaken"
 _GIVEN_BACK: Final = "NodesGivenBack"
@@ -227,6 +201,9 @@ _GIVEN_BACK: Final = "NodesGivenBack"
 @dataclass(frozen=True, slots=True)
 class NextSet:
     """The set that is committed next.
+
+    It changes only when the specification changes, a claim fails for good or is certainly gone, and
+    when its nodes were held for long without ever being complete.
 
     Attributes:
         held_until: the time at which its ready nodes are given back, None for never.
@@ -243,18 +220,13 @@ def next_set(facts: ClaimFacts, now: datetime, settings: ClaimSettings) -> NextS
     commitment = _without_lost_nodes(commitment, facts)
     generation = commitment.generation
     shown = [_shown(slot, facts, now) for slot in commitment.slots]
-    slots = tuple(
-        slot
-        if slot.name in facts.claims
-        else _without_claim(slot, generation, facts, now, settings)
-        for slot in shown
-    )
+    slots = tuple(_replaced(slot, generation, facts, now, settings) for slot in shown)
     commitment = _completed(replace(commitment, slots=slots), facts)
     held_until = _held_until(commitment, facts, now, settings)
     if held_until is not None and now >= held_until:
         commitment = _given_back(commitment, facts, now, settings)
         held_until = None
-    gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
+    gone = facts.absent - facts.claims.keys()
     left = tuple(name for name in commitment.discarded if name not in gone)
     return NextSet(replace(commitment, discarded=left), held_until, remembered(shown, facts))
 
@@ -336,9 +308,12 @@ def _shown(slot: Slot, facts: ClaimFacts, now: datetime) -> Slot:
     return replace(slot, seen=True, reason=reason, message=message)
 
 
-def _without_claim(
+def _replaced(
     slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Slot:
+    """Return the slot, with another claim if that of a slot without one is lost."""
+    if slot.name in facts.claims:
+        return slot
     if slot.name in facts.conflicts:
         message = f"a claim of another owner has the name {slot.name}"
         return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)

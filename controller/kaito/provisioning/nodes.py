@@ -102,23 +102,15 @@ def node_readiness(
 
 def _pressure(nodes: Iterable[NodeFacts]) -> str:
     """Return a warning about nodes that are short of something; empty if none is."""
-    named = [
-        f"{node.name} ({', '.join(node.pressures)})"
-        for node in sorted(nodes, key=lambda node: node.name)
-        if node.pressures
-    ]
-    if not named:
-        return ""
-    return f"; warning: worker node(s) under resource pressure: {', '.join(named)}"
+    short = sorted((node for node in nodes if node.pressures), key=lambda node: node.name)
+    named = ", ".join(f"{node.name} ({', '.join(node.pressures)})" for node in short)
+    return f"; warning: worker node(s) under resource pressure: {named}" if named else ""
 
 
 def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
     """Return the facts about the nodes that have all labels of a selector, by name."""
-    found = [
-        node_facts(node)
-        for node in nodes
-        if selector.items() <= (node.metadata.labels or {}).items()
-    ]
+    wanted = selector.items()
+    found = [node_facts(each) for each in nodes if wanted <= (each.metadata.labels or {}).items()]
     return tuple(sorted(found, key=lambda node: node.name))
 
 
@@ -141,12 +133,6 @@ def _number(quantity: str | int) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-# Remembers the nodes of a Workspace, so that those that are lost soon cost little.
-#
-# A node with GPUs is labelled, which is a request. Karpenter replaces lost nodes at once, for ever.
-# So where new nodes were lost, the label of the next one waits, up to half a minute: a node that is
-# lost before costs nothing. Nodes that are lost together are one round.
-
 _LASTS: Final = timedelta(minutes=10)
 """Age from which the loss of a node says nothing about its successor."""
 
@@ -157,6 +143,10 @@ _BACKOFF: Final = Backoff(base=10.0, cap=30.0)
 @dataclass(frozen=True, slots=True)
 class NodeHistory:
     """The nodes of a Workspace, and how often new ones were lost. A restart forgets it.
+
+    A node with GPUs is labelled, which is a request, and Karpenter replaces lost nodes at once, for
+    ever. So where new ones were lost, the label of the next waits, up to half a minute: a node that
+    is lost before costs nothing. Nodes that are lost together are one round.
 
     Attributes:
         since: times since which its nodes are known, by uid.
@@ -211,12 +201,8 @@ class NodeRequest:
     @property
     def template(self) -> str:
         """A text that distinguishes sets of claims: another machine, or other labels."""
-        words = [self.instance_type, *(f"{key}={self.node_labels[key]}" for key in self._keys)]
-        return " ".join(words)
-
-    @property
-    def _keys(self) -> list[str]:
-        return sorted(self.node_labels)
+        pairs = (f"{key}={self.node_labels[key]}" for key in sorted(self.node_labels))
+        return " ".join([self.instance_type, *pairs])
 
 
 def can_claim(cloud: Cloud) -> bool:
@@ -281,22 +267,21 @@ def node_claim_body(
 
 def _requirements(request: NodeRequest, cloud: Cloud) -> list[dict[str, Any]]:
     requirements = [
-        _requirement(labels.NODE_POOL, "In", labels.KAITO_NODE_POOL),
-        _requirement(labels.INSTANCE_TYPE, "In", request.instance_type),
-        _requirement(labels.OPERATING_SYSTEM, "In", "linux"),
+        node_requirement(labels.NODE_POOL, "In", labels.KAITO_NODE_POOL),
+        node_requirement(labels.INSTANCE_TYPE, "In", request.instance_type),
+        node_requirement(labels.OPERATING_SYSTEM, "In", "linux"),
     ]
     if cloud is Cloud.AZURE:
-        requirements.append(_requirement(labels.AZURE_SKU, "In", request.instance_type))
+        requirements.append(node_requirement(labels.AZURE_SKU, "In", request.instance_type))
     if cloud is Cloud.AWS:
-        requirements.append(_requirement(labels.AWS_GPU_COUNT, "Gt", "0"))
+        requirements.append(node_requirement(labels.AWS_GPU_COUNT, "Gt", "0"))
     return requirements
 
 
-def _requirement(key: str, operator: str, value: str) -> dict[str, Any]:
+def node_requirement(key: str, operator: str, value: str) -> dict[str, Any]:
+    """Return the requirement of a label of nodes with this value."""
     return {"key": key, "operator": operator, "values": [value]}
 
-
-# Names of claims and of pools. The same facts give the same name, so nothing is created twice.
 
 _SUFFIX: Final = 9
 _LONGEST_POOL_NAME: Final = 63

@@ -120,10 +120,9 @@ def _first(facts: PoolFacts) -> PoolCommitment:
     """Return the first size: a pool, claims and nodes that are there already count."""
     pool = facts.own_pool
     replicas = (pool.replicas or 0) if pool is not None and _is_current(pool, facts) else 0
-    empty = PoolCommitment(
-        target=facts.target, template=facts.template, replicas=min(replicas, facts.target)
-    )
-    return _filled(empty, facts)
+    target, template = facts.target, facts.template
+    size = PoolCommitment(target=target, template=template, replicas=min(replicas, target))
+    return _filled(size, facts)
 
 
 def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
@@ -152,11 +151,8 @@ def _filled(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
 
 
 def _living(facts: PoolFacts) -> dict[str, ObservedClaim]:
-    return {
-        name: claim
-        for name, claim in facts.earlier_claims.items()
-        if claim.state is not ClaimState.TERMINATING
-    }
+    claims = facts.earlier_claims.items()
+    return {name: each for name, each in claims if each.state is not ClaimState.TERMINATING}
 
 
 def _unconfirmed(
@@ -191,8 +187,7 @@ def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
 def _obstacle(facts: PoolFacts) -> Cause | None:
     """Return why nothing may be done about the pool now, None if there is none."""
     if facts.is_pending:
-        message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
-        return Cause("", message)
+        return Cause("", f"NodePool {facts.name}: waiting until the outcome of a write is known")
     if facts.found is not None:
         return _obstacle_of(facts.found)
     if facts.is_taken:
@@ -209,20 +204,16 @@ def _obstacle_of(pool: ObservedPool) -> Cause | None:
         return _until_gone(pool.name)
     if pool.owner is Owner.THIS:
         return None
-    message = (
-        f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "
-        "created for this Workspace"
-    )
-    return Cause(NAME_TAKEN, message)
+    remedy = "delete it, and another one is created for this Workspace"
+    return Cause(NAME_TAKEN, f"NodePool {pool.name} belongs to {pool.owner_text}: {remedy}")
 
 
 def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
-    problem = facts.node_class.problem
-    if problem is not None:
-        missing = facts.node_class.is_missing
-        return _waiting(commitment, facts, problem, create_class=missing)
-    message = f"waiting until NodePool {facts.name} exists"
-    return PoolDecision(commitment, create=True, wait=Cause("", message))
+    found = facts.node_class
+    if found.problem is not None:
+        return _waiting(commitment, facts, found.problem, create_class=found.is_missing)
+    wait = Cause("", f"waiting until NodePool {facts.name} exists")
+    return PoolDecision(commitment, create=True, wait=wait)
 
 
 def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:
@@ -280,11 +271,8 @@ def _until_gone(name: str) -> Cause:
 
 
 def _taken(name: str, owner: str) -> Cause:
-    message = (
-        f"NodePool {name} belongs to {owner}: create this Workspace under another name, or delete "
-        "or rename the other one"
-    )
-    return Cause(NAME_TAKEN, message)
+    remedy = "create this Workspace under another name, or delete or rename the other one"
+    return Cause(NAME_TAKEN, f"NodePool {name} belongs to {owner}: {remedy}")
 
 
 def pool_condition(wait: Cause | None) -> ConditionFacts:

@@ -15,7 +15,12 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
 from controller.kaito.api.labels import name_in
 from controller.kaito.provisioning.claims import MOST_NODES, ObservedClaim, Owner, Stored, owner_of
-from controller.kaito.provisioning.nodes import NODE_TAINT, NodeRequest, node_pool_name
+from controller.kaito.provisioning.nodes import (
+    NODE_TAINT,
+    NodeRequest,
+    node_pool_name,
+    node_requirement,
+)
 from controller.kube.objects import ObjectMeta
 
 _FIRST_CLAIMS: Final = timedelta(seconds=10)
@@ -74,7 +79,7 @@ def is_replacing(pool: ObservedPool, claims: Iterable[ObservedClaim], now: datet
 def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
     """Return the facts about a pool on which decisions depend."""
     meta, ready = pool.metadata, _not_ready(pool)
-    named = _named_workspaces(pool)
+    named = name_in(pool, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
     owner = owner_of(meta, named, workspace)
     other = f"Workspace {named[0]}" if named else owner.value
     return ObservedPool(
@@ -106,11 +111,6 @@ def _may_be(instance_type: str, known: tuple[str, ...]) -> bool:
     return not known or instance_type.lower() in {each.lower() for each in known}
 
 
-def _named_workspaces(pool: NodePool) -> tuple[str, ...]:
-    """Return the key of the Workspace that a pool names; empty if it names none."""
-    return name_in(pool, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
-
-
 def _instance_types(pool: NodePool) -> tuple[str, ...]:
     for each in pool.spec.template.spec.requirements:
         if each.key == labels.INSTANCE_TYPE and each.operator == "In":
@@ -126,13 +126,8 @@ def _not_ready(pool: NodePool) -> tuple[str, str]:
     return found.reason or "NodePoolNotReady", found.message
 
 
-# The committed size of a Workspace's NodePool: stored before the pool is created.
-#
-# It is an annotation, so that it survives the operator and fits Kaito's definitions too.
-
-
 class PoolCommitment(Stored, frozen=True):
-    """The size; defaults are left out of the annotation.
+    """The committed size of a Workspace's NodePool, an annotation; stored before it is created.
 
     Attributes:
         template: the machine and the labels; another one leads to another pool.
@@ -164,11 +159,6 @@ def read_pool_commitment(text: str | None) -> PoolCommitment | None:
     return found if 0 <= found.replicas <= found.target <= MOST_NODES else None
 
 
-# The body of a NodePool: as many nodes as a Workspace needs, and all alike.
-
-_AZURE: Final = "karpenter.azure.com"
-
-
 def node_pool_body(
     workspace: ObjectMeta, request: NodeRequest, replicas: int, classes: NodeClassSettings
 ) -> dict[str, Any]:
@@ -178,6 +168,7 @@ def node_pool_body(
     """
     owner = _owner_labels(workspace)
     manager = {labels.POOL_MANAGED_BY: labels.POOL_MANAGER}
+    node_class = classes.chosen_name(workspace.annotations or {})
     return {
         "apiVersion": NODE_POOLS.api_version,
         "kind": NODE_POOLS.kind,
@@ -195,7 +186,7 @@ def node_pool_body(
                     "nodeClassRef": {
                         "group": classes.group,
                         "kind": classes.kind,
-                        "name": classes.chosen_name(workspace.annotations or {}),
+                        "name": node_class,
                     },
                     "requirements": _requirements(request, classes),
                     "taints": [dict(NODE_TAINT)],
@@ -234,11 +225,7 @@ def _drift_budget(workspace: ObjectMeta) -> dict[str, Any]:
 
 
 def _requirements(request: NodeRequest, classes: NodeClassSettings) -> list[dict[str, Any]]:
-    requirements = [
-        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": [request.instance_type]}
-    ]
-    if classes.group == _AZURE:
-        requirements.append(
-            {"key": labels.AZURE_PLACEMENT_SCOPE, "operator": "In", "values": ["regional"]}
-        )
+    requirements = [node_requirement(labels.INSTANCE_TYPE, "In", request.instance_type)]
+    if classes.group == "karpenter.azure.com":
+        requirements.append(node_requirement(labels.AZURE_PLACEMENT_SCOPE, "In", "regional"))
     return requirements
