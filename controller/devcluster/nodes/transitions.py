@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,6 @@ from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import (
     ConditionUpdate,
-    KubeletContainer,
     KubeletPod,
     PodConditionType,
     PodIP,
@@ -51,35 +50,32 @@ def unscheduled(
     verdict = ConditionUpdate(
         PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
     )
-    return _with_conditions(pod.status, here, verdict, phase=PodPhase.PENDING)
+    conditions = with_conditions(pod.status.conditions, [verdict], here.timestamp)
+    return replace(pod.status, conditions=conditions, phase=PodPhase.PENDING)
 
 
 def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status of a pod that the kubelet has seen: images are pulled, nothing runs yet."""
     spec = pod.spec
     reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
-    status = _with_conditions(
+    status = replace(
         pod.status,
-        here,
-        _initialised(spec.init_containers),
-        *_unready(pod),
-        ConditionUpdate(PodConditionType.SCHEDULED, is_true=True),
-        phase=PodPhase.PENDING,
-    )
-    return replace(
-        status,
         start_time=here.timestamp,
         host_ip=here.host_ip,
         host_ips=(PodIP(ip=here.host_ip),),
         init_container_statuses=tuple(containers.waiting(c, reason) for c in spec.init_containers),
         container_statuses=tuple(containers.waiting(c, reason) for c in spec.containers),
     )
+    return containers.composed(pod, status, here.timestamp)
 
 
 def image_missing(pod: KubeletPod, reason: str) -> ReportedPodStatus:
     """Return the status of a pod without the first image, for an image `reason`."""
     first = pod.status.in_order[0]
-    return _with_container(pod.status, containers.without_image(first, reason))
+    message = f'Back-off pulling image "{first.image}"'
+    if reason == containers.IMAGE_ERROR:
+        message = f'failed to pull and unpack image "{first.image}": not found'
+    return _with_container(pod.status, containers.blocked(first, reason, message))
 
 
 def not_created(pod: KubeletPod, container: str, message: str) -> ReportedPodStatus:
@@ -87,45 +83,55 @@ def not_created(pod: KubeletPod, container: str, message: str) -> ReportedPodSta
     status = pod.status
     for present in status.in_order:
         if present.name == container:
-            status = _with_container(status, containers.not_created(present, message))
+            waits = containers.blocked(present, containers.CONFIG_ERROR, message)
+            status = _with_container(status, waits)
     return status
 
 
 def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status after an init container has ended and the next containers have started."""
-    uid, now = pod.metadata.uid, here.timestamp
-    status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
-    for container, present in zip(
-        pod.spec.init_containers, status.init_container_statuses, strict=False
-    ):
-        if present.state.terminated or (container.is_sidecar and present.state.running):
+    status = containers.addressed(pod.status, here.pod_ip)
+    status = _with_next(status, pod, here)
+    return containers.composed(pod, status, here.timestamp)
+
+
+def _with_next(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    for present in status.init_container_statuses:
+        is_sidecar = pod.spec.is_sidecar(present.name)
+        if present.state.terminated or (is_sidecar and present.state.running):
             continue
         if present.state.running:
-            status = _with_container(status, containers.completed(present, now))
+            done = containers.terminated(present, 0, here.timestamp)
+            status = _with_container(status, replace(done, ready=True))
             continue
-        status = _with_container(status, containers.started(present, uid, now))
-        if not container.is_sidecar:
+        status = _with_container(status, _started(present, pod, here))
+        if not is_sidecar:
             return status
-    for present in status.container_statuses:
-        status = _with_container(status, containers.started(present, uid, now))
-    return _with_conditions(
-        status,
-        here,
-        ConditionUpdate(PodConditionType.INITIALIZED, is_true=True),
-        phase=PodPhase.RUNNING,
-    )
+    main = tuple(_started(present, pod, here) for present in status.container_statuses)
+    return replace(status, container_statuses=main)
+
+
+def _started(
+    status: ReportedContainerStatus, pod: KubeletPod, here: StepContext, restarts: int = 0
+) -> ReportedContainerStatus:
+    run = f"sim://{containers.digest(pod.metadata.uid, status.name, str(restarts))}"
+    image_id, now = f"{status.image}@sha256:{containers.digest(status.image)}", here.timestamp
+    return replace(containers.running(status, run, image_id, restarts, now), started=True)
 
 
 def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status after all readiness probes have succeeded."""
-    verdicts = (
-        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=True),
-        ConditionUpdate(PodConditionType.READY, is_true=True),
+    status = replace(
+        pod.status,
+        init_container_statuses=tuple(
+            replace(each, ready=each.ready or pod.spec.is_sidecar(each.name))
+            for each in pod.status.init_container_statuses
+        ),
+        container_statuses=tuple(
+            replace(each, ready=True) for each in pod.status.container_statuses
+        ),
     )
-    return replace(
-        _with_conditions(pod.status, here, *verdicts),
-        container_statuses=tuple(replace(c, ready=True) for c in pod.status.container_statuses),
-    )
+    return containers.composed(pod, status, here.timestamp)
 
 
 def crashed(
@@ -133,20 +139,35 @@ def crashed(
 ) -> ReportedPodStatus:
     """Return the status after containers have exited and before they run again: all, or one."""
     status = replace(
-        _with_conditions(pod.status, here, *_unready(pod, [only] if only else ())),
+        pod.status,
         container_statuses=tuple(
-            c if only not in ("", c.name) else containers.crashed(c, exit_code, here.timestamp)
-            for c in pod.status.container_statuses
+            each if only not in ("", each.name) else _crashed(each, exit_code, here)
+            for each in pod.status.container_statuses
         ),
     )
-    if any(c.restart_count > 0 for c in status.container_statuses):
-        return status
-    return _restarted(status, pod, here)
+    if not any(each.restart_count > 0 for each in status.container_statuses):
+        return restarted(replace(pod, status=status), here)
+    return containers.composed(pod, status, here.timestamp)
+
+
+def _crashed(
+    status: ReportedContainerStatus, exit_code: int, here: StepContext
+) -> ReportedContainerStatus:
+    ended = containers.terminated(status, exit_code, here.timestamp)
+    message = f"back-off restarting failed container={status.name}"
+    return containers.blocked(ended, containers.CRASH_LOOP, message)
 
 
 def restarted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status after the pause that follows a crash."""
-    return _restarted(pod.status, pod, here)
+    status = replace(
+        pod.status,
+        container_statuses=tuple(
+            each if each.state.running else _started(each, pod, here, each.restart_count + 1)
+            for each in pod.status.container_statuses
+        ),
+    )
+    return containers.composed(pod, status, here.timestamp)
 
 
 def exited(pod: KubeletPod, here: StepContext, codes: Mapping[str, int]) -> ReportedPodStatus:
@@ -154,68 +175,42 @@ def exited(pod: KubeletPod, here: StepContext, codes: Mapping[str, int]) -> Repo
     status = replace(
         pod.status,
         container_statuses=tuple(
-            containers.terminated(c, codes[c.name], here.timestamp) if c.name in codes else c
-            for c in pod.status.container_statuses
+            containers.terminated(each, codes[each.name], here.timestamp)
+            if each.name in codes
+            else each
+            for each in pod.status.container_statuses
         ),
     )
-    if all(c.state.terminated for c in status.container_statuses):
+    if all(each.state.terminated for each in status.container_statuses):
         return ended(replace(pod, status=status), here, exit_code=0)
-    return _with_conditions(status, here, *_unready(pod, codes))
+    return containers.composed(pod, status, here.timestamp)
 
 
 def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
     """Return the status after all containers have exited for good."""
-    statuses = _all_ended(pod.status.container_statuses, exit_code, here)
-    succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
-    reason = "PodCompleted" if succeeded else "PodFailed"
-    verdicts = (
-        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason),
-        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=False, reason=reason),
+
+    def over(
+        statuses: tuple[ReportedContainerStatus, ...],
+    ) -> tuple[ReportedContainerStatus, ...]:
+        now = here.timestamp
+        return tuple(
+            each if each.state.terminated else containers.terminated(each, exit_code, now)
+            for each in statuses
+        )
+
+    status = replace(
+        pod.status,
+        init_container_statuses=over(pod.status.init_container_statuses),
+        container_statuses=over(pod.status.container_statuses),
     )
-    return replace(
-        _with_conditions(
-            pod.status, here, *verdicts, phase=PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
-        ),
-        container_statuses=statuses,
-        init_container_statuses=_all_ended(pod.status.init_container_statuses, exit_code, here),
-    )
+    return containers.composed(pod, status, here.timestamp, is_over=True)
 
 
 def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """Return the status of a pod whose node is lost."""
-    return _with_conditions(
-        pod.status, here, ConditionUpdate(PodConditionType.READY, is_true=False)
-    )
-
-
-def _restarted(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    return replace(
-        status,
-        container_statuses=tuple(
-            c if c.state.running else containers.restarted(c, pod.metadata.uid, here.timestamp)
-            for c in status.container_statuses
-        ),
-    )
-
-
-def _all_ended(
-    statuses: tuple[ReportedContainerStatus, ...], exit_code: int, here: StepContext
-) -> tuple[ReportedContainerStatus, ...]:
-    return tuple(
-        c if c.state.terminated else containers.terminated(c, exit_code, here.timestamp)
-        for c in statuses
-    )
-
-
-def _with_conditions(
-    status: ReportedPodStatus,
-    here: StepContext,
-    *verdicts: ConditionUpdate,
-    phase: str | None = None,
-) -> ReportedPodStatus:
-    """Return `status` with these conditions, and with this phase if one is given."""
-    conditions = with_conditions(status.conditions, verdicts, here.timestamp)
-    return replace(status, conditions=conditions, phase=phase or status.phase)
+    verdict = ConditionUpdate(PodConditionType.READY, is_true=False)
+    conditions = with_conditions(pod.status.conditions, [verdict], here.timestamp)
+    return replace(pod.status, conditions=conditions)
 
 
 def _with_container(
@@ -232,27 +227,4 @@ def _with_container(
         status,
         init_container_statuses=substitute(status.init_container_statuses),
         container_statuses=substitute(status.container_statuses),
-    )
-
-
-def _initialised(init_containers: tuple[KubeletContainer, ...]) -> ConditionUpdate:
-    if not init_containers:
-        return ConditionUpdate(PodConditionType.INITIALIZED, is_true=True)
-    names = " ".join(container.name for container in init_containers)
-    return ConditionUpdate(
-        PodConditionType.INITIALIZED,
-        is_true=False,
-        reason="ContainersNotInitialized",
-        message=f"containers with incomplete status: [{names}]",
-    )
-
-
-def _unready(pod: KubeletPod, which: Iterable[str] = ()) -> tuple[ConditionUpdate, ConditionUpdate]:
-    names = " ".join(which or (container.name for container in pod.spec.containers))
-    reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
-    return (
-        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason, message=message),
-        ConditionUpdate(
-            PodConditionType.CONTAINERS_READY, is_true=False, reason=reason, message=message
-        ),
     )

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import ReportedContainerStatus
-from controller.devcluster.processes import pod_status as states
 from controller.devcluster.processes.container_process import (
     RECHECK_SECONDS,
     ContainerProcess,
@@ -66,7 +67,7 @@ _LEAST_AFTER_HOOK = 2.0
 _READ_AGAIN = 2.0  # seconds until the API server is read again
 _LONGEST_MESSAGE = 4096
 _MESSAGE_OF_LOG = 2048
-_START_ERROR = 128
+_START_ERROR, _KILLED = 128, 137
 
 
 class ContainerRuns:
@@ -145,15 +146,15 @@ class ContainerRuns:
                     )
                     return await self._launch(call, image)
                 except InvalidConfiguration as error:
-                    self._report_waiting(states.CONFIG_ERROR, str(error))
+                    self._report_waiting(containers.CONFIG_ERROR, str(error))
                     await wait_at_most(changed, RECHECK_SECONDS)
                 except KubeError as error:
                     self._report_waiting(
-                        states.CONFIG_ERROR, f"cannot read what env refers to: {error}"
+                        containers.CONFIG_ERROR, f"cannot read what env refers to: {error}"
                     )
                     await asyncio.sleep(_READ_AGAIN)
                 except OSError as error:
-                    self._report_waiting(states.CREATE_ERROR, str(error))
+                    self._report_waiting("CreateContainerError", str(error))
                     self._backoff = self._backoff.after_run(0.0)
                     await asyncio.sleep(max(self._backoff.pause, _READ_AGAIN))
 
@@ -163,12 +164,12 @@ class ContainerRuns:
             return self._context.runtime.images.find(self.container.image)
         except UnknownImage as error:
             if self.container.image_pull_policy == "Never":
-                self._report_waiting(states.NEVER_PULLED, str(error))
+                self._report_waiting("ErrImageNeverPull", str(error))
             else:
-                self._report_waiting(states.PULL_ERROR, str(error))
+                self._report_waiting(containers.IMAGE_ERROR, str(error))
                 await asyncio.sleep(self._context.runtime.settings.image_back_off)
                 text = f'Back-off pulling image "{self.container.image}": {error}'
-                self._report_waiting(states.PULL_BACK_OFF, text)
+                self._report_waiting(containers.IMAGE_BACK_OFF, text)
             await asyncio.Event().wait()
             raise
 
@@ -183,11 +184,11 @@ class ContainerRuns:
 
     def _report_waiting(self, reason: str, message: str) -> None:
         self._release_slot()
-        if reason == states.PULL_BACK_OFF:
+        if reason == containers.IMAGE_BACK_OFF:
             self._record_event("Normal", "BackOff", message)
         else:
             self._record_event("Warning", "Failed", f"Error: {message}")
-        self._set(states.waiting(self.status, reason, message))
+        self._set(containers.blocked(self.status, reason, message))
 
     async def _launch(self, call: Invocation, image: Image) -> ContainerProcess:
         context, name = self._context, self.container.name
@@ -208,11 +209,13 @@ class ContainerRuns:
         self._record_event("Normal", "Pulled", f'Image "{self.container.image}" is {image.path}')
         self._record_event("Normal", "Started", f"Started container {name}")
         uid, now = context.pod.metadata.uid, self._now()
-        status = states.running(self.status, uid, f"local://{image.path}", self._restarts, now)
+        image_id, restarts = f"local://{image.path}", self._restarts
+        container_id = f"process://{containers.digest(uid, name, str(restarts))}"
+        status = containers.running(self.status, container_id, image_id, restarts, now)
         has_begun = not (self.container.startup_probe or self.container.lifecycle.post_start)
         is_ready = has_begun and not self.container.readiness_probe
         self._restarts += 1
-        self._set(states.probed(status, started=has_begun, ready=is_ready and not self._is_step))
+        self._set(replace(status, started=has_begun, ready=is_ready and not self._is_step))
         return run
 
     async def _spawn(self, container_dir: ContainerDir, call: Invocation) -> ContainerProcess:
@@ -278,7 +281,7 @@ class ContainerRuns:
         if started:
             self.has_started.set()
         ready = ready and not self._is_step
-        self._set(states.probed(self.status, started=started, ready=ready))
+        self._set(replace(self.status, started=started, ready=ready))
 
     def _unhealthy(self, name: str, text: str) -> None:
         self._record_event("Warning", "Unhealthy", f"{name.capitalize()} probe failed: {text}")
@@ -322,11 +325,10 @@ class ContainerRuns:
         )
         if problem := run.start_error:
             code, reason, message = _START_ERROR, "StartError", problem
-        elif code == states.KILLED_CODE and not run.was_killed and oom_kills() > self._oom_kills:
+        elif code == _KILLED and not run.was_killed and oom_kills() > self._oom_kills:
             reason = "OOMKilled"
-        self._set(
-            containers.terminated(self.status, code, self._now(), reason=reason, message=message)
-        )
+        now = self._now()
+        self._set(containers.terminated(self.status, code, now, reason=reason, message=message))
         if self._output:
             self._output.close()
         if self._message:
@@ -353,7 +355,7 @@ class ContainerRuns:
         where = f"container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
         message = f"back-off {seconds:g}s restarting failed {where}"
         self._record_event("Warning", "BackOff", message[0].upper() + message[1:])
-        self._set(states.waiting(self.status, containers.CRASH_LOOP, message))
+        self._set(containers.blocked(self.status, containers.CRASH_LOOP, message))
         await asyncio.sleep(seconds)
 
     def _set(self, status: ReportedContainerStatus) -> None:

@@ -13,11 +13,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import KubeletPod, ReportedContainerStatus, ReportedPodStatus
-from controller.devcluster.processes import pod_status as states
+from controller.devcluster.nodes.pods import (
+    ConditionUpdate,
+    KubeletPod,
+    PodIP,
+    ReportedContainerStatus,
+    ReportedPodStatus,
+    with_conditions,
+)
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import ContainerProcess, GracePeriod
 from controller.devcluster.processes.environment import DownwardValues, with_service_account
@@ -32,10 +39,10 @@ from controller.devcluster.processes.pod_managers import (
     remove_pod,
 )
 from controller.devcluster.processes.pod_sandbox import PodSandbox
-from controller.devcluster.processes.pod_status import PodFacts, pod_status
 from controller.devcluster.processes.specification import SpecifiedPod
 from controller.kube.objects import ObjectMeta
 
+READY_TO_START = "PodReadyToStartContainers"
 _SANDBOX_RETRY = 5.0  # seconds after a sandbox could not be made
 _LATE = "Pod was active on the node longer than the specified deadline"
 
@@ -221,7 +228,7 @@ class PodWorker:
             code = await runs.supervise(lambda code: code != 0 and may_retry)
             if code != 0:
                 return False
-            runs.status = states.initialized(runs.status)
+            runs.status = replace(runs.status, ready=True)
             self._changed()
         return True
 
@@ -275,18 +282,22 @@ class PodWorker:
         here = {runs.container.name: runs.status for runs in (*self._init, *self._main)}
         statuses = tuple(here.get(status.name, status) for status in self._expected)
         count = len(self._pod.spec.init_containers)
-        facts = PodFacts(
+        host_ip, now = self._runtime.isolation.host_ip, rfc3339(self._runtime.wall())
+        can_start = ConditionUpdate(READY_TO_START, is_true=self._sandbox is not None)
+        status = replace(
+            containers.addressed(present, self._sandbox.ip if self._sandbox else present.pod_ip),
+            reason=self._reason if self._is_over else "",
+            message=self._message if self._is_over else "",
             start_time=self._start_time,
-            host_ip=self._runtime.isolation.host_ip,
-            pod_ip=self._sandbox.ip if self._sandbox else present.pod_ip,
-            is_over=self._is_over,
-            has_sandbox=self._sandbox is not None,
-            reason=self._reason,
-            message=self._message,
-            init=statuses[:count],
-            main=statuses[count:],
+            host_ip=host_ip,
+            host_ips=(PodIP(ip=host_ip),),
+            conditions=with_conditions(present.conditions, [can_start], now),
+            init_container_statuses=statuses[:count],
+            container_statuses=statuses[count:],
         )
-        return pod_status(self._pod, present, facts, rfc3339(self._runtime.wall()))
+        return containers.composed(
+            self._pod, status, now, is_over=self._is_over, reason=self._reason
+        )
 
     def _downward_values(self, sandbox: PodSandbox) -> DownwardValues:
         return DownwardValues(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import ReportedPodStatus
-from controller.devcluster.processes import pod_status as states
+from controller.devcluster.nodes.pods import (
+    ReportedCondition,
+    ReportedContainerStatus,
+    ReportedPodStatus,
+)
 from controller.devcluster.processes.container import RestartBackoff
-from controller.devcluster.processes.pod_status import PodFacts, pod_status
 from controller.devcluster.processes.probes import ProbeThreshold
 from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
+Statuses = tuple[ReportedContainerStatus, ...]
 NOW = "2026-01-01T00:00:00Z"
 
 
 def test_the_first_restart_is_immediate_and_pauses_double():
     backoff = RestartBackoff(10, 300)
-    pauses = []
+    pauses: list[float] = []
     for _ in range(8):
         backoff = backoff.after_run(1.0)
         pauses.append(backoff.pause)
@@ -32,7 +38,7 @@ def test_a_long_run_is_forgiven():
 
 
 def results(tally: ProbeThreshold, text: str) -> list[bool | None]:
-    verdicts = []
+    verdicts: list[bool | None] = []
     for letter in text:
         tally = tally.after(letter == "+")
         verdicts.append(tally.verdict)
@@ -48,24 +54,35 @@ def results(tally: ProbeThreshold, text: str) -> list[bool | None]:
         (2, 1, "+-++", [None, False, False, True]),
     ],
 )
-def test_results_become_a_verdict_in_a_row(successes, failures, seen, verdicts):
+def test_results_become_a_verdict_in_a_row(
+    successes: int, failures: int, seen: str, verdicts: list[bool | None]
+):
     assert results(ProbeThreshold(successes, failures), seen) == verdicts
 
 
-def container(name: str, **more) -> ContainerSpecification:
+def container(name: str, **more: Any) -> ContainerSpecification:
     return msgspec.convert({"name": name, **more}, ContainerSpecification)
 
 
 WAITING = containers.waiting(container("x"), "ContainerCreating")
-RUNNING = states.probed(states.running(WAITING, "u", "i", 0, NOW), started=True, ready=True)
-UNREADY = states.probed(RUNNING, started=True, ready=False)
+STARTED = containers.running(WAITING, "process://1", "i", 0, NOW)
+RUNNING = replace(STARTED, started=True, ready=True)
+UNREADY = replace(RUNNING, ready=False)
 DONE, BROKEN = containers.terminated(RUNNING, 0, NOW), containers.terminated(RUNNING, 1, NOW)
-LOOPING = states.waiting(BROKEN, containers.CRASH_LOOP, "")
-INITIALIZED = states.initialized(DONE)
+LOOPING = containers.blocked(BROKEN, containers.CRASH_LOOP, "")
+INITIALIZED = replace(DONE, ready=True)
 
 
-def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=False):
-    spec = {
+def status_of(
+    init: Statuses,
+    main: Statuses,
+    *,
+    is_over: bool = False,
+    policy: str = "Always",
+    reason: str = "",
+    sidecar: bool = False,
+) -> ReportedPodStatus:
+    spec: dict[str, Any] = {
         "restartPolicy": policy,
         "initContainers": [
             {"name": f"i{n}", "restartPolicy": "Always" if sidecar else None}
@@ -73,20 +90,12 @@ def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=
         ],
         "containers": [{"name": f"c{n}"} for n in range(len(main))],
     }
-    facts = PodFacts(
-        start_time=NOW,
-        host_ip="10.0.0.1",
-        pod_ip="10.0.0.2",
-        is_over=is_over,
-        has_sandbox=True,
-        reason=reason,
-        message=reason,
-        init=tuple(msgspec.structs.replace(s, name=f"i{n}") for n, s in enumerate(init)),
-        main=tuple(msgspec.structs.replace(s, name=f"c{n}") for n, s in enumerate(main)),
+    status = ReportedPodStatus(
+        init_container_statuses=tuple(replace(s, name=f"i{n}") for n, s in enumerate(init)),
+        container_statuses=tuple(replace(s, name=f"c{n}") for n, s in enumerate(main)),
     )
-    return pod_status(
-        msgspec.convert({"spec": spec}, SpecifiedPod), ReportedPodStatus(), facts, NOW
-    )
+    pod = msgspec.convert({"spec": spec}, SpecifiedPod)
+    return containers.composed(pod, status, NOW, is_over=is_over, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +123,14 @@ def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=
         ((), (LOOPING,), {"is_over": True}, "Failed"),
     ],
 )
-def test_phases(init, main, more, phase):
+def test_phases(init: Statuses, main: Statuses, more: dict[str, Any], phase: str):
     assert status_of(init, main, **more).phase == phase
 
 
-def test_a_pod_that_is_ended_as_a_whole_says_why_when_it_has_ended():
-    assert status_of((), (RUNNING,), reason="DeadlineExceeded").reason == ""
-    assert status_of((), (DONE,), reason="DeadlineExceeded", is_over=True).reason
+def condition(status: ReportedPodStatus, kind: str) -> ReportedCondition:
+    found = status.condition(kind)
+    assert found is not None
+    return found
 
 
 def conditions(status: ReportedPodStatus) -> dict[str, tuple[str, str | None]]:
@@ -132,19 +142,19 @@ def test_a_pod_is_ready_when_all_containers_are():
     status = status_of((), (RUNNING, UNREADY))
     assert conditions(status)["Ready"] == ("False", "ContainersNotReady")
     assert conditions(status)["ContainersReady"] == ("False", "ContainersNotReady")
-    assert status.condition("Ready").message == "containers with unready status: [c1]"
+    assert condition(status, "Ready").message == "containers with unready status: [c1]"
 
 
 def test_an_unready_sidecar_counts():
     status = status_of((UNREADY,), (RUNNING,), sidecar=True)
-    assert status.condition("Ready").message == "containers with unready status: [i0]"
+    assert condition(status, "Ready").message == "containers with unready status: [i0]"
     assert conditions(status_of((INITIALIZED,), (RUNNING,)))["Ready"] == ("True", None)
 
 
 def test_what_is_not_initialised_is_named():
-    condition = status_of((INITIALIZED, RUNNING), (WAITING,)).condition("Initialized")
-    assert (condition.status, condition.reason) == ("False", "ContainersNotInitialized")
-    assert condition.message == "containers with incomplete status: [i1]"
+    found = condition(status_of((INITIALIZED, RUNNING), (WAITING,)), "Initialized")
+    assert (found.status, found.reason) == ("False", "ContainersNotInitialized")
+    assert found.message == "containers with incomplete status: [i1]"
     assert conditions(status_of((INITIALIZED,), (RUNNING,)))["Initialized"] == ("True", None)
 
 
@@ -156,7 +166,8 @@ def test_an_ended_pod_says_so():
 
 
 def test_an_end_moves_to_the_last_state():
-    assert LOOPING.last_state.terminated.exit_code == 1
-    again = states.running(LOOPING, "u", "i", 1, NOW)
+    ended = LOOPING.last_state.terminated
+    assert ended is not None
+    assert ended.exit_code == 1
+    again = containers.running(LOOPING, "process://2", "i", 1, NOW)
     assert again.last_state == LOOPING.last_state
-    assert again.container_id != RUNNING.container_id
