@@ -59,6 +59,9 @@ class Strategy:
     typed: bool = True
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
+    def __init__(self, **traits: Any) -> None:
+        vars(self).update(traits)
+
     def openapi_schema(self) -> Json | None:
         """Return the kind's schema for `kubectl explain`, None if there is none."""
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, cast
+from functools import partial
+from typing import Any, Final, cast
 
 from controller.devcluster.apiserver.builtin_columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.builtin_types import blank_object
@@ -17,17 +18,11 @@ from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
     ControllerRevisionStrategy,
-    CreatedOnUpdate,
     EndpointSliceStrategy,
     NamespaceStrategy,
     NetworkPolicyStrategy,
     NodeStrategy,
-    RbacObjects,
-    ReturnsDeleted,
-    ReturnsDeletedWithStatus,
     SecretStrategy,
-    WithGeneration,
-    WithGenerationAndStatus,
     from_stored_event,
     to_stored_event,
 )
@@ -37,8 +32,13 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
     JobStrategy,
 )
-from controller.devcluster.apiserver.objects import Json, child
-from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource, Strategy
+from controller.devcluster.apiserver.objects import Json, child, is_path_segment
+from controller.devcluster.apiserver.resources import (
+    ALL_VERBS,
+    METADATA_FIELDS,
+    ApiResource,
+    Strategy,
+)
 from controller.devcluster.apiserver.sessions import CONNECTIONS
 from controller.devcluster.apiserver.store import ObjectStore
 
@@ -109,11 +109,9 @@ _RENAMED = {
 """The fields of an Event of events.k8s.io, by their names there."""
 
 
-def _core(plural: str, kind: str, strategy: Strategy, **rest: Any) -> ApiResource:
-    return _kind("", plural, kind, strategy, **rest)
-
-
-def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -> ApiResource:
+def _kind(
+    group: str, plural: str, kind: str, strategy: Strategy, short: str = "", **rest: Any
+) -> ApiResource:
     table = rest.pop("table", f"{plural}.{group}" if group else plural)
     return ApiResource(
         group=group,
@@ -123,7 +121,8 @@ def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -
         table=table,
         blank=blank_object(kind),
         columns=BUILTIN_COLUMNS.get(table, DEFAULT_COLUMNS),
-        singular=rest.pop("singular", kind.lower()),
+        singular=kind.lower(),
+        short_names=tuple(short.split()),
         subresources=rest.pop("more", frozenset()) | (_STATUS if strategy.has_status else set()),
         strategy=strategy,
         **rest,
@@ -134,160 +133,89 @@ def builtin_resources(
     store: ObjectStore, rng: random.Random, wall: Callable[[], datetime]
 ) -> list[ApiResource]:
     """Return all built-in resources of one server."""
-    return [*_core_resources(store, rng), *_group_resources(), _definitions(wall)]
+    return [*_core_resources(store, rng), *_group_resources(wall)]
+
+
+_CLUSTER: Final[Any] = {"namespaced": False}
+_ALL: Final[Any] = {"categories": ("all",)}
 
 
 def _core_resources(store: ObjectStore, rng: random.Random) -> list[ApiResource]:
+    kind = partial(_kind, "")
     pods = frozenset({"binding", "eviction", "log", "proxy", *CONNECTIONS})
-    no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
+    namespaces: Any = {
+        "verbs": tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+        "more": frozenset({"finalize"}),
+        "fields": selectable("status.phase", "name"),
+    }
+    services: Any = {
+        "more": frozenset({"proxy"}),
+        "fields": selectable("spec.clusterIP", "spec.type"),
+    }
+    by_schedule = selectable("spec.unschedulable")
+    returned = Strategy(has_status=True, returns_deleted=True)
+    account = Strategy(returns_deleted=True)
+    service = ServiceStrategy(Allocations(store, rng))
     return [
-        _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),
-        _core("endpoints", "Endpoints", CreatedOnUpdate(), short_names=("ep",)),
-        _core("events", "Event", CreatedOnUpdate(), short_names=("ev",), fields=_EVENT_FIELDS),
-        _core(
-            "namespaces",
-            "Namespace",
-            NamespaceStrategy(),
-            short_names=("ns",),
-            namespaced=False,
-            verbs=no_collection,
-            more=frozenset({"finalize"}),
-            fields=selectable("status.phase", "name"),
-        ),
-        _core(
-            "nodes",
-            "Node",
-            NodeStrategy(),
-            short_names=("no",),
-            namespaced=False,
-            fields=selectable("spec.unschedulable"),
-        ),
-        _core(
-            "persistentvolumeclaims", "PersistentVolumeClaim", ClaimStrategy(), short_names=("pvc",)
-        ),
-        _core(
-            "persistentvolumes",
-            "PersistentVolume",
-            ReturnsDeletedWithStatus(),
-            short_names=("pv",),
-            namespaced=False,
-        ),
-        _core(
-            "pods",
-            "Pod",
-            PodStrategy(store),
-            short_names=("po",),
-            categories=("all",),
-            more=pods,
-            fields=_POD_FIELDS,
-        ),
-        _core(
-            "resourcequotas", "ResourceQuota", ReturnsDeletedWithStatus(), short_names=("quota",)
-        ),
-        _core("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
-        _core(
-            "serviceaccounts",
-            "ServiceAccount",
-            ReturnsDeleted(),
-            short_names=("sa",),
-            more=frozenset({"token"}),
-        ),
-        _core(
-            "services",
-            "Service",
-            ServiceStrategy(Allocations(store, rng)),
-            short_names=("svc",),
-            categories=("all",),
-            more=frozenset({"proxy"}),
-            fields=selectable("spec.clusterIP", "spec.type"),
-        ),
+        kind("configmaps", "ConfigMap", ConfigMapStrategy(), "cm"),
+        kind("endpoints", "Endpoints", _put(), "ep"),
+        kind("events", "Event", _put(), "ev", fields=_EVENT_FIELDS),
+        kind("namespaces", "Namespace", NamespaceStrategy(), "ns", **_CLUSTER, **namespaces),
+        kind("nodes", "Node", NodeStrategy(), "no", **_CLUSTER, fields=by_schedule),
+        kind("persistentvolumeclaims", "PersistentVolumeClaim", ClaimStrategy(), "pvc"),
+        kind("persistentvolumes", "PersistentVolume", returned, "pv", **_CLUSTER),
+        kind("pods", "Pod", PodStrategy(store), "po", **_ALL, more=pods, fields=_POD_FIELDS),
+        kind("resourcequotas", "ResourceQuota", returned, "quota"),
+        kind("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
+        kind("serviceaccounts", "ServiceAccount", account, "sa", more=frozenset({"token"})),
+        kind("services", "Service", service, "svc", **_ALL, **services),
     ]
 
 
-def _definitions(wall: Callable[[], datetime]) -> ApiResource:
-    return _kind(
-        "apiextensions.k8s.io",
-        "customresourcedefinitions",
-        "CustomResourceDefinition",
-        CrdStrategy(wall),
-        short_names=("crd", "crds"),
-        categories=("api-extensions",),
-        namespaced=False,
-    )
+def _put(**traits: Any) -> Strategy:
+    """Return the strategy of a kind that a PUT may create."""
+    return Strategy(creates_on_update=True, **traits)
 
 
-def _group_resources() -> list[ApiResource]:
-    everything = {"categories": ("all",)}
-    rbac = "rbac.authorization.k8s.io"
+def _group_resources(wall: Callable[[], datetime]) -> list[ApiResource]:
+    apps, network = partial(_kind, "apps"), partial(_kind, "networking.k8s.io")
+    rbac = partial(_kind, "rbac.authorization.k8s.io")
+    definitions: Any = {"categories": ("api-extensions",), **_CLUSTER}
+    events: Any = {
+        "table": "events",
+        "to_stored": to_stored_event,
+        "from_stored": from_stored_event,
+        "fields": selectable() | _RENAMED,
+    }
+    counted = Strategy(counts_generations=True)
+    reported = Strategy(counts_generations=True, has_status=True)
+    slices = EndpointSliceStrategy()
+    role = _put(name_rule=is_path_segment)
     return [
-        _kind("apps", "controllerrevisions", "ControllerRevision", ControllerRevisionStrategy()),
+        apps("controllerrevisions", "ControllerRevision", ControllerRevisionStrategy()),
+        apps("deployments", "Deployment", DEPLOYMENTS, "deploy", **_ALL),
+        apps("replicasets", "ReplicaSet", REPLICA_SETS, "rs", **_ALL),
+        apps("statefulsets", "StatefulSet", STATEFUL_SETS, "sts", **_ALL),
+        _kind("batch", "jobs", "Job", JobStrategy(), fields=_JOB_FIELDS, **_ALL),
+        _kind("coordination.k8s.io", "leases", "Lease", _put()),
+        _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", slices),
+        _kind("events.k8s.io", "events", "Event", _put(), "ev", **events),
+        network("ingressclasses", "IngressClass", counted, **_CLUSTER),
+        network("ingresses", "Ingress", reported, "ing"),
+        network("networkpolicies", "NetworkPolicy", NetworkPolicyStrategy(), "netpol"),
+        _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", reported, "pdb"),
+        rbac("clusterrolebindings", "ClusterRoleBinding", role, **_CLUSTER),
+        rbac("clusterroles", "ClusterRole", role, **_CLUSTER),
+        rbac("rolebindings", "RoleBinding", role),
+        rbac("roles", "Role", role),
+        _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", counted, "pc", **_CLUSTER),
+        _kind("storage.k8s.io", "storageclasses", "StorageClass", Strategy(), "sc", **_CLUSTER),
         _kind(
-            "apps", "deployments", "Deployment", DEPLOYMENTS, short_names=("deploy",), **everything
-        ),
-        _kind("apps", "replicasets", "ReplicaSet", REPLICA_SETS, short_names=("rs",), **everything),
-        _kind(
-            "apps", "statefulsets", "StatefulSet", STATEFUL_SETS, short_names=("sts",), **everything
-        ),
-        _kind("batch", "jobs", "Job", JobStrategy(), fields=_JOB_FIELDS, **everything),
-        _kind("coordination.k8s.io", "leases", "Lease", CreatedOnUpdate()),
-        _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", EndpointSliceStrategy()),
-        _kind(
-            "events.k8s.io",
-            "events",
-            "Event",
-            CreatedOnUpdate(),
-            table="events",
-            short_names=("ev",),
-            to_stored=to_stored_event,
-            from_stored=from_stored_event,
-            fields=selectable() | _RENAMED,
-        ),
-        _kind(
-            "networking.k8s.io",
-            "ingressclasses",
-            "IngressClass",
-            WithGeneration(),
-            namespaced=False,
-        ),
-        _kind(
-            "networking.k8s.io",
-            "ingresses",
-            "Ingress",
-            WithGenerationAndStatus(),
-            short_names=("ing",),
-        ),
-        _kind(
-            "networking.k8s.io",
-            "networkpolicies",
-            "NetworkPolicy",
-            NetworkPolicyStrategy(),
-            short_names=("netpol",),
-        ),
-        _kind(
-            "policy",
-            "poddisruptionbudgets",
-            "PodDisruptionBudget",
-            WithGenerationAndStatus(),
-            short_names=("pdb",),
-        ),
-        _kind(rbac, "clusterrolebindings", "ClusterRoleBinding", RbacObjects(), namespaced=False),
-        _kind(rbac, "clusterroles", "ClusterRole", RbacObjects(), namespaced=False),
-        _kind(rbac, "rolebindings", "RoleBinding", RbacObjects()),
-        _kind(rbac, "roles", "Role", RbacObjects()),
-        _kind(
-            "scheduling.k8s.io",
-            "priorityclasses",
-            "PriorityClass",
-            WithGeneration(),
-            short_names=("pc",),
-            namespaced=False,
-        ),
-        _kind(
-            "storage.k8s.io",
-            "storageclasses",
-            "StorageClass",
-            Strategy(),
-            short_names=("sc",),
-            namespaced=False,
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            "CustomResourceDefinition",
+            CrdStrategy(wall),
+            "crd crds",
+            **definitions,
         ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 
-from controller.devcluster.apiserver.objects import Json, child, entries, is_label, is_path_segment
+from controller.devcluster.apiserver.objects import Json, child, entries, is_label
 from controller.devcluster.apiserver.resources import Strategy
 from controller.devcluster.apiserver.status import (
     StatusCause,
@@ -84,46 +84,10 @@ CONFIG_KEY_RULE = (
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-class ReturnsDeleted(Strategy):
-    """Kinds whose DELETE answers with the object."""
-
-    returns_deleted = True
-
-
-class CreatedOnUpdate(Strategy):
-    """Kinds that a PUT may create."""
-
-    creates_on_update = True
-
-
-class WithStatus(Strategy):
-    """Kinds with a status subresource and no generation."""
+class NodeStrategy(Strategy):
+    """Nodes, which the kubelet creates with a status."""
 
     has_status = True
-
-
-class ReturnsDeletedWithStatus(ReturnsDeleted, WithStatus):
-    """Kinds with a status subresource whose DELETE answers with the object."""
-
-
-class WithGeneration(Strategy):
-    """Kinds with a generation and no status subresource."""
-
-    counts_generations = True
-
-
-class WithGenerationAndStatus(WithGeneration, WithStatus):
-    """Kinds with a generation and a status subresource."""
-
-
-class RbacObjects(CreatedOnUpdate):
-    """RBAC objects, whose names need not be DNS names."""
-
-    name_rule = staticmethod(is_path_segment)
-
-
-class NodeStrategy(WithStatus):
-    """Nodes, which the kubelet creates with a status."""
 
     def prepare_create(self, object_: Json) -> None:
         """Keep the status."""
@@ -182,8 +146,11 @@ class SecretStrategy(ConfigMapStrategy):
         object_.setdefault("type", "Opaque")
 
 
-class ClaimStrategy(ReturnsDeletedWithStatus):
+class ClaimStrategy(Strategy):
     """Persistent volume claims."""
+
+    has_status = True
+    returns_deleted = True
 
     def prepare_create(self, object_: Json) -> None:
         """Set the phase Pending."""
@@ -195,8 +162,10 @@ class ClaimStrategy(ReturnsDeletedWithStatus):
         object_.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-class NetworkPolicyStrategy(WithGeneration):
+class NetworkPolicyStrategy(Strategy):
     """Network policies."""
+
+    counts_generations = True
 
     def default(self, object_: Json) -> None:
         """Default to ingress always, and egress if there are rules; ports to TCP."""
@@ -208,8 +177,10 @@ class NetworkPolicyStrategy(WithGeneration):
                 port.setdefault("protocol", "TCP")
 
 
-class EndpointSliceStrategy(WithGeneration):
+class EndpointSliceStrategy(Strategy):
     """Endpoint slices."""
+
+    counts_generations = True
 
     def default(self, object_: Json) -> None:
         """Default ports to TCP."""
