@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from controller.devcluster.apiserver.authentication import MASTERS, TokenIssuer, user_named
+from controller.devcluster.apiserver.authentication import (
+    MASTERS,
+    TokenIssuer,
+    User,
+    user_named,
+)
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
     ResourcePath,
@@ -180,13 +185,16 @@ def _has(rule: Json, name: str, wanted: str) -> bool:
     return wanted in allowed or "*" in allowed
 
 
-REVIEWS = {
-    "selfsubjectaccessreviews": "SelfSubjectAccessReview",
-    "subjectaccessreviews": "SubjectAccessReview",
+_AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
+_REVIEWS = {
+    (_AUTHORIZATION, "selfsubjectaccessreviews"): "SelfSubjectAccessReview",
+    (_AUTHORIZATION, "subjectaccessreviews"): "SubjectAccessReview",
+    (_AUTHORIZATION, "selfsubjectrulesreviews"): "SelfSubjectRulesReview",
+    (_AUTHENTICATION, "selfsubjectreviews"): "SelfSubjectReview",
+    (_AUTHENTICATION, "tokenreviews"): "TokenReview",
 }
-GROUP = "authorization.k8s.io"
-
-
+_OF_OTHERS = frozenset({"SubjectAccessReview", "TokenReview"})
+"""Reviews that need a right of their own."""
 _EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 
@@ -194,24 +202,57 @@ def review(
     request: ApiRequest, where: ResourcePath, audit: Audit, tokens: TokenIssuer | None
 ) -> Json | None:
     """Return the reviewed object, or None if the request is not a review."""
-    if (request.method, where.group, where.plural) == ("POST", _AUTHENTICATION, "tokenreviews"):
-        audit.check(_own(request, where))
-        return _token_review(request, tokens)
-    if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
-        return _answered(request, where, audit)
-    if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
+    kind = _REVIEWS.get((where.group, where.plural), "")
+    if request.method != "POST" or not kind:
         return None
-    object_ = decode_object(request.body, content_type(request.headers))
-    spec: Json = child(object_, "spec")
-    asked: Json = child(spec, "resourceAttributes")
-    resource = asked.get("resource", "")
-    if asked.get("subresource"):
-        resource += "/" + asked["subresource"]
-    if where.plural == "subjectaccessreviews":
-        audit.check(_own(request, where))
+    user = request.user
+    if kind in _OF_OTHERS:
+        group, plural = where.group, where.plural
+        agent = request.user_agent
+        audit.check(Attributes(user.name, agent, "create", group, plural, "", "", user.groups))
+    asked = decode_object(request.body, content_type(request.headers))
+    spec = child(asked, "spec")
+    match kind:
+        case "TokenReview":
+            status = _token_status(spec, tokens)
+        case "SelfSubjectReview":
+            status = {"userInfo": _described(user)}
+        case "SelfSubjectRulesReview":
+            status = _rules_status(spec, user, audit)
+        case _:
+            status = _access_status(spec, request, audit, is_own=kind.startswith("Self"))
+    head: Json = {"kind": kind, "apiVersion": f"{where.group}/v1", "metadata": {}}
+    return head | ({"spec": spec} if "spec" in asked else {}) | {"status": status}
+
+
+def _described(user: User) -> Json:
+    return {"username": user.name, "groups": list(user.groups)}
+
+
+def _token_status(spec: Json, tokens: TokenIssuer | None) -> Json:
+    """Return whose token this is: those of the administrator and of people are nobody's."""
+    token = str(spec.get("token", ""))
+    user = tokens.user(token) if tokens and token.isascii() else None
+    if user is None:
+        return {"error": "invalid bearer token"}
+    return {"authenticated": True, "user": _described(user)}
+
+
+def _rules_status(spec: Json, user: User, audit: Audit) -> Json:
+    rules = [_EVERYTHING]
+    if isinstance(audit.authorizer, Rbac) and not user.is_admin:
+        namespace = str(spec.get("namespace", ""))
+        rules = list(audit.authorizer.rules(user.name, user.groups, namespace))
+    others = [{"verbs": ["*" if user.is_admin else "get"], "nonResourceURLs": ["*"]}]
+    return {"resourceRules": rules, "nonResourceRules": others, "incomplete": False}
+
+
+def _access_status(spec: Json, request: ApiRequest, audit: Audit, *, is_own: bool) -> Json:
+    user = request.user
+    if not is_own:
         user = user_named(str(spec.get("user", "")), *entries(spec, "groups"))
-    else:
-        user = request.user
+    asked = child(spec, "resourceAttributes")
+    resource = "/".join(filter(None, (asked.get("resource", ""), asked.get("subresource"))))
     attributes = Attributes(
         user.name,
         request.user_agent,
@@ -222,57 +263,4 @@ def review(
         asked.get("name", ""),
         user.groups,
     )
-    return {
-        "kind": REVIEWS[where.plural],
-        "apiVersion": f"{GROUP}/v1",
-        "metadata": {},
-        "spec": spec,
-        "status": {"allowed": audit.allows(attributes)},
-    }
-
-
-def _token_review(request: ApiRequest, tokens: TokenIssuer | None) -> Json:
-    """Return whose token this is: those of the administrator and of people are nobody's."""
-    asked = decode_object(request.body, content_type(request.headers))
-    token = str(child(asked, "spec").get("token", ""))
-    user = tokens.user(token) if tokens and token.isascii() else None
-    status: Json = {"error": "invalid bearer token"}
-    if user is not None:
-        info = {"username": user.name, "groups": list(user.groups)}
-        status = {"authenticated": True, "user": info}
-    return {
-        "kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {},
-        "spec": child(asked, "spec"), "status": status,
-    }  # fmt: skip
-
-
-_AUTHENTICATION = "authentication.k8s.io"
-_WITHOUT_QUESTION = {
-    (_AUTHENTICATION, "selfsubjectreviews"): "SelfSubjectReview",
-    (GROUP, "selfsubjectrulesreviews"): "SelfSubjectRulesReview",
-}
-
-
-def _answered(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json:
-    """Return the user, or their rules."""
-    kind = _WITHOUT_QUESTION[where.group, where.plural]
-    user = request.user
-    if kind == "SelfSubjectReview":
-        status: Json = {"userInfo": {"username": user.name, "groups": list(user.groups)}}
-    else:
-        asked = decode_object(request.body, content_type(request.headers))
-        namespace = str(child(asked, "spec").get("namespace", ""))
-        rules = [_EVERYTHING]
-        if isinstance(audit.authorizer, Rbac) and not user.is_admin:
-            rules = list(audit.authorizer.rules(user.name, user.groups, namespace))
-        others = [{"verbs": ["*" if user.is_admin else "get"], "nonResourceURLs": ["*"]}]
-        status = {"resourceRules": rules, "nonResourceRules": others, "incomplete": False}
-    return {"kind": kind, "apiVersion": f"{where.group}/v1", "metadata": {}, "status": status}
-
-
-def _own(request: ApiRequest, where: ResourcePath) -> Attributes:
-    """Return the review itself, as a request."""
-    user = request.user
-    return Attributes(
-        user.name, request.user_agent, "create", where.group, where.plural, "", "", user.groups
-    )
+    return {"allowed": audit.allows(attributes)}
