@@ -157,6 +157,8 @@ class SourceReference:
 
 CONFIG_MAP, SECRET, CLAIM = "configmap", "secret", "persistentvolumeclaim"
 ACCOUNT, AUTHORITY = "serviceaccount", "authority"
+Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
+"""The data of objects; None for those that do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +210,10 @@ def invocation(
     image: Image,
     *,
     downward: DownwardValues,
-    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    sources: Contents,
     given: Mapping[str, str],
 ) -> Invocation:
-    """Compute how `container` is started; `sources` has None for what does not exist.
+    """Compute how `container` is started.
 
     Raises:
         InvalidConfiguration: a referenced object is missing, or there is no command.
@@ -234,9 +236,7 @@ def invocation(
     return Invocation(command + args, env, expand(container.working_dir, declared))
 
 
-def _taken_over(
-    group: EnvFrom, sources: Mapping[SourceReference, Mapping[str, bytes] | None]
-) -> Iterator[tuple[str, str]]:
+def _taken_over(group: EnvFrom, sources: Contents) -> Iterator[tuple[str, str]]:
     for kind, reference in ((CONFIG_MAP, group.config_map_ref), (SECRET, group.secret_ref)):
         if reference is None:
             continue
@@ -255,7 +255,7 @@ def _value(
     container: ContainerSpecification,
     *,
     downward: DownwardValues,
-    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    sources: Contents,
 ) -> str | None:
     """Return the value of one variable, None if it is optional and missing."""
     origin = variable.value_from
@@ -275,12 +275,7 @@ def _value(
     raise InvalidConfiguration(f"env {variable.name}: valueFrom names no source that is known here")
 
 
-def _keyed(
-    kind: str,
-    wanted: ObjectKey,
-    pod: SpecifiedPod,
-    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
-) -> str | None:
+def _keyed(kind: str, wanted: ObjectKey, pod: SpecifiedPod, sources: Contents) -> str | None:
     source = SourceReference(kind, wanted.name)
     data = sources[source]
     if data is not None and wanted.key in data:

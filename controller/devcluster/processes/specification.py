@@ -114,13 +114,6 @@ class TcpAction(View, frozen=True):
     host: str = ""
 
 
-class GrpcAction(View, frozen=True):
-    """`grpc` of a probe."""
-
-    port: int = 0
-    service: str = ""
-
-
 class SleepAction(View, frozen=True):
     """`sleep` of a hook."""
 
@@ -133,7 +126,7 @@ class Action(View, frozen=True):
     exec: ExecAction | None = None
     http_get: HttpAction | None = None
     tcp_socket: TcpAction | None = None
-    grpc: GrpcAction | None = None
+    grpc: dict[str, Any] | None = None
     sleep: SleepAction | None = None
 
 
@@ -197,17 +190,8 @@ class KeyToPath(View, frozen=True):
     mode: int | None = None
 
 
-class ConfigMapSource(View, frozen=True):
-    """`configMap` of a volume or projection."""
-
-    name: str = ""
-    items: tuple[KeyToPath, ...] = ()
-    default_mode: int | None = None
-    optional: bool = False
-
-
-class SecretSource(View, frozen=True):
-    """`secret` of a volume (`secretName`) or projection (`name`)."""
+class ObjectSource(View, frozen=True):
+    """`configMap` or `secret` of a volume or projection; volumes name secrets by `secretName`."""
 
     name: str = ""
     secret_name: str = ""
@@ -248,8 +232,8 @@ class TrustBundleSource(View, frozen=True):
 class Projection(View, frozen=True):
     """`projected.sources[]`: one member is set."""
 
-    config_map: ConfigMapSource | None = None
-    secret: SecretSource | None = None
+    config_map: ObjectSource | None = None
+    secret: ObjectSource | None = None
     downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
     service_account_token: TokenSource | None = None
     cluster_trust_bundle: TrustBundleSource | None = None
@@ -266,7 +250,6 @@ class EmptyDirectory(View, frozen=True):
     """`emptyDir` of a volume."""
 
     medium: str = ""
-    size_limit: str | float | None = None
 
 
 class HostPath(View, frozen=True):
@@ -288,8 +271,8 @@ class Volume(View, frozen=True):
 
     name: str = ""
     empty_dir: EmptyDirectory | None = None
-    config_map: ConfigMapSource | None = None
-    secret: SecretSource | None = None
+    config_map: ObjectSource | None = None
+    secret: ObjectSource | None = None
     downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
     projected: ProjectedSource | None = None
     host_path: HostPath | None = None

@@ -20,6 +20,7 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     AccountToken,
+    Contents,
     DownwardValues,
     InvalidConfiguration,
     SourceReference,
@@ -30,11 +31,9 @@ from controller.devcluster.processes.environment import (
 from controller.devcluster.processes.specification import (
     CONFIG_MAPS,
     SECRETS,
-    ConfigMapSource,
     DownwardSource,
-    KeyToPath,
+    ObjectSource,
     Projection,
-    SecretSource,
     SpecifiedPod,
     TokenSource,
     Volume,
@@ -43,9 +42,6 @@ from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim
 from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
 from informers import Added, Deleted, Notification, Updated
-
-Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
-
 
 # Files of volumes that come from API objects: paths, contents and modes.
 
@@ -90,17 +86,18 @@ def _sources(volume: Volume, pod: SpecifiedPod) -> Iterator[SourceReference]:
 def volume_files(
     volume: Volume, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues, sources: Contents
 ) -> dict[str, VolumeFile]:
-    """Return the files of a volume by relative path.
+    """Return the files of a volume for which `is_made_of_objects` holds, by relative path.
 
     Raises:
         InvalidConfiguration: an object or key that is not optional is missing.
     """
     found: dict[str, VolumeFile] = {}
     if volume.config_map:
-        found |= _config_map(volume.config_map, sources, _mode(volume.config_map.default_mode))
+        mode = _mode(volume.config_map.default_mode)
+        found |= _chosen(CONFIG_MAP, volume.config_map, sources, mode)
     if volume.secret:
-        name = volume.secret.secret_name
-        found |= _secret(volume.secret, name, sources, _mode(volume.secret.default_mode))
+        mode = _mode(volume.secret.default_mode)
+        found |= _chosen(SECRET, volume.secret, sources, mode)
     if volume.downward_api:
         mode = _mode(volume.downward_api.default_mode)
         found |= _downward(volume.downward_api, pod, meta, downward, mode)
@@ -118,9 +115,9 @@ def _projected(
     part: Projection, pod: SpecifiedPod, sources: Contents, mode: int
 ) -> dict[str, VolumeFile]:
     if part.config_map:
-        return _config_map(part.config_map, sources, mode)
+        return _chosen(CONFIG_MAP, part.config_map, sources, mode)
     if part.secret:
-        return _secret(part.secret, part.secret.name, sources, mode)
+        return _chosen(SECRET, part.secret, sources, mode)
     if part.service_account_token:
         token = _only(_token(part.service_account_token, pod), sources)
         return {part.service_account_token.path: VolumeFile(token, mode)}
@@ -134,38 +131,22 @@ def _mode(given: int | None) -> int:
     return _USUAL_MODE if given is None else given
 
 
-def _config_map(reference: ConfigMapSource, sources: Contents, mode: int) -> dict[str, VolumeFile]:
-    source = SourceReference(CONFIG_MAP, reference.name)
-    return _chosen(source, reference.items, sources, mode, optional=reference.optional)
-
-
-def _secret(
-    reference: SecretSource, name: str, sources: Contents, mode: int
-) -> dict[str, VolumeFile]:
-    source = SourceReference(SECRET, name)
-    return _chosen(source, reference.items, sources, mode, optional=reference.optional)
-
-
 def _chosen(
-    source: SourceReference,
-    items: tuple[KeyToPath, ...],
-    sources: Contents,
-    mode: int,
-    *,
-    optional: bool,
+    kind: str, reference: ObjectSource, sources: Contents, mode: int
 ) -> dict[str, VolumeFile]:
+    source = SourceReference(kind, reference.secret_name or reference.name)
     data = sources[source]
     if data is None:
-        if optional:
+        if reference.optional:
             return {}
         raise InvalidConfiguration(f"{source} not found")
-    if not items:
+    if not reference.items:
         return {key: VolumeFile(value, mode) for key, value in data.items()}
     found: dict[str, VolumeFile] = {}
-    for item in items:
+    for item in reference.items:
         if item.key in data:
             found[item.path] = VolumeFile(data[item.key], mode if item.mode is None else item.mode)
-        elif not optional:
+        elif not reference.optional:
             raise InvalidConfiguration(f"{source} references non-existent key: {item.key}")
     return found
 

@@ -16,6 +16,7 @@ from controller.devcluster.processes.environment import (
     CLAIM,
     CONFIG_MAP,
     SECRET,
+    Contents,
     DownwardValues,
     InvalidConfiguration,
     SourceReference,
@@ -73,13 +74,8 @@ class Volumes:
                 found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))
         return frozenset(found)
 
-    def prepare(
-        self,
-        meta: ObjectMeta,
-        downward: DownwardValues,
-        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
-    ) -> None:
-        """Create all volumes, or update those that come from objects; None is a missing one.
+    def prepare(self, meta: ObjectMeta, downward: DownwardValues, sources: Contents) -> None:
+        """Create all volumes, or update those that come from objects.
 
         Raises:
             InvalidConfiguration: one cannot be created (yet); the message says why.
@@ -87,10 +83,7 @@ class Volumes:
         for number, volume in enumerate(self._pod.spec.volumes):
             try:
                 self._prepare(number, volume, meta, downward, sources)
-            except InvalidConfiguration as error:
-                text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
-                raise InvalidConfiguration(text) from error
-            except OSError as error:
+            except (InvalidConfiguration, OSError) as error:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                 raise InvalidConfiguration(text) from error
 
@@ -127,7 +120,7 @@ class Volumes:
         volume: Volume,
         meta: ObjectMeta,
         downward: DownwardValues,
-        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+        sources: Contents,
     ) -> None:
         if is_made_of_objects(volume):
             files = volume_files(volume, self._pod, meta, downward, sources)
@@ -139,12 +132,7 @@ class Volumes:
         if volume.name not in self._folders:
             self._folders[volume.name] = self._folder(number, volume, sources)
 
-    def _folder(
-        self,
-        number: int,
-        volume: Volume,
-        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
-    ) -> Path:
+    def _folder(self, number: int, volume: Volume, sources: Contents) -> Path:
         if volume.host_path:
             return _host_path(volume.host_path)
         if volume.persistent_volume_claim:
@@ -233,8 +221,6 @@ def _host_path(volume: HostPath) -> Path:
     return path
 
 
-_Data = dict[SourceReference, "Mapping[str, bytes] | None"]
-
 _IMAGE: Final = Image(Path("/"))
 _DOWNWARD: Final = DownwardValues(pod_ip="10.244.0.1", host_ip="172.18.0.2", cpus=1, memory=1 << 30)
 
@@ -268,8 +254,9 @@ class References:
                 return MissingReference(str(error), container.name)
         return None
 
-    async def _read(self, pod: SpecifiedPod, wanted: Iterable[SourceReference]) -> _Data:
+    async def _read(self, pod: SpecifiedPod, wanted: Iterable[SourceReference]) -> Contents:
         """Return the data of config maps and secrets; tokens and authorities count as there."""
         objects = {each for each in wanted if each.kind in {CONFIG_MAP, SECRET}}
-        found: _Data = {each: {"data": b""} for each in wanted}
+        found: dict[SourceReference, Mapping[str, bytes] | None]
+        found = {each: {"data": b""} for each in wanted}
         return found | await self._sources.read(pod.metadata.namespace, objects)
