@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple, cast
@@ -147,13 +147,6 @@ class Place(NamedTuple):
     exact: str
 
 
-@dataclass(slots=True)
-class Decoded:
-    """Findings of the decoder."""
-
-    unknown: list[str] = field(default_factory=list[str])
-
-
 def decode_kind(kind: str, object_: Json) -> list[str]:
     """Bring an object of a built-in kind into its typed form, in place.
 
@@ -166,11 +159,11 @@ def decode_kind(kind: str, object_: Json) -> list[str]:
     Raises:
         DecodeError: a value has the wrong type.
     """
-    decoded = Decoded()
+    unknown: list[str] = []
     head = {name: object_.pop(name) for name in ("apiVersion", "kind") if name in object_}
-    _decode_struct(kind, object_, Place(kind, "", ""), decoded)
+    _decode_struct(kind, object_, Place(kind, "", ""), unknown)
     object_.update(head)
-    return decoded.unknown
+    return unknown
 
 
 def decode_metadata(kind: str, object_: Json) -> list[str]:
@@ -179,13 +172,13 @@ def decode_metadata(kind: str, object_: Json) -> list[str]:
     Raises:
         DecodeError: a value has the wrong type.
     """
-    decoded = Decoded()
+    unknown: list[str] = []
     place = Place(kind, "", "metadata")
-    object_["metadata"] = _decode("ObjectMeta", object_["metadata"], place, decoded)
-    return decoded.unknown
+    object_["metadata"] = _decode("ObjectMeta", object_["metadata"], place, unknown)
+    return unknown
 
 
-def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Json:
+def _decode_struct(name: str, value: Json, place: Place, unknown: list[str]) -> Json:
     fields = table()[name]
     for key, item in list(value.items()):
         known = fields.get(key)
@@ -193,12 +186,12 @@ def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Js
             continue  # as most fields are
         exact = f"{place.exact}.{key}" if place.exact else key
         if known is None:
-            decoded.unknown.append(exact)
+            unknown.append(exact)
             del value[key]
             continue
         path = f"{place.path}.{key}" if place.path else key
         typed = (
-            None if item is None else _decode(known.type, item, Place(name, path, exact), decoded)
+            None if item is None else _decode(known.type, item, Place(name, path, exact), unknown)
         )
         is_empty = typed in ([], {}) and known.type[0] in "[{"
         if typed is None or is_empty or known.leaves_out(typed):
@@ -236,34 +229,34 @@ def blank_object(kind: str) -> Json:
     }
 
 
-def _decode(type_: str, value: Any, place: Place, decoded: Decoded) -> Any:
+def _decode(type_: str, value: Any, place: Place, unknown: list[str]) -> Any:
     if type_ in ANY:
         return value
     if type_[0] == "[":
-        return _decode_list(type_, value, place, decoded)
+        return _decode_list(type_, value, place, unknown)
     if type_[0] == "{":
-        return _decode_map(type_, value, place, decoded)
+        return _decode_map(type_, value, place, unknown)
     if type_ in table():
         if not isinstance(value, dict):
             raise _mismatch(type_, value, place)
-        return _decode_struct(type_, cast("Json", value), place, decoded)
+        return _decode_struct(type_, cast("Json", value), place, unknown)
     return _decode_scalar(type_, value, place)
 
 
-def _decode_list(type_: str, value: Any, place: Place, decoded: Decoded) -> list[Any]:
+def _decode_list(type_: str, value: Any, place: Place, unknown: list[str]) -> list[Any]:
     if not isinstance(value, list):
         raise _mismatch(type_, value, place)
     return [
-        _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}[{index}]"), decoded)
+        _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}[{index}]"), unknown)
         for index, item in enumerate(cast("list[Any]", value))
     ]
 
 
-def _decode_map(type_: str, value: Any, place: Place, decoded: Decoded) -> Json:
+def _decode_map(type_: str, value: Any, place: Place, unknown: list[str]) -> Json:
     if not isinstance(value, dict):
         raise _mismatch(type_, value, place)
     return {
-        key: _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}.{key}"), decoded)
+        key: _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}.{key}"), unknown)
         for key, item in cast("Json", value).items()
         if item is not None
     }

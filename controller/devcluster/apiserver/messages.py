@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -74,36 +75,23 @@ _UNDECODABLE = (
 _UNDERSTOOD = {JSON, "application/*", "*/*", ""}
 
 
-@dataclass(frozen=True, slots=True)
-class MediaType:
-    """One entry of an Accept header."""
+def accepted(header: str) -> list[str]:
+    """Return the forms in an Accept header that can be served, in the client's order.
 
-    name: str
-    parameters: Mapping[str, str]
-
-    @property
-    def form(self) -> str:
-        """`Table`, `PartialObjectMetadata` or another requested form; empty for none."""
-        return self.parameters.get("as", "")
-
-
-def accepted(header: str) -> list[MediaType]:
-    """Return the servable entries of an Accept header, in the client's order.
+    `Table`, `PartialObjectMetadata` or another one; empty for the object itself.
 
     Raises:
         ApiError: 406, there is none.
     """
-    entries = [_parse(text) for text in (header or JSON).split(",")]
-    served = [entry for entry in entries if entry.name in _UNDERSTOOD]
+    entries = [re.split(r"\s*;\s*", text.strip()) for text in (header or JSON).split(",")]
+    served = [parameters for name, *parameters in entries if name in _UNDERSTOOD]
     if not served:
         why = f"406: Not Acceptable\n\nAvailable representations: {JSON}"
         raise ApiError(406, "NotAcceptable", why, {})
-    return served
-
-
-def _parse(text: str) -> MediaType:
-    name, *rest = (part.strip() for part in text.split(";"))
-    return MediaType(name, dict(part.split("=", 1) for part in rest if "=" in part))
+    return [
+        next((each.removeprefix("as=") for each in parameters if each.startswith("as=")), "")
+        for parameters in served
+    ]
 
 
 def content_type(headers: Mapping[str, str]) -> str:

@@ -39,18 +39,17 @@ NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 
 def create_initial_objects(writer: ObjectWriter, registry: Registry) -> None:
     """Create the initial objects."""
-    namespaces = registry.find("", "v1", "namespaces")
-    services = registry.find("", "v1", "services")
-    assert namespaces is not None
-    assert services is not None
-    priorities = registry.find("scheduling.k8s.io", "v1", "priorityclasses")
-    assert priorities is not None
-    options = WriteOptions()
+
+    def create(group: str, plural: str, namespace: str, body: Json) -> None:
+        resource = registry.find(group, "v1", plural)
+        assert resource is not None
+        writer.create(resource, namespace, body, WriteOptions())
+
     for name, value in PRIORITIES.items():
         body: Json = {"metadata": {"name": name}, "value": value}
-        writer.create(priorities, "", body, options)
+        create("scheduling.k8s.io", "priorityclasses", "", body)
     for name in NAMESPACES:
-        writer.create(namespaces, "", {"metadata": {"name": name}}, options)
+        create("", "namespaces", "", {"metadata": {"name": name}})
     service: Json = {
         "metadata": {
             "name": "kubernetes",
@@ -61,7 +60,7 @@ def create_initial_objects(writer: ObjectWriter, registry: Registry) -> None:
             "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
         },
     }
-    writer.create(services, "default", service, options)
+    create("", "services", "default", service)
 
 
 class ApiServer:

@@ -199,14 +199,13 @@ class ResourceCall(NamedTuple):
             ApiError: 406.
         """
         header = self.request.headers.get("accept", "")
-        for entry in accepted(header):
-            if entry.form == "Table":
-                return TableRows(
-                    self.resource, self.wall, self.request.query.get("includeObject", "")
-                )
-            if entry.form.startswith("PartialObjectMetadata"):
+        for form in accepted(header):
+            if form == "Table":
+                include = self.request.query.get("includeObject", "")
+                return TableRows(self.resource, self.wall, include)
+            if form.startswith("PartialObjectMetadata"):
                 return MetadataOnly()
-            if not entry.form:
+            if not form:
                 break
         return WholeObjects(self.resource)
 

@@ -87,12 +87,15 @@ def evicted(pod: Json, now: datetime) -> Json:
         "message": "Eviction API: evicting",
         "lastTransitionTime": timestamp(now),
     }
-    status = child(pod, "status")
-    kept = [each for each in entries(status, "conditions") if each["type"] != target["type"]]
-    return {
-        **pod,
+    return _with_condition(pod, target)
+
+
+def _with_condition(pod: Json, condition: Json) -> Json:
+    status, kind = child(pod, "status"), condition["type"]
+    kept = [each for each in entries(status, "conditions") if each["type"] != kind]
+    return pod | {
         "metadata": dict(pod["metadata"]),
-        "status": {**status, "conditions": [*kept, target]},
+        "status": status | {"conditions": [*kept, condition]},
     }
 
 
@@ -349,7 +352,8 @@ class Subresources:
             "lastTransitionTime": timestamp(self._wall()),
         }
         if not options.dry_run:
-            self._store.put(call.resource.table, call.key, _bound(pod, node, scheduled))
+            bound = _with_condition(pod, scheduled) | {"spec": pod["spec"] | {"nodeName": node}}
+            self._store.put(call.resource.table, call.key, bound)
         return json_response(201, _CREATED)
 
     def _evict(self, call: ResourceCall) -> ApiResponse:
@@ -400,17 +404,3 @@ def _no_connections(subresource: str) -> ApiError:
         "NotImplemented",
         f"{subresource} is not possible here: an embedded cluster has no connections into its pods",
     )
-
-
-def _bound(pod: Json, node: str, scheduled: Json) -> Json:
-    status: Json = child(pod, "status")
-    others = [
-        condition
-        for condition in entries(status, "conditions")
-        if condition["type"] != "PodScheduled"
-    ]
-    return pod | {
-        "metadata": dict(pod["metadata"]),
-        "spec": pod["spec"] | {"nodeName": node},
-        "status": status | {"conditions": [*others, scheduled]},
-    }
