@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from controller.devcluster.apiserver.authentication import (
-    MASTERS,
-    TokenIssuer,
-    User,
-    user_named,
-)
+from controller.devcluster.apiserver.authentication import MASTERS, TokenIssuer, User, user_named
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
     ResourcePath,

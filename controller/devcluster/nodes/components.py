@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 import structlog
 
 from controller.apimachinery.conditions import rfc3339
+from controller.devcluster.nodes.pods import StatusPart, status_patch
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from controller.kube.objects import KubeObject, ObjectMeta
@@ -25,6 +26,9 @@ from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource
 from informers import Clock, Codec, Notification, SharedInformer, Updated
 from workqueue import Workers, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=KubeObject)
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
 """Prefix of the annotations that define the behaviour of a simulated pod."""
@@ -150,6 +154,24 @@ async def delete_seen(
         )
 
 
+async def write_status(
+    client: Client, resource: Resource[T], meta: ObjectMeta, old: StatusPart, new: StatusPart
+) -> T | None:
+    """Write a status to this revision of an object; None if nothing has changed.
+
+    Raises:
+        controller.kube.errors.KubeError: the request failed.
+    """
+    change = status_patch(old, new)
+    if not change:
+        return None
+    seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    patch = {"metadata": seen, "status": change}
+    return await client.merge_patch(
+        resource, meta.namespace, meta.name, patch, subresource="status"
+    )
+
+
 _EVENTS = Resource("", "v1", "events", "Event", KubeObject)
 _LONGEST_MESSAGE = 1024
 
@@ -246,9 +268,6 @@ class NodeCaches:
         for informer in list(self._informers.values()):
             await informer.wait_for_sync()
 
-
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T", bound=KubeObject)
 
 _log = structlog.get_logger(__name__)
 

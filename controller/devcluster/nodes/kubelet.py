@@ -18,6 +18,7 @@ from controller.devcluster.nodes.components import (
     Enqueue,
     LoopComponent,
     record_event,
+    write_status,
 )
 from controller.devcluster.nodes.objects import NODES, ScheduledNode
 from controller.devcluster.nodes.pods import (
@@ -25,8 +26,6 @@ from controller.devcluster.nodes.pods import (
     ConditionUpdate,
     KubeletPod,
     PodConditionType,
-    status_patch,
-    status_write,
     with_conditions,
 )
 from controller.devcluster.nodes.scheduler import LOST, Scheduler, Unschedulable
@@ -125,9 +124,8 @@ async def report_unscheduled(
     )
     conditions = with_conditions(pod.status.conditions, (verdict,), rfc3339(now))
     meta = pod.metadata
-    change = status_patch(pod.status, replace(pod.status, conditions=conditions))
-    patch = status_write(meta, change)
-    await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")
+    status = replace(pod.status, conditions=conditions)
+    await write_status(client, PODS, meta, pod.status, status)
     if reason == UNSCHEDULABLE:
         await record_event(
             client,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube.objects import ContainerPort, KubeObject, ObjectMeta, View
+from controller.kube.objects import ContainerPort, KubeObject, View
 from controller.kube.resources import Resource
 
 
@@ -66,14 +66,6 @@ def status_patch(old: StatusPart, new: StatusPart) -> dict[str, Any]:
     after: dict[str, Any] = msgspec.to_builtins(new)
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     return changed | dict.fromkeys(before.keys() - after.keys())
-
-
-def status_write(meta: ObjectMeta, change: dict[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that writes a change of the status to this revision of the object."""
-    return {
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": change,
-    }
 
 
 class PodPhase(StrEnum):

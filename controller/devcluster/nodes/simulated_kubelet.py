@@ -8,7 +8,12 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from controller.devcluster.nodes import lifecycle, transitions
-from controller.devcluster.nodes.components import ComponentContext, record_event, seconds_since
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    record_event,
+    seconds_since,
+    write_status,
+)
 from controller.devcluster.nodes.kubelet import Kubelet, PodAddresses, is_lost, node_address
 from controller.devcluster.nodes.lifecycle import (
     Behaviour,
@@ -23,14 +28,7 @@ from controller.devcluster.nodes.lifecycle import (
     Wait,
 )
 from controller.devcluster.nodes.objects import NODES, ScheduledNode
-from controller.devcluster.nodes.pods import (
-    PODS,
-    KubeletPod,
-    PodPhase,
-    ReportedPodStatus,
-    status_patch,
-    status_write,
-)
+from controller.devcluster.nodes.pods import PODS, KubeletPod, PodPhase, ReportedPodStatus
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS
@@ -262,12 +260,9 @@ class SimulatedKubelet(Kubelet):
             await self._report(pod, status)
 
     async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
-        meta = pod.metadata
-        patch = status_write(meta, status_patch(pod.status, status))
-        answer = await self._client.merge_patch(
-            PODS, meta.namespace, meta.name, patch, subresource="status"
-        )
-        self._follow(pod, answer)
+        answer = await write_status(self._client, PODS, pod.metadata, pod.status, status)
+        if answer is not None:
+            self._follow(pod, answer)
 
     async def _delete(self, pod: KubeletPod, *, grace_seconds: int | None) -> None:
         meta = pod.metadata

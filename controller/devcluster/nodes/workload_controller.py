@@ -13,6 +13,7 @@ from controller.devcluster.nodes.components import (
     LoopComponent,
     own_key,
     record_event,
+    write_status,
 )
 from controller.devcluster.nodes.objects import (
     ControlledDeployment,
@@ -20,13 +21,7 @@ from controller.devcluster.nodes.objects import (
     ControlledReplicaSet,
     ControlledStatefulSet,
 )
-from controller.devcluster.nodes.pods import (
-    PODS,
-    KubeletPod,
-    StatusPart,
-    status_patch,
-    status_write,
-)
+from controller.devcluster.nodes.pods import PODS, KubeletPod, StatusPart
 from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -98,14 +93,8 @@ class WorkloadController(LoopComponent[str], Generic[W, C]):
             raise
 
     async def _report(self, workload: W, status: StatusPart) -> None:
-        change = status_patch(workload.status, status)
-        if not change:
-            return
-        meta = workload.metadata
-        patch = status_write(meta, change)
-        await self._client.merge_patch(
-            self._resource, meta.namespace, meta.name, patch, subresource="status"
-        )
+        meta, before = workload.metadata, workload.status
+        await write_status(self._client, self._resource, meta, before, status)
 
     def _owner_uid(self, child: KubeObject) -> tuple[str, ...]:
         owner = child.metadata.controller

@@ -13,14 +13,13 @@ from typing import Final
 
 import structlog
 
-from controller.devcluster.nodes.components import ComponentContext, NodeSettings, record_event
-from controller.devcluster.nodes.pods import (
-    PODS,
-    KubeletPod,
-    ReportedPodStatus,
-    status_patch,
-    status_write,
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    NodeSettings,
+    record_event,
+    write_status,
 )
+from controller.devcluster.nodes.pods import PODS, KubeletPod, ReportedPodStatus
 from controller.devcluster.processes.container_process import RECHECK_SECONDS, wait_at_most
 from controller.devcluster.processes.environment import (
     ApiAccess,
@@ -287,16 +286,11 @@ class StatusManager:
 
     async def _report(self) -> None:
         pod = self._pod
-        patch = status_patch(pod.status, self._compose(pod.status))
-        if not patch or self._is_gone:
-            return
-        meta = pod.metadata
-        body = status_write(meta, patch)
-        self.seen(
-            await self._client.merge_patch(
-                PODS, meta.namespace, meta.name, body, subresource="status"
-            )
-        )
+        status = self._compose(pod.status)
+        if not self._is_gone:
+            answer = await write_status(self._client, PODS, pod.metadata, pod.status, status)
+            if answer is not None:
+                self.seen(answer)
 
     async def _look(self) -> None:
         """Read the pod after a conflict: it was changed or replaced."""
