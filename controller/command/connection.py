@@ -95,10 +95,7 @@ def run_connected(
 ) -> int:
     """Run a command with a client, until its end or a signal; returns its exit status.
 
-    Args:
-        command: its name, as in `status`.
-        options: its arguments.
-        run: gets the client, and the namespace of objects without one.
+    `run` gets the client, and the namespace of objects without one.
 
     Raises:
         ConfigurationError: no usable credentials, or the command raised it.

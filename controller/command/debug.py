@@ -46,13 +46,7 @@ _PROBES: Final[_Columns] = {
 
 
 def page_text(page: PageContent, stream: TextIO, *, tasks: bool = False) -> str:
-    """Return the page for this stream; lines are cut at the width of a terminal only.
-
-    Args:
-        page: the page.
-        stream: where it is printed.
-        tasks: whether to show the tasks of asyncio.
-    """
+    """Return the page for this stream; lines are cut at the width of a terminal only."""
     output = CommandOutput(stream, as_json=False)
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     lines = [

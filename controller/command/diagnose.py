@@ -54,11 +54,8 @@ _LINES: Final = "20000"
 class DiagnoseOptions(ConnectionOptions):
     """The arguments of `manta diagnose`.
 
-    Attributes:
-        target: `KIND/NAME` or its two words; nothing for all of the namespace.
-        all_namespaces: whether to collect the objects of all namespaces.
-        file: the archive to write; None for a name with the time, in this folder.
-        port: port of the debug page on this machine.
+    The target is `KIND/NAME` or its two words; nothing for all of the namespace. The archive has
+    a name with the time if none is given.
     """
 
     target: Sequence[str] = ()

@@ -60,10 +60,8 @@ GATED: Final = {
 class KindSettings:
     """The settings of each kind; all have the same feature gates.
 
-    Attributes:
-        workspace: None while their feature gate is off, so that nothing of them is loaded.
-        inference_set: the same.
-        without_effect: variables that are set and change nothing, with the reason.
+    Those of Workspaces are None while their gate is off, so that nothing of them is loaded.
+    `without_effect` are variables that are set and change nothing, with the reason.
     """
 
     ray: RaySettings = field(default_factory=RaySettings)
@@ -83,12 +81,7 @@ class KindSettings:
     ) -> KindSettings:
         """Read KubeRay's environment variables, and Kaito's if Workspaces are served.
 
-        Args:
-            feature_gates: the enabled features, by default those that are on by default.
-            environment: the variables.
-            batch_scheduler: name of the scheduler of all pods; may be empty.
-            legacy_batch_scheduler: KubeRay's older flag, which means Volcano.
-            mtls_issuer: who issues certificates of clusters with mTLS.
+        `legacy_batch_scheduler` is KubeRay's older flag, which means Volcano.
 
         Raises:
             ValueError: one has a value that it must not have, or there is no such batch scheduler;
@@ -134,13 +127,7 @@ def kinds_of(
     dashboards: DashboardActors | None,
     lookups: WorkspaceLookups | None = None,
 ) -> list[Kind[Any]]:
-    """Return every kind, those with a feature gate only if it is on.
-
-    Args:
-        settings: settings of the kinds.
-        dashboards: asks Ray; None to ask nothing.
-        lookups: looks up what Workspaces need to know; None to look up nothing.
-    """
+    """Return every kind, those with a feature gate only if it is on."""
     gates = settings.ray.feature_gates
     kinds: list[Kind[Any]] = [
         _asking_ray(kind, settings.ray, dashboards)

@@ -38,12 +38,7 @@ _LIMITS: Final = YamlLimits(bytes=1 << 20)
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
-    """The operator's settings, from flags or from a file. The names are KubeRay's.
-
-    Attributes:
-        qps: maximum requests a second to the API server; None for no limit.
-        burst: requests that may be sent at once; None for no limit.
-    """
+    """The operator's settings, from flags or from a file. The names are KubeRay's."""
 
     qps: float | None = None
     burst: int | None = None
@@ -127,9 +122,7 @@ def parse(
 ) -> dict[str, object]:
     """Return the values of the given flags by name; of a repeated flag the last one counts.
 
-    Args:
-        arguments: the words of the command line.
-        flags: reads the value of each flag; `truth` makes it a boolean one.
+    `flags` reads the value of each; `truth` makes it a boolean one.
 
     Raises:
         ValueError: a flag does not exist, lacks its value or cannot be read; the message names it.
@@ -255,19 +248,9 @@ _WITHOUT_EFFECT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """The options of a command line.
+    """The options of a command line, with the configuration from flags or the file that they name.
 
-    Attributes:
-        configuration: configuration from the flags, or from the file that they name.
-        feature_gates: feature gates of the flag, which may be combined with a file.
-        kubeconfig: path of a kubeconfig; empty for the usual places.
-        log_level: lowest severity to log.
-        grace_seconds: seconds from the request to stop until the process ends.
-        debug_port: port of /debug on the loopback interface, 0 for none.
-        page_port: port of the web page on the loopback interface, 0 for none.
-        without_effect: flags that were given and change nothing.
-        wants_help: whether just the help is wanted.
-        wants_version: whether just the version is wanted.
+    `without_effect` are flags that were given and change nothing.
     """
 
     configuration: Configuration

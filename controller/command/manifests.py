@@ -18,12 +18,9 @@ _LIMITS: Final = YamlLimits(bytes=32 * 1024 * 1024, values=2_000_000, levels=150
 
 
 def load(path: Path) -> list[Json]:
-    """Return all objects of a YAML or JSON file, of such files in a folder, or of standard input.
+    """Return all objects of a YAML or JSON file, of such files in a folder, or of `-`.
 
     Lists are taken apart.
-
-    Args:
-        path: a file, a folder, or `-` for standard input.
 
     Raises:
         ConfigurationError: something cannot be read or parsed; the message names every such file.

@@ -31,14 +31,8 @@ CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 class ChangeOptions(ConnectionOptions):
     """The options of `manta take-over` and `manta hand-back`.
 
-    Attributes:
-        deployment: name of KubeRay's operator.
-        chart: whether Manta is installed and removed with its chart; if not, the user starts and
-            stops it.
-        image: Manta's image; needed to install.
-        pull_secrets: names of Secrets for pulling it.
-        chart_path: the chart; None for that of the checkout.
-        timeout: seconds that each step may take.
+    Without `chart` Manta is not installed and removed: the user starts and stops it. `deployment`
+    is KubeRay's operator; `timeout` are the seconds that each step may take.
     """
 
     deployment: str
@@ -165,11 +159,7 @@ async def _becomes(reached: Callable[[], Awaitable[bool]], seconds: float) -> bo
 
 
 class Helm:
-    """Manta's release.
-
-    Args:
-        options: namespace, image, chart and credentials.
-    """
+    """Manta's release."""
 
     def __init__(self, options: ChangeOptions) -> None:
         self._options = options

@@ -14,15 +14,7 @@ _STYLES: Final = {
 
 
 class CommandOutput:
-    """Writes to a stream: in colour on a terminal that wants it.
-
-    Args:
-        stream: usually standard output.
-        as_json: whether only documents are written, and no lines.
-
-    Attributes:
-        coloured: whether lines may have colours.
-    """
+    """Writes lines, in colour on a terminal that wants it, or only documents `as_json`."""
 
     def __init__(self, stream: TextIO, *, as_json: bool) -> None:
         self._stream = stream

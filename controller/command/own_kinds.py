@@ -34,11 +34,7 @@ def run(kinds: Sequence[Kind[Any]], arguments: Sequence[str] | None = None) -> i
 
     The kubeconfig, or the pod's service account, and everything else is chosen by the options of
     `manta run`; `--help` lists them. In a pod one process of several works, elected by a lease that
-    has the name of the first kind.
-
-    Args:
-        kinds: what is reconciled.
-        arguments: the command line; None for this process's own.
+    has the name of the first kind. Without arguments the command line is this process's own.
     """
     parser = argparse.ArgumentParser(description=f"Run {', '.join(each.name for each in kinds)}.")
     add_operator_options(parser)

@@ -50,11 +50,7 @@ _IN_TEXT: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 
 
 class Redaction:
-    """Redacts, and counts.
-
-    Attributes:
-        count: how many values were taken out.
-    """
+    """Redacts, and counts how many values were taken out."""
 
     def __init__(self) -> None:
         self.count = 0

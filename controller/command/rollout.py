@@ -132,16 +132,10 @@ _PASSING: Final = (
 async def follow(
     client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
 ) -> RolloutProgress:
-    """Return the progress when the rollout is over, or now.
+    """Return the progress when the rollout is over, or now if it is not to `watch`.
 
-    Once the object has been read, an API server that does not answer is waited for.
-
-    Args:
-        client: to ask with.
-        workload: what is rolled out.
-        report: gets a line whenever something has changed.
-        watch: whether to wait for the end.
-        patience: seconds to wait; 0 means for ever.
+    Once the object has been read, an API server that does not answer is waited for. The report gets
+    a line whenever something has changed; `patience` are seconds, 0 means for ever.
 
     Raises:
         CommandFailed: the object does not exist, or `patience` is at an end.
@@ -199,14 +193,7 @@ def _style(progress: RolloutProgress | None) -> str:
 async def undo(
     client: Client, workload: Workload, report: Report, *, revision: int, dry_run: bool
 ) -> None:
-    """Restore the templates of a revision.
-
-    Args:
-        client: to read and write with.
-        workload: what is rolled back.
-        report: gets the result.
-        revision: its number; 0 for the newest one but the present one.
-        dry_run: whether only to report what would change.
+    """Restore the templates of a revision; 0 is the newest one but the present one.
 
     Raises:
         CommandFailed: there is no such revision, or there are no rolling updates.
@@ -245,13 +232,8 @@ Action = Literal["status", "pause", "resume", "undo", "history"]
 class RolloutOptions(ConnectionOptions):
     """The arguments of one subcommand.
 
-    Attributes:
-        action: the subcommand.
-        target: `raycluster/NAME`, or its two words.
-        watch: for `status`: whether to wait for the end.
-        timeout: for `status`: seconds to wait, 0 for ever.
-        revision: for `undo` and `history`: number, 0 for the previous one or for all.
-        dry_run: for `undo`: whether only to print what would change.
+    The revision is 0 for the previous one (`undo`) or for all (`history`); `timeout` are seconds
+    to wait, 0 for ever.
     """
 
     action: Action

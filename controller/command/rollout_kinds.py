@@ -28,14 +28,9 @@ State = Literal["unobserved", "rolling", "paused", "failed", "complete"]
 
 
 class GroupProgress(msgspec.Struct, frozen=True, rename="camel"):
-    """One group, in pods.
+    """One group, in pods: `updated` are of the new template, `outdated` still to be replaced.
 
-    Attributes:
-        name: name of the group; empty for the head.
-        desired: how many there should be.
-        updated: how many are made from the new template.
-        ready: how many can do work.
-        outdated: how many are still to be replaced.
+    The head has no name.
     """
 
     name: str = ""
@@ -48,11 +43,8 @@ class GroupProgress(msgspec.Struct, frozen=True, rename="camel"):
 class RolloutProgress(msgspec.Struct, frozen=True, rename="camel"):
     """The progress of one object.
 
-    Attributes:
-        state: `unobserved` until the operator has seen the present specification, `failed` if it
-            will not end by itself.
-        message: what the operator says, or what is waited for.
-        groups: the groups; empty if the operator does not say, as with KubeRay's definitions.
+    It is `unobserved` until the operator has seen the present specification, `failed` if it will
+    not end by itself. Groups are empty if the operator does not say, as with KubeRay's definitions.
     """
 
     state: State

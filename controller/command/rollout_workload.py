@@ -32,13 +32,7 @@ KINDS: Final[Mapping[str, RolloutKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One object on the command line.
-
-    Attributes:
-        kind: what it is.
-        namespace: where it is.
-        name: its name.
-    """
+    """One object on the command line."""
 
     kind: RolloutKind
     namespace: str
@@ -69,16 +63,9 @@ def parse_workload(words: Sequence[str], namespace: str) -> Workload:
 
 
 class TemplateRevision(msgspec.Struct, frozen=True, rename="camel"):
-    """One revision.
+    """One revision, with the name of its ControllerRevision and when it was first seen (RFC 3339).
 
-    Attributes:
-        revision: its number.
-        name: name of the ControllerRevision.
-        created: when it was first seen, RFC 3339.
-        current: whether the object has its templates now.
-        images: the images of Ray, each once.
-        change_cause: the annotation `kubernetes.io/change-cause`; may be empty.
-        templates: what it brings back.
+    `current` is the one whose templates the object has now.
     """
 
     revision: int
@@ -171,13 +158,7 @@ def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
 
 
 class Report(CommandOutput):
-    """What a subcommand prints: lines about one object, or one JSON document that names it.
-
-    Args:
-        workload: what the report is about.
-        stream: usually standard output.
-        as_json: whether only values are written, and no lines.
-    """
+    """What a subcommand prints: lines about one object, or one JSON document that names it."""
 
     def __init__(self, workload: Workload, stream: TextIO, *, as_json: bool) -> None:
         super().__init__(stream, as_json=as_json)

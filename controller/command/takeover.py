@@ -38,13 +38,7 @@ _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-op
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Tools of the steps besides the API server.
-
-    Attributes:
-        client: client of the cluster.
-        plan: prints what Manta would do and returns the exit status of `manta plan`.
-        helm: Manta's release.
-    """
+    """What the steps use: `plan` returns the exit status of `manta plan`."""
 
     client: Client
     plan: Callable[[], Awaitable[int]]

@@ -18,12 +18,9 @@ _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 def parse_target(
     words: Sequence[str], resources: Collection[Resource[Any]], participle: str
 ) -> tuple[Resource[Any], str]:
-    """Read `KIND/NAME` or `KIND NAME`.
+    """Read `KIND/NAME` or `KIND NAME`, of the kinds that the command knows.
 
-    Args:
-        words: the words of the command line.
-        resources: the kinds that the command knows.
-        participle: what the command does to them, to refuse others: `rolled out`.
+    The participle says what the command does to them, to refuse others: `rolled out`.
 
     Raises:
         ConfigurationError: it is something else, or there is no such kind.
@@ -64,12 +61,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def with_option(error: ValueError, options: Mapping[str, str]) -> str:
-    """Return the text of an error, with the option in place of the setting that it begins with.
-
-    Args:
-        error: error raised by `controller.runtime.settings.Settings`.
-        options: options by the settings that they set.
-    """
+    """Return the text of an error of `Settings` with the option in place of the setting."""
     text = str(error)
     setting = text[: len(text) - len(text.lstrip(f"{ascii_lowercase}_"))]
     return options.get(setting, setting) + text.removeprefix(setting)

@@ -73,12 +73,8 @@ async def dashboard_addresses(
 ) -> AsyncGenerator[None]:
     """Announce the dashboard address of every head that becomes ready.
 
-    The address is that of the head's pod, so a replacement head has a new one.
-
-    Args:
-        cluster: where the heads are.
-        say: called with each sentence.
-        ray: Ray's own program, which can submit jobs there.
+    The address is that of the head's pod, so a replacement head has a new one. `ray` is Ray's own
+    program, which can submit jobs there.
     """
     client = cluster.client("manta-dev")
     told = _Heads(say, ray).saw_pod
@@ -154,20 +150,12 @@ class DevOptions:
 
     Attributes:
         name: name of this run; None takes the first free one of `dev`, `dev-2` and so on.
-        port: TCP port on the loopback interface, 0 for any free one.
+        port: TCP port on the loopback interface, 0 for any free one; `page_port` is the page's.
         kubeconfig: file that gets the context, which is taken out at the end; None is the run's
             own in `~/.cache/manta`.
-        crds: file or folder with CustomResourceDefinitions to install instead of Manta's.
-        operator: whether to run the operator too.
-        log_level: log level of the operator.
-        ray: whether pods are processes, and an environment with Ray is made for them.
         images: `NAME=PATH`, each an environment that stands for an image; if there are any, pods
             are processes.
-        isolation: how pods that are processes are kept apart.
-        workspaces: whether Workspaces are served, and a simulated provisioner gives them nodes.
         nodes: the simulated nodes; empty if the node is this machine.
-        log: whether a terminal shows the operator's log instead of the live screen.
-        page_port: TCP port of the web page on the loopback interface, 0 for any free one.
     """
 
     port: int
@@ -363,12 +351,7 @@ _MOST_OBJECTS: Final = 15
 
 @asynccontextmanager
 async def live_overview(watch: Watch, heading: str) -> AsyncGenerator[None]:
-    """Show on the terminal what there is, until the block ends; the last picture stays.
-
-    Args:
-        watch: keeps up to date what is shown.
-        heading: lines above the tables.
-    """
+    """Show on the terminal what there is, below a heading; the last picture stays."""
     from rich.live import Live  # noqa: PLC0415  an extra
 
     with Live(heading, refresh_per_second=4) as live:

@@ -53,12 +53,7 @@ from informers import Codec, Notification, SharedInformer, Updated, key_of
 def simulated_kubelet(
     server: ApiServer, wall: Callable[[], datetime]
 ) -> Callable[[ComponentContext], SimulatedKubelet]:
-    """Return a factory of the kubelet; attach logs and simulated Rays to the API server.
-
-    Args:
-        server: asks for logs, and forwards requests to pods and services.
-        wall: returns the time in UTC.
-    """
+    """Return a factory of the kubelet; attach logs and simulated Rays to the API server."""
     rays = SimulatedRays(server, wall)
     server.hooks.pod_log = SimulatedLogs(server)
     server.hooks.pod_proxy = rays.pod_proxy
@@ -110,13 +105,9 @@ _HOSTS = [
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedCluster:
-    """A running embedded cluster and how to reach it.
+    """A running embedded cluster and how to reach it: CA certificate (PEM), administrator's token.
 
-    Attributes:
-        server: the API server in this process, where every client is the administrator.
-        url: where it listens.
-        authority: PEM certificate that signs the server's.
-        token: token of the administrator.
+    In this process every client of its server is the administrator.
     """
 
     server: ApiServer
@@ -171,8 +162,7 @@ async def embedded_cluster(
 
     Args:
         port: TCP port on the loopback interface, 0 for any free one.
-        crds: CustomResourceDefinitions to install before anything else starts, besides those of
-            the Gateway API.
+        crds: definitions to install before anything else starts, besides the Gateway API's.
         nodes: delays and size of the node.
         process_node: what runs the pods; None simulates them.
         claims: what becomes of each NodeClaim; None for a cluster without a provisioner of nodes.
@@ -236,16 +226,9 @@ def _provisioners(
 
 
 class NodeGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of the file: nodes that are alike, `name-0` and so on.
+    """An entry of the file: nodes that are alike, `name-0` and so on, with the capacities of each.
 
-    Attributes:
-        name: prefix of their names.
-        count: how many there are.
-        cpu: capacity of each.
-        memory: capacity of each.
-        resources: other capacities, such as `nvidia.com/gpu`.
-        labels: labels besides the usual ones.
-        taints: taints as in `spec.taints` of a Node.
+    Resources are other capacities, such as `nvidia.com/gpu`; labels are added to the usual ones.
     """
 
     name: str

@@ -34,11 +34,7 @@ _EMPTY: dict[str, Any] = {
 
 
 class KubeconfigFile:
-    """The content of one kubeconfig while it is locked; see `opened`.
-
-    Attributes:
-        existed: whether there was a file.
-    """
+    """The content of one kubeconfig while it is locked; see `opened`."""
 
     def __init__(self, path: Path) -> None:
         """Read it.
@@ -150,12 +146,8 @@ class KubeconfigFile:
 def opened(path: Path, *, patience: float = 5.0) -> Generator[KubeconfigFile]:
     """Yield the file, locked as `kubectl config` does, by a file beside it.
 
-    Args:
-        path: path of the kubeconfig, which need not exist.
-        patience: seconds to wait for another program that has locked it.
-
     Raises:
-        ConfigurationError: it cannot be locked or read, or is no kubeconfig.
+        ConfigurationError: it cannot be locked in `patience` seconds or read, or is no kubeconfig.
     """
     lock = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + patience
@@ -226,12 +218,7 @@ _EXTENSION = "manta.dev/run"
 
 @dataclass(frozen=True, slots=True)
 class DevContext:
-    """The entries that are added to a kubeconfig.
-
-    Attributes:
-        name: name of the cluster, the user and the context.
-        run: path of the record of the run.
-    """
+    """Cluster, user and context of one name, which point to the record of a run."""
 
     name: str
     run: Path
@@ -244,16 +231,7 @@ class DevContext:
         user: Mapping[str, Any],
         is_running: Callable[[Path], bool],
     ) -> str:
-        """Add the entries, and make the context the current one.
-
-        Args:
-            path: the kubeconfig.
-            cluster: content of the cluster.
-            user: content of the user.
-            is_running: whether the run with that record still lives.
-
-        Returns:
-            The context that was the current one; empty for none.
+        """Add the entries, and make the context the current one; returns which was that before.
 
         Raises:
             ConfigurationError: the file cannot be changed, others may read it, or it has
@@ -277,10 +255,7 @@ class DevContext:
         return previous
 
     def remove(self, path: Path) -> bool:
-        """Take the entries out, and put the former current context back.
-
-        Returns:
-            Whether there were any.
+        """Take the entries out, if there are any, and put the former current context back.
 
         Raises:
             ConfigurationError: the file cannot be changed.

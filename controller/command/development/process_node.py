@@ -42,10 +42,7 @@ RAY_IMAGE = "rayproject/ray"
 
 
 def parse_images(options: Sequence[str]) -> dict[str, Image]:
-    """Return environments by the name of the image that each replaces.
-
-    Args:
-        options: what was given with `--image`, each `NAME=PATH`.
+    """Return environments by the name of the image that each replaces, from options `NAME=PATH`.
 
     Raises:
         ConfigurationError: one of them cannot be used; the message says which, and what to do.
@@ -108,12 +105,7 @@ async def ray_image() -> Image:
 
 
 class ProcessNode:
-    """Runs the pods of one embedded cluster as processes.
-
-    Args:
-        chosen: how pods are kept apart, and folders of this machine.
-        images: what their programs are.
-    """
+    """Runs the pods of one embedded cluster as processes."""
 
     def __init__(self, chosen: SelectedIsolation, images: Images) -> None:
         self._chosen = chosen
@@ -159,10 +151,8 @@ class ProcessNode:
     ) -> Callable[[ComponentContext], ComponentGroup]:
         """Return a factory of the node's component; attach logs and proxies to the API server.
 
-        Args:
-            server: asks for logs, and forwards requests to pods and services.
-            port: its port on the loopback interface, which pods reach at `host_ip`.
-            authority: PEM certificate that signs the server's.
+        Pods reach its port on the loopback interface at `host_ip`; `authority` (PEM) signs its
+        certificate.
         """
         access = ApiAccess(self.host_ip, port, authority)
         server.hooks.pod_log = ProcessLogs(server, self._outputs, wall)

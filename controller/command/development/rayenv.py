@@ -51,12 +51,7 @@ _MARKER = "made-from"
 
 @dataclass(frozen=True, slots=True)
 class RayEnvironment:
-    """A virtual environment created from a lock file; it may not exist yet.
-
-    Attributes:
-        folder: folder of the environment; programs are in its `bin`.
-        lock: requirements with hashes.
-    """
+    """A virtual environment created from a lock file with hashes; it may not exist yet."""
 
     folder: Path
     lock: Path
@@ -187,12 +182,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
 class InstallerFailed(Exception):  # noqa: N818  named for what happened
-    """A program ended with an error.
-
-    Attributes:
-        command: what ran.
-        output: its last lines.
-    """
+    """A program ended with an error; `output` are its last lines."""
 
     def __init__(self, command: str, output: str) -> None:
         super().__init__(f"{command} failed: {output}")
@@ -203,9 +193,7 @@ class InstallerFailed(Exception):  # noqa: N818  named for what happened
 class Installer:
     """Runs programs one after the other; each ends when this process ends.
 
-    Args:
-        folder: folder of the environment, also used for temporary files.
-        lock: descriptor of a held lock, which the programs hold as well.
+    They hold the lock, a descriptor, as this process does.
     """
 
     def __init__(self, folder: Path, lock: int) -> None:

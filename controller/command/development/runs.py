@@ -25,14 +25,7 @@ DEFAULT_NAME = "dev"
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The public facts about a run.
-
-    Attributes:
-        name: name of the run.
-        pid: process id of the run.
-        url: URL of its API server, empty while it starts.
-        kubeconfig: path of the file that has its context.
-    """
+    """The public facts about a run; the URL is empty while it starts."""
 
     name: str
     pid: int
@@ -46,12 +39,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """A claimed name; `close` gives it back.
-
-    Attributes:
-        name: name of this run.
-        context: what it has in its kubeconfig.
-    """
+    """A claimed name, and what it has in its kubeconfig; `close` gives it back."""
 
     def __init__(self, name: str, path: Path, file: TextIO) -> None:
         self.name = name
@@ -76,11 +64,7 @@ class Run:
 
 
 def claim(folder: Path, wanted: str | None) -> Run:
-    """Claim a name: the wanted one, or the first free one of `dev`, `dev-2` and so on.
-
-    Args:
-        folder: folder of the records.
-        wanted: a name, or None.
+    """Claim the wanted name, or the first free one of `dev`, `dev-2` and so on.
 
     Raises:
         ConfigurationError: the wanted name is that of a running `manta dev`.

@@ -137,11 +137,9 @@ class Details:
     """An object with all that the page says of it.
 
     Attributes:
-        moments: what happened, in order of time.
-        spans: the attempts, as bars on the same line of time.
+        spans: the attempts, as bars on the same line of time as the moments.
         begin: when that line begins; it ends now.
         attempts: `status.attempts` of a RayJob, the last one first.
-        groups: bars of the pods of each group.
         waits: bars of how long the slowest pods waited for a node, and then until they were ready.
         dashboards: the clusters of the tree and how to reach Ray's dashboard.
         log_pod: the pod whose log is shown; None if there is none.
@@ -168,13 +166,8 @@ def details(
 ) -> Details:
     """Return what the page of an object shows.
 
-    Args:
-        seen: what was read, of its namespace.
-        obj: the object.
-        found: its tree.
-        now: the time.
-        log_of: name of the pod whose log is wanted; empty for the job's last submitter.
-        direct: whether the addresses of pods can be reached from the browser.
+    `log_of` names the pod whose log is wanted, by default the job's last submitter; `direct` tells
+    whether the addresses of pods can be reached from the browser.
     """
     names = frozenset(_pod_names(found.object))
     members = [pod for pod in seen.pods if pod.metadata.name in names]

@@ -44,11 +44,7 @@ _MOST_USERS: Final = 1000
 
 
 class Viewer:
-    """An authenticated user.
-
-    Args:
-        decide: whether he may do what `resourceAttributes` of a SubjectAccessReview say.
-    """
+    """An authenticated user; `decide` takes the `resourceAttributes` of a SubjectAccessReview."""
 
     def __init__(self, decide: Callable[[dict[str, str]], Awaitable[bool]]) -> None:
         self._decide = decide
@@ -94,9 +90,7 @@ async def _everything(_asked: dict[str, str]) -> bool:
 class Reviewed:
     """Asks the API server, which needs the rights of `system:auth-delegator`.
 
-    Args:
-        client: its requests must not be fenced: replicas that do not lead answer, too.
-        now: seconds of a clock.
+    The client must not be fenced: replicas that do not lead answer, too.
     """
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:

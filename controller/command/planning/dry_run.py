@@ -53,17 +53,11 @@ class NeverSettlesError(RuntimeError):
 
 
 class DryRun:
-    """Executes plans on a snapshot.
+    """Executes plans on a snapshot, which changes; the recorder gets every write as it is executed.
 
     No commands reach a kind's external system, and nothing is known from there.
 
-    Args:
-        snapshot: the objects, which change during the dry run.
-        now: the time of the first plan.
-        recorder: gets every write as it is executed.
-
     Attributes:
-        snapshot: the objects as they are now.
         before: all objects as they were at the start, by resource and key.
         writes: all writes but those of status, in order.
         events: what the plans would report.
@@ -112,12 +106,8 @@ class DryRun:
     ) -> None:
         """Reconcile an object of the first kind and what is created or changed for it.
 
-        Whenever all of that has settled, the pods created so far become ready.
-
-        Args:
-            kinds: kinds of the object, then of what is created for it.
-            key: key of the object.
-            patience: how long the object waits for what its own plans want to do later.
+        Whenever all of that has settled, the pods created so far become ready. The object waits for
+        what its own plans want to do later, as long as `patience`.
 
         Raises:
             NeverSettlesError: one object or all together do not settle.
@@ -214,14 +204,9 @@ _OPERATOR = {"dryRun": "All", "fieldManager": "manta"}
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A planned write that the API server would refuse.
+    """A planned write that the API server would refuse, in its words, or several alike.
 
-    Attributes:
-        kind: kind of the object.
-        name: name of the object, with `*` for what differs between the pods of one group.
-        message: the server's words.
-        group: worker group or `headgroup`, for pods.
-        count: number of objects that are refused alike.
+    Names have `*` for what differs between the pods of one group.
     """
 
     kind: str
@@ -237,24 +222,16 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswers:
-    """The API server's answers to all planned writes.
-
-    Attributes:
-        refusals: what it would refuse; pods of one group that are refused alike count together.
-        notes: sentences about what could not be asked.
-    """
+    """What the API server would refuse of all planned writes, and what could not be asked."""
 
     refusals: tuple[Refusal, ...]
     notes: tuple[str, ...]
 
 
 async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> ServerAnswers:
-    """Send all writes of a dry run to the API server, which stores none of them.
+    """Send all writes of a settled dry run to the API server, which stores none of them.
 
-    Args:
-        client: access to the server.
-        dry_run: after everything has settled.
-        new: the primary object, if the server does not have it yet and cannot judge changes of it.
+    It cannot judge changes of the primary object if that is new.
 
     Raises:
         KubeError: the server could not be reached.

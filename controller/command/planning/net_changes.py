@@ -76,13 +76,10 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         action: `replace` is a deletion followed by a creation in the same place.
-        kind: kind of the objects.
         names: names of existing objects; empty if the objects are created.
         new: name of what is created, with `*` for what is not known beforehand.
         group: worker group or `headgroup`, for pods.
-        count: number of objects.
         why: reason of a deletion.
-        differences: what changes, for `change`.
         under_way: whether an upgrade removes the objects that has begun already.
     """
 
@@ -101,17 +98,11 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that applying one manifest would lead to.
 
     Attributes:
-        kind: kind of the object.
-        namespace: namespace of the object.
-        name: name of the object.
-        exists: whether the object exists already.
         problem: why the object would be refused; then nothing else happens.
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
-        rollout: of a RayService or a RayClusterFleet, what happens to its clusters, in order; None
-            if nothing does.
-        rolling: of a RayCluster under RollingUpdate, the steps in which its pods are replaced; None
-            if none is.
+        rollout: of a RayService or a RayClusterFleet, what happens to its clusters, in order.
+        rolling: of a RayCluster under RollingUpdate, the steps in which its pods are replaced.
         refusals: which of that the API server would refuse.
         notes: what a user would not expect, or what is not yet reached.
         outlook: what evictions, drained nodes and disuse would do to its pods, where options of it
@@ -157,13 +148,7 @@ _HIDDEN: Final = frozenset(
 
 
 class _Deleted:
-    """An object that is gone after a dry run.
-
-    Args:
-        obj: as it was before.
-        why: reason of its deletion; may be empty.
-        under_way: see `net_changes`.
-    """
+    """An object that is gone after a dry run, and why."""
 
     def __init__(self, obj: Json, why: str, under_way: AbstractSet[str]) -> None:
         self.obj = obj
@@ -176,7 +161,7 @@ def net_changes(
     reconciled: Iterable[Resource[Any]] = (),
     under_way: AbstractSet[str] = frozenset(),
 ) -> tuple[ObjectChange, ...]:
-    """List the changes of a dry run, resource by resource.
+    """List the changes of a settled dry run, resource by resource.
 
     Args:
         dry_run: after everything has settled.
@@ -217,9 +202,7 @@ def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
 def name_patterns(dry_run: DryRun, resources: Iterable[Resource[Any]]) -> Callable[[str], str]:
     """Return a function that puts `*` for suffixes that depend on the moment of creation.
 
-    Args:
-        dry_run: after everything has settled.
-        resources: primary resources of kinds, whose objects have such names.
+    Objects of these primary resources have such names.
     """
     after = dry_run.snapshot.contents()
     created = (key for each in resources for key in after[each].keys() - dry_run.before[each])

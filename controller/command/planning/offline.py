@@ -27,15 +27,10 @@ from controller.ray.cluster.certificates import OBJECTS
 async def empty_cluster(
     user_agent: str, settings: KindSettings, namespaces: Iterable[str] = ()
 ) -> AsyncGenerator[Client]:
-    """Yield a client of an API server in this process that holds only definitions.
+    """Yield a client of an API server in this process that holds definitions and namespaces only.
 
     Those of the Gateway API are there too, so that a plan shows what incremental upgrades need,
     and those of the chosen batch scheduler, and Kaito's kinds if Workspaces are served.
-
-    Args:
-        user_agent: user agent of the client.
-        settings: the settings of the kinds.
-        namespaces: those that are there.
 
     Raises:
         ConfigurationError: the embedded API server is not installed.

@@ -46,15 +46,10 @@ USER_AGENT = f"manta-plan/{controller.__version__}"
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The subject of a plan.
+    """The subject of a plan, with the settings of the kinds as the operator has them.
 
-    Attributes:
-        file: a manifest, or a folder of manifests; None for all existing objects.
-        namespace: for manifests without one; of existing objects, where empty means all.
-        offline: whether to plan for an empty cluster instead of a real one.
-        settings: of the kinds, as the operator has them.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
+    Without a file it is about all existing objects, of a namespace or all; offline, about an empty
+    cluster.
     """
 
     file: Path | None
@@ -70,11 +65,8 @@ async def plan(
 ) -> int:
     """Print what the operator would do; returns the exit status.
 
-    Args:
-        request: what to plan for.
-        output: text for people or JSON for programs.
-        forbidden: actions that make the command fail if they would happen to any object, unless
-            an upgrade that has begun already leads to them.
+    The command fails if a forbidden action would happen to any object, unless an upgrade that has
+    begun already leads to it.
 
     Raises:
         ConfigurationError: unusable file, credentials or API server.

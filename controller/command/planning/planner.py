@@ -87,15 +87,9 @@ async def dry_run_apply(
     *,
     strict: bool = True,
 ) -> Json:
-    """Return the object as `kubectl apply` of the manifest would leave it.
+    """Return the object as `kubectl apply` of the manifest would leave it; `now` is as it is.
 
-    Args:
-        client: access to the server.
-        resource: of the manifest's kind.
-        namespace: of the object.
-        manifest: the manifest.
-        now: the object as it is; None if there is none.
-        strict: whether unknown fields are refused, as kubectl has it, and not dropped.
+    Unknown fields are refused if `strict`, as kubectl has it; else dropped.
 
     Raises:
         StatusError: the API server would refuse it, in its own words.
@@ -197,12 +191,9 @@ _NOTED_CONDITIONS: Final = {
 
 
 class Planner:
-    """Finds out what the operator would do, without writing anything.
+    """Finds out what the operator would do now, without writing anything.
 
-    Args:
-        client: access to the API server; it gets dry runs and lists only.
-        kinds: all served kinds, with settings as the operator has them.
-        now: the time at which everything would happen.
+    The client gets dry runs and lists only; `kinds` are all served kinds.
     """
 
     def __init__(self, client: Client, kinds: Iterable[Kind[Any]], now: datetime) -> None:

@@ -36,12 +36,7 @@ def is_of_shape(error: StatusError) -> bool:
 
 
 def refusals(error: StatusError, schema: ObjectSchema | None) -> list[str]:
-    """Return a sentence for each thing that the server refuses.
-
-    Args:
-        error: its answer.
-        schema: of the object, to name the nearest field.
-    """
+    """Return a sentence for each thing that the server refuses, with the nearest field."""
     if is_strict(error):
         found = _ODD_FIELD.findall(str(error))
         return [_odd_field(path, schema, what) for what, path in found] or [str(error)]

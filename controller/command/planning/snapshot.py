@@ -55,8 +55,7 @@ _Index = dict[str, "Callable[[Any], Sequence[str]]"]
 class _DryRecord(Record):
     """A record without writes: the snapshot is complete, and reads no logs and no events.
 
-    Attributes:
-        absent: resources and keys of which a lookup found nothing.
+    `absent` are resources and keys of which a lookup found nothing.
     """
 
     absent: Container[tuple[str, str]] = ()
@@ -82,15 +81,10 @@ class _DryRecord(Record):
 
 
 class Snapshot:
-    """Implements `kind.CacheReader` over plain objects.
+    """Implements `kind.CacheReader` over plain objects of the primary and owned resources of kinds.
 
-    Args:
-        kinds: their primary and owned resources are held.
-        now: creation time of the objects that writes create.
-        schemas: published schemas.
-
-    Attributes:
-        changes: number of changes so far: what is observed stays the same between two of them.
+    Writes create objects at the time `now`. `changes` counts: what is observed stays the same
+    between two of them.
     """
 
     def __init__(
@@ -326,13 +320,7 @@ _ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
 
 
 def replaced_objects(service: Json, clusters: Iterable[Json], objects: Iterable[Json]) -> set[str]:
-    """Return the uids of clusters that are being replaced, and of all their objects.
-
-    Args:
-        service: the RayService as the API server has it.
-        clusters: RayClusters, its own among them.
-        objects: all that may belong to a cluster.
-    """
+    """Return the uids of clusters that are being replaced, and of all their objects."""
     found = _replaced_clusters(service, clusters)
     owners = {each["metadata"].get("uid", ""): owner_uid(each) for each in objects}
     while more := {uid for uid, owner in owners.items() if owner in found} - found:

@@ -32,13 +32,7 @@ Json = dict[str, Any]
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The resources that a number of pods ask for.
-
-    Attributes:
-        pods: their number.
-        cpus: CPUs of all their containers.
-        gpus: GPUs of all their containers.
-    """
+    """The CPUs and GPUs that a number of pods ask for, with all their containers."""
 
     pods: int = 0
     cpus: float = 0
@@ -88,13 +82,9 @@ def _counted(number: float, unit: str) -> str:
 
 
 class GroupStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The changes of a step in one group.
+    """The changes of a step in one group, `headgroup` for the head.
 
-    Attributes:
-        group: its name; `headgroup` for the head.
-        drained: pods that Ray drains before they are deleted.
-        deleted: pods that are deleted.
-        created: number of pods that are created.
+    Ray drains pods before they are deleted.
     """
 
     group: str
@@ -106,10 +96,8 @@ class GroupStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class RollingStep(msgspec.Struct, frozen=True):
     """Everything that is done before the next pods have to be ready.
 
-    Attributes:
-        groups: what it does in each group.
-        seconds: how long the pods that it creates take to be ready, as the present pods of their
-            groups did; None if there are none to measure.
+    `seconds` are how long the pods that it creates take to be ready, as the present pods of their
+    groups did; None if there are none to measure.
     """
 
     groups: tuple[GroupStep, ...]
@@ -124,17 +112,12 @@ class RollingStep(msgspec.Struct, frozen=True):
 
 
 class Rolling(msgspec.Struct, frozen=True, rename="camel"):
-    """A rolling update.
+    """A rolling update, with what the pods of the cluster ask for before, at the most, and after.
 
     Attributes:
-        steps: in their order.
-        before: what the pods of the cluster ask for now.
-        peak: the most that they ask for on the way.
-        after: what they ask for in the end.
         seconds: how long new pods take to be ready, all steps together; None if that cannot be
             known. Drains come on top.
         unmeasured: groups without a ready pod to measure.
-        drain_timeout_seconds: how long each drain may take.
         drains: how many of the steps begin with drains.
     """
 
@@ -160,13 +143,7 @@ def rolling_update(cluster: Json) -> RollingUpdate | None:
 
 
 class RollingRecorder:
-    """Follows the writes of a dry run of one RayCluster.
-
-    Args:
-        cluster: the RayCluster, as the API server has it.
-        settings: settings of its rolling updates.
-        pods: Ray pods before the first write.
-    """
+    """Follows the writes of a dry run of one RayCluster, which had these pods before."""
 
     def __init__(self, cluster: Json, settings: RollingUpdate, pods: Iterable[Json]) -> None:
         uid = cluster["metadata"]["uid"]
@@ -300,15 +277,10 @@ class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RolloutPlan(msgspec.Struct, frozen=True):
-    """The changes of the clusters of a RayService or a RayClusterFleet.
+    """The changes of the clusters of a RayService or a fleet, and what their pods ask for.
 
-    Attributes:
-        steps: in their order.
-        before: what the pods of all its clusters ask for now.
-        peak: the most that they ask for on the way.
-        after: what they ask for in the end.
-        autoscaled: whether Ray's autoscaler may add workers, which are counted nowhere: how many
-            depends on the requests.
+    With `autoscaled`, Ray's autoscaler may add workers, which are counted nowhere: how many depends
+    on the requests.
     """
 
     steps: tuple[RolloutStep, ...]
@@ -324,12 +296,9 @@ class RolloutPlan(msgspec.Struct, frozen=True):
 
 
 class RolloutRecorder:
-    """Follows the writes of a dry run.
+    """Follows the writes of a dry run of a RayService or RayClusterFleet.
 
-    Args:
-        owner: the RayService or RayClusterFleet, as the API server has it.
-        clusters: RayClusters before the first write.
-        pods: Ray pods before the first write.
+    Clusters and pods are those before the first write.
     """
 
     def __init__(self, owner: Json, clusters: Sequence[Json], pods: Sequence[Json]) -> None:

@@ -54,12 +54,8 @@ T = TypeVar("T", bound=KubeObject)
 class WebhookSettings:
     """What the environment says of the admission webhook.
 
-    Attributes:
-        port: where it listens; KubeRay's default.
-        service: name of the Service for which the operator makes the certificate; empty if that
-            is mounted.
-        namespace: where the Service and this process are; empty if the certificate is mounted.
-        folder: where it is mounted, as `tls.crt` and `tls.key`: as for KubeRay's.
+    The operator makes the certificate for the Service in its own namespace; without a Service it is
+    mounted in the folder as `tls.crt` and `tls.key`: as for KubeRay's.
     """
 
     port: int = 9443
@@ -72,10 +68,6 @@ class WebhookSettings:
         cls, environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT
     ) -> WebhookSettings | None:
         """Read KubeRay's variable and two of our own; None if there shall be no webhook.
-
-        Args:
-            environment: the variables.
-            account: the folder of this pod's service account.
 
         Raises:
             ConfigurationError: one cannot be used; the message names it.

@@ -70,16 +70,7 @@ def elected(
     context: str | None,
     name: str = LEASE_NAME,
 ) -> ThreadedElection:
-    """Return the election of this process, with connections of its own.
-
-    Args:
-        registry: where its metrics are registered.
-        namespace: namespace of the lease.
-        user_agent: sent with each request.
-        kubeconfig: as for `load_credentials`.
-        context: as for `load_credentials`.
-        name: name of the lease.
-    """
+    """Return the election of this process, with connections of its own."""
     metrics = ElectionMetrics(registry, name)
 
     @asynccontextmanager
@@ -117,11 +108,6 @@ _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 async def check(gates: FeatureGates, *, kubeconfig: str | None, context: str | None) -> int:
     """Print whether the operator could start here; returns the exit status.
 
-    Args:
-        gates: feature gates that it would have.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
-
     Raises:
         ConfigurationError: no usable credentials.
     """
@@ -141,11 +127,6 @@ async def require_version(
     gates: FeatureGates, *, kubeconfig: str | None, context: str | None
 ) -> None:
     """Check that the API server is recent enough for the feature gates, as KubeRay does.
-
-    Args:
-        gates: feature gates of the operator.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
 
     Raises:
         ConfigurationError: the server is too old, or its version is unknown.
@@ -198,7 +179,7 @@ async def run(
     """Run the operator until a signal; returns the exit status.
 
     Args:
-        settings: everything that can be set, already validated.
+        settings: settings of the runtime.
         kind_settings: settings of the kinds.
         use_proxy: whether Ray's dashboards are reached through the API server; None decides by
             whether this process runs in a pod of the cluster.

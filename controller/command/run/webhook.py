@@ -70,15 +70,8 @@ class OwnCertificate:
 
     Any replica writes, whether it leads or not: a new one is ready only with a certificate. Who
     asks the webhook trusts a new one before it is presented, because its authority is added to
-    that of the one before.
-
-    Args:
-        client: access to the API server.
-        namespace: of the Service and the Secret.
-        service: name of the Service and of the Secret; the configuration of the webhooks is named
-            `{service}.{namespace}`, as the chart does.
-        wall: the time of day, UTC.
-        hosts: names by which the webhook is reached; by default those of the Service.
+    that of the one before. Service and Secret have one name; the configuration of the webhooks is
+    named `{service}.{namespace}`, as the chart does.
     """
 
     def __init__(
@@ -172,14 +165,7 @@ def _decoded(secret: Json) -> dict[str, bytes]:
 
 
 class WebhookServer(HttpListener):
-    """A `manager.Runnable` that answers the API server's reviews.
-
-    Args:
-        port: 0 for a free one.
-        kinds: what is reviewed; they are never asked to plan.
-        source: where the certificate comes from.
-        wall: the time of day, UTC.
-    """
+    """A `manager.Runnable` that answers the API server's reviews; no kind is asked to plan."""
 
     name = "webhook server"
 

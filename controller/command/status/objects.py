@@ -44,19 +44,13 @@ class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
     """An object of one of the kinds, or what belongs to it.
 
     Attributes:
-        kind: its kind.
-        namespace: its namespace.
-        name: its name.
         state: one word or two.
         detail: what else its kind says in short; may be empty.
         cause: the first cause why it is not as specified; empty if it is, or nothing tells.
         created: when it was created, RFC 3339.
-        cpus: CPUs that it asks for; empty if its status does not say.
-        gpus: GPUs, likewise.
+        cpus: CPUs that it asks for, and GPUs; empty if its status does not say.
         notes: what other conditions report.
-        children: objects that belong to it.
-        groups: of a RayCluster: head and workers.
-        pods: other pods of it, such as a job's submitter.
+        pods: pods that are of no group, such as a job's submitter.
     """
 
     kind: str

@@ -123,12 +123,7 @@ _SETTLES: Final = 0.2
 
 @dataclass(slots=True)
 class Seen:
-    """What was read.
-
-    Attributes:
-        found: what could be read, by resource.
-        missing: sentences about what could not be read, and what to do.
-    """
+    """What was read, by resource, and sentences about what could not be read, with what to do."""
 
     found: dict[Resource[Any], list[Any]] = field(
         default_factory=dict["Resource[Any]", "list[Any]"]
@@ -204,11 +199,7 @@ def _missing_right(resource: Resource[Any], namespace: str, error: Exception) ->
 
 
 class Watch:
-    """Objects that are kept up to date by watches.
-
-    Args:
-        missing: sentences about what cannot be read at all.
-    """
+    """Objects that are kept up to date by watches, and what cannot be read at all."""
 
     def __init__(self, missing: Sequence[str]) -> None:
         self._missing = missing

@@ -37,10 +37,7 @@ _REDRAWN_AFTER: Final = 10.0
 class StatusOptions(ConnectionOptions):
     """The arguments of `manta status`.
 
-    Attributes:
-        target: `KIND/NAME`, its two words, `KIND`, or nothing.
-        all_namespaces: whether to show the objects of all namespaces.
-        watch: whether to go on until interrupted.
+    The target is `KIND/NAME`, its two words, `KIND`, or nothing.
     """
 
     target: Sequence[str] = ()

@@ -60,15 +60,11 @@ class Fact(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Account(msgspec.Struct, frozen=True, rename="camel"):
-    """What is known of an object.
+    """What is known of an object: when it was made, changed and deleted, by whom and why.
 
     Attributes:
-        object: `pod/NAME`.
         owners: its owner, the owner of that and so on, each with its state.
         now: its state and the first cause; empty if it has stored none, or is gone.
-        made: when it was made, by whom and why.
-        changed: who wrote its specification last.
-        deleted: when it was deleted, by whom and why.
         facts: all that is known, in order of time.
         unknown: what cannot be known, and where else to look.
     """

@@ -24,12 +24,9 @@ _GREY = "#888888"
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line.
+    """One line of seconds and values, in the order of time.
 
-    Attributes:
-        name: for the legend.
-        points: seconds and values, in the order of time.
-        holds: whether a value holds until the next point; otherwise points are joined.
+    A value `holds` until the next point; otherwise points are joined.
     """
 
     name: str
@@ -39,12 +36,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Lines that share an axis of values, from 0.
-
-    Attributes:
-        title: what the values are, with their unit.
-        series: the lines.
-    """
+    """Lines that share an axis of values, from 0; the title has their unit."""
 
     title: str
     series: Sequence[Series]
@@ -58,14 +50,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Panels, and moments that concern all of them.
-
-    Attributes:
-        title: title of the chart.
-        panels: from top to bottom.
-        marks: seconds, and what happened.
-        seconds: the end of the time axis.
-    """
+    """Panels from top to bottom, and moments (seconds and text) that concern all of them."""
 
     title: str
     panels: Sequence[Panel]
@@ -148,14 +133,7 @@ def _text(x: float, y: float, text: str, more: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The shares of a cluster from a moment on.
-
-    Attributes:
-        at: seconds since 1970.
-        cluster: its name.
-        capacity: `targetCapacity`, percent.
-        weight: `trafficRoutedPercent`.
-    """
+    """The shares of a cluster, in percent, from a moment on (seconds since 1970)."""
 
     at: float
     cluster: str
@@ -165,12 +143,7 @@ class Share:
 
 @dataclass(slots=True)
 class MeasuredShares:
-    """All shares so far.
-
-    Attributes:
-        listed: each change, oldest first.
-        marks: when something else happened, and what.
-    """
+    """All shares so far, oldest first, and when something else happened."""
 
     listed: list[Share] = field(default_factory=list[Share])
     marks: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
@@ -200,13 +173,9 @@ class MeasuredShares:
         return latest.weight if latest else 0
 
     def wrong(self, surge: int, step: int) -> list[str]:
-        """Return sentences about shares that moved too fast, or are too large.
+        """Return sentences about shares that moved too fast, or are too large, in percent.
 
         A cluster may get everything at once while no other one has anything.
-
-        Args:
-            surge: `maxSurgePercent`.
-            step: `stepSizePercent`.
         """
         found: list[str] = []
         before: dict[str, Share] = {}

@@ -34,11 +34,7 @@ def flags_of(arguments: Sequence[str]) -> dict[str, str]:
 
 
 class StandIn:
-    """The answers of a server that serves the name of a model, and no model.
-
-    Args:
-        name: name of the model.
-    """
+    """The answers of a server that serves the name of a model, and no model."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,10 +47,6 @@ class StandIn:
 
     def completion(self, body: bytes, now: int) -> Json:
         """Return the answer to `/v1/chat/completions`; it repeats the question.
-
-        Args:
-            body: body of the request.
-            now: seconds since 1970.
 
         Raises:
             RefusedRequest: it asks for another model, or holds no question.
@@ -157,11 +149,7 @@ def _end(*_: Any) -> NoReturn:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve until SIGTERM; returns the exit status if the command line is not for it.
-
-    Args:
-        words: what follows `python3` on the command line.
-    """
+    """Serve until SIGTERM; returns the exit status if the words after `python3` are not for it."""
     if not words or words[0] != SERVER:
         sys.stderr.write(f"the stand-in only runs {SERVER}, not: {' '.join(words)}\n")
         return 2

@@ -54,9 +54,7 @@ class RollingDemo(Demo):
     drain deadline, and there were never more workers than the options allow.
 
     Attributes:
-        options: options of the rolling update.
         sizes: replicas of each group.
-        work: what the job has printed.
         draining: when the drain of each worker began, by its key.
         most: how many workers of each group there were at most.
         fewest: how many of them could take work at least, since all were there.

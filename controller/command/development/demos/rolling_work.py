@@ -12,15 +12,7 @@ import msgspec
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """One task, or one call of an actor, that has ended. Times are seconds since 1970.
-
-    Attributes:
-        kind: `task` or `call`.
-        number: number of the task or call.
-        address: IP address of the worker where it ran.
-        began: time of its beginning.
-        ended: time of its end.
-    """
+    """One task, or one call of an actor, that has ended. Times are seconds since 1970."""
 
     kind: Literal["task", "call"]
     number: int
@@ -30,12 +22,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WorkResult(msgspec.Struct, frozen=True):
-    """The last line of the job.
-
-    Attributes:
-        begun: numbers of tasks and of calls.
-        sums: sums of their results.
-    """
+    """The last line of the job: how many tasks and calls were begun, and sums of their results."""
 
     begun: dict[str, int]
     sums: dict[str, int]
@@ -43,12 +30,7 @@ class WorkResult(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Work:
-    """All that the job has printed.
-
-    Attributes:
-        records: tasks and calls that have ended.
-        result: the sums; None while the job runs.
-    """
+    """All that the job has printed: what has ended, and the sums when it has."""
 
     records: list[Record] = field(default_factory=list[Record])
     result: WorkResult | None = None
@@ -89,14 +71,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """A worker that was drained.
-
-    Attributes:
-        pod: its name.
-        address: its IP address, which no other worker has had.
-        since: when the drain began.
-        deadline: when it had to be free of work.
-    """
+    """A worker that was drained; no other has had its address."""
 
     pod: str
     address: str
@@ -109,11 +84,8 @@ def late_work(
 ) -> list[str]:
     """Return sentences about tasks and calls that ran on a worker after its drain deadline.
 
-    Args:
-        records: records of all work.
-        drains: drains of all drained workers.
-        call_grace: seconds for which an actor, which never ends by itself, may go on: until the
-            pod that is deleted at the deadline is killed.
+    An actor never ends by itself: it may go on for `call_grace` seconds, until the pod that is
+    deleted at the deadline is killed.
     """
     deadlines = {drain.address: drain for drain in drains}
     grace = {"task": 0.0, "call": call_grace}

@@ -67,13 +67,6 @@ class ServiceDemo(Demo):
 
     The operator is killed in the middle of the upgrade. A pod asks the applications up to 20 times
     a second. It works only if no request failed, and if each cluster got its own config only.
-
-    Attributes:
-        config: the Serve config of the manifest.
-        traffic: the requests of the client.
-        puts: the configs that clusters got.
-        first: name of the first cluster.
-        second: name of the cluster that replaces it.
     """
 
     kind = RAYSERVICES
@@ -255,13 +248,7 @@ def wrong_requests(traffic: Traffic) -> list[str]:
 def wrong_configs(
     puts: Sequence[Put], traffic: Traffic, versions: Mapping[str, set[str]]
 ) -> list[str]:
-    """Return sentences about clusters that got, or answered with, another cluster's version.
-
-    Args:
-        puts: all PUTs.
-        traffic: all answers.
-        versions: what each cluster may have.
-    """
+    """Return sentences about clusters that got, or answered with, a version of another one."""
     sent = [
         f"cluster {put.cluster} got {version}"
         for put in puts
@@ -290,12 +277,7 @@ class IncrementalDemo(ServiceDemo):
     A Gateway stands before the clusters. The first upgrade is reverted half-way, the second is
     completed. A client on this machine sends the Gateway up to 20 requests a second. It works only
     if no request failed, the old cluster's config never changed except for its capacity, and
-    everything moved in steps.
-
-    Args:
-        manifest: a RayService with `NewClusterWithIncrementalUpgrade`, its GatewayClass, and
-            applications that answer as those of the example do.
-        chart: file for the chart; None draws none.
+    everything moved in steps. `chart` is a file for a chart of that.
     """
 
     words: ClassVar = ServiceDemo.words | {GATEWAYS: gateway_words}

@@ -57,25 +57,17 @@ class StepFailed(Exception):  # noqa: N818  named for what happened
 class Demo:
     """A demo of one object; each kind of demo is a subclass.
 
-    Args:
-        manifest: the object, and what it needs.
-
     Raises:
         ConfigurationError: the manifest holds something else; the message says what.
 
     Attributes:
-        kind: resource of the object.
         beside: resources of what else the manifest may hold.
         words: what is shown of each resource that is watched.
         pods: what runs as pods; `ray` are processes with real Ray.
         seconds: limit of each step: a small machine starts Ray slowly.
-        nodes: the nodes of the cluster.
         claims: what becomes of NodeClaims; None for a cluster without a provisioner.
         registry: gets the metrics of the operator; None for a new one.
         apart: whether the operator is a process of its own, which can be killed.
-        object: the object.
-        others: what else the manifest holds.
-        steps: the steps that have begun, with their seconds.
         wrong: sentences about what was observed and must not be, and why the demo failed.
     """
 
@@ -244,13 +236,7 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class MachineOptions:
-    """The options of this machine, as the node of a demo.
-
-    Attributes:
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
-    """
+    """How pods run on this machine: environments for images, `NAME=PATH`, and isolation."""
 
     images: Sequence[str] = ()
     isolation: IsolationOption = "auto"
@@ -376,12 +362,7 @@ start_process = partial(
 
 
 class OperatorProcess:
-    """`manta run` against an embedded cluster. It ends with the cluster, whatever happens.
-
-    Args:
-        cluster: the embedded cluster.
-        node: this machine; it keeps the kubeconfig.
-    """
+    """`manta run` against an embedded cluster. It ends with the cluster, whatever happens."""
 
     def __init__(self, cluster: EmbeddedCluster, node: ProcessNode) -> None:
         self._kubeconfig = node.folder / "operator.kubeconfig"

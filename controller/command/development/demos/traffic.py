@@ -27,15 +27,7 @@ _SOURCE = Path(__file__).with_name("serve_client.py")
 
 
 class Answer(msgspec.Struct, array_like=True, frozen=True):
-    """Equal answers of one second.
-
-    Attributes:
-        path: what was asked for.
-        version: version of the config that has answered.
-        cluster: that has answered.
-        process: process of the replica that has answered.
-        count: how many.
-    """
+    """Equal answers of one second: path, version of the config, and who has answered."""
 
     path: str
     version: str
@@ -45,14 +37,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
 
 class TrafficLine(msgspec.Struct, frozen=True):
-    """One line of the client.
-
-    Attributes:
-        at: when it was printed, seconds since 1970.
-        answers: answers since the previous line.
-        failures: why requests failed.
-        slowest: seconds of the slowest request.
-    """
+    """What happened since the line before. Times are seconds, `at` since 1970."""
 
     at: float
     answers: list[Answer]
@@ -62,11 +47,7 @@ class TrafficLine(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Traffic:
-    """All requests so far.
-
-    Attributes:
-        seconds: the lines, oldest first.
-    """
+    """All requests so far, in seconds, oldest first."""
 
     seconds: list[TrafficLine] = field(default_factory=list[TrafficLine])
 
@@ -129,14 +110,7 @@ class Traffic:
 
 
 def client_pod(image: str, host: str, port: int, paths: list[str]) -> dict[str, Any]:
-    """Return the pod of the client.
-
-    Args:
-        image: has a Python.
-        host: name of the service.
-        port: port of the service.
-        paths: paths of the applications, which are asked in turn.
-    """
+    """Return the pod of the client, which asks a service for these paths in turn."""
     command = ["python", "-u", "-c", _SOURCE.read_text(), host, str(port), *paths]
     return {
         "apiVersion": "v1",
@@ -166,14 +140,7 @@ def versions_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One PUT of a Serve config.
-
-    Attributes:
-        cluster: whose head got it.
-        versions: versions of the applications, by name.
-        capacity: `target_capacity` in percent; None if it has none.
-        status: status of the answer; 0 if there was none.
-    """
+    """One PUT of a Serve config: `target_capacity` in percent; status 0 without an answer."""
 
     cluster: str
     versions: Mapping[str, str]
@@ -188,12 +155,7 @@ class Put:
 
 
 class PutRecorder:
-    """Records every PUT of a Serve config that goes through the API server.
-
-    Args:
-        server: whose proxy is wrapped.
-        saw: called with each PUT once it has been answered.
-    """
+    """Records every PUT of a Serve config that goes through the API server, once it is answered."""
 
     def __init__(self, server: ApiServer, saw: Callable[[Put], None]) -> None:
         assert server.hooks.service_proxy is not None

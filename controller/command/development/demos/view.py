@@ -114,10 +114,6 @@ _GOOD: Final = ("True", "Ready", "ready", "Succeeded", "Complete")
 class View:
     """The objects of a demo, kept up to date by informers.
 
-    Args:
-        screen: where changes are shown.
-        words: what is shown of each resource.
-
     Attributes:
         objects: those that exist now, by resource and key.
         seen: those that there ever were, as they were last.

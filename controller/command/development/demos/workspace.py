@@ -93,15 +93,7 @@ def server_words(server: StatefulSet) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredWait:
-    """A wait, with what it cost.
-
-    Attributes:
-        awaited: what was waited for.
-        kaito: what Kaito's worker does, or did in older versions, meanwhile.
-        seconds: length of the wait.
-        reconciles: number of Manta's reconciles meanwhile.
-        held: seconds that these took together.
-    """
+    """A wait, what Kaito's worker does or did meanwhile, and what it cost Manta, in seconds."""
 
     awaited: str
     kaito: str
@@ -213,10 +205,6 @@ class WorkspaceDemo(Demo):
     The cloud is simulated. The model server is a process of this machine and only a stand-in for a
     model, which it states in each answer. It works only if it answered, and if no surplus claim
     was created.
-
-    Attributes:
-        waits: what was measured.
-        answer: the model, the question and its answer; empty without one.
     """
 
     kind = WORKSPACES
