@@ -20,8 +20,6 @@ from controller.kaito.presets.models import Model
 from controller.kaito.presets.runtimes import WEIGHTS_PATH
 from controller.kube.objects import ObjectMeta
 
-# The parts that one concern adds to a pod, so that a pod is the sum of its concerns.
-
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
@@ -62,8 +60,6 @@ def as_list(bodies: tuple[Body, ...]) -> list[Body]:
     return [dict(each) for each in bodies]
 
 
-# Images of containers, and complete references of images that users name.
-
 # Source: kaito-project/kaito at 056b8280, presets/workspace/models/supported_models.yaml (base),
 # pkg/workspace/image, pkg/utils/common_preset.go, pkg/utils/consts/consts.go.
 BASE_TAG: Final = "0.5.0"
@@ -82,11 +78,8 @@ _TAG_BESIDE_DIGEST: Final = re.compile(r"(:[\w][\w.-]*)(?=@)", re.ASCII)
 
 def engine_metadata(runtime: Runtime) -> dict[str, str]:
     """Return the engine's part of a measurement. Here Kaito knows no model's quantization."""
-    return {
-        "engine": runtime.value,
-        "engineVersion": _ENGINE_VERSIONS[runtime],
-        "quantization": "",
-    }
+    version = _ENGINE_VERSIONS[runtime]
+    return {"engine": runtime.value, "engineVersion": version, "quantization": ""}
 
 
 def base_image(options: KaitoOptions) -> str:
@@ -108,8 +101,6 @@ def complete_reference(image: str) -> str:
     return f"{domain}/{remainder}{tag}"
 
 
-# Volumes of model servers and tuning, each with its mount.
-
 # Source of names and paths: kaito-project/kaito at 056b8280, pkg/utils/common_preset.go.
 WEIGHTS: Final = "model-weights-volume"
 LOCAL_DISK_CLASS: Final = "kaito-local-nvme-disk"
@@ -118,7 +109,6 @@ LOCAL_DISK_CLASS: Final = "kaito-local-nvme-disk"
 DATA_PATH: Final = "/mnt/data"
 ADAPTER_PATH: Final = "/mnt/adapter"
 _CONFIG_PATH: Final = "/mnt/config"
-_CREDENTIALS: Final = ".dockerconfigjson"
 
 
 def config_volume(config_map: str) -> PodParts:
@@ -171,36 +161,21 @@ def results_volume(folder: str, source: Mapping[str, Any] | None) -> PodParts:
     return _volume("results-volume", folder, source or {"emptyDir": {}})
 
 
-def pulled_adapters() -> PodParts:
-    """Return the folder of adapters that come as images."""
-    return _volume("adapter-volume", ADAPTER_PATH, {"emptyDir": {}})
-
-
-def adapter_volume(name: str, source: Mapping[str, Any]) -> PodParts:
-    """Return an adapter that is on a volume."""
-    return _volume(f"adapter-volume-{name}", f"{ADAPTER_PATH}/{name}", source)
-
-
 def pull_secrets(purpose: str, secrets: Sequence[str]) -> PodParts:
     """Return credentials of registries, one file for each secret."""
     sources = [_credentials(secret, f"{secret}.json") for secret in secrets]
     path = f"/root/.docker/config.d/{purpose}"
-    return _volume(f"docker-config-{purpose}", path, {"projected": _sources(sources)})
+    return _volume(f"docker-config-{purpose}", path, {"projected": {"sources": sources}})
 
 
 def push_secret(secret: str) -> PodParts:
     """Return credentials of the registry for results."""
     sources = [_credentials(secret, "config.json")]
-    return _volume("docker-config", "/root/.docker", {"projected": _sources(sources)})
+    return _volume("docker-config", "/root/.docker", {"projected": {"sources": sources}})
 
 
 def _credentials(secret: str, file: str) -> Body:
-    items = [{"key": _CREDENTIALS, "path": file}]
-    return {"secret": {"name": secret, "items": items}}
-
-
-def _sources(sources: list[Body]) -> Body:
-    return {"sources": sources}
+    return {"secret": {"name": secret, "items": [{"key": ".dockerconfigjson", "path": file}]}}
 
 
 def _volume(name: str, path: str, source: Mapping[str, Any], **mount: Any) -> PodParts:
@@ -208,7 +183,8 @@ def _volume(name: str, path: str, source: Mapping[str, Any], **mount: Any) -> Po
     return PodParts((volume,), ({"name": name, "mountPath": path, **mount},))
 
 
-# Adapters of a model: each is pulled from an image before the start, or is on a volume.
+_PULLED: Final = _volume("adapter-volume", ADAPTER_PATH, {"emptyDir": {}})
+"""The folder of adapters that come as images."""
 
 
 def adapter_parts(adapters: Sequence[Adapter]) -> PodParts:
@@ -216,22 +192,22 @@ def adapter_parts(adapters: Sequence[Adapter]) -> PodParts:
 
     The strength of an adapter is a variable with its name, as the server expects it.
     """
-    on_volumes = [each for each in adapters if _source(each).volume is not None]
     pulled = [each for each in adapters if _source(each).volume is None]
-    parts = pulled_adapters() if pulled else PodParts()
+    parts = _PULLED if pulled else PodParts()
     for adapter in pulled:
         parts += _pulled(adapter)
-    for adapter in on_volumes:
-        source = _source(adapter)
-        parts += adapter_volume(source.name, source.volume or {}) + _strength(adapter)
+    for adapter in adapters:
+        name, volume = _source(adapter).name, _source(adapter).volume
+        if volume is not None:
+            parts += _volume(f"adapter-volume-{name}", f"{ADAPTER_PATH}/{name}", volume)
+            parts += _strength(adapter)
     return parts
 
 
 def pull_secret_references(adapters: Sequence[Adapter]) -> list[Body]:
     """Return `imagePullSecrets` of the pod, in the order of the adapters."""
-    return [
-        {"name": secret} for adapter in adapters for secret in _source(adapter).image_pull_secrets
-    ]
+    secrets = (secret for each in adapters for secret in _source(each).image_pull_secrets)
+    return [{"name": secret} for secret in secrets]
 
 
 def puller(name: str, image: str, destination: str, mounts: PodParts) -> Body:
@@ -246,7 +222,7 @@ def _pulled(adapter: Adapter) -> PodParts:
     credentials = PodParts()
     if source.image_pull_secrets:
         credentials = pull_secrets(f"{source.name}-inference-adapter", source.image_pull_secrets)
-    mounts = pulled_adapters() + credentials
+    mounts = _PULLED + credentials
     pulls = puller(f"puller-{source.name}", source.image, f"{ADAPTER_PATH}/{source.name}", mounts)
     return PodParts(volumes=credentials.volumes, init_containers=(pulls,)) + _strength(adapter)
 
@@ -262,11 +238,8 @@ def _source(adapter: Adapter) -> DataSource:
     return adapter.source or DataSource()
 
 
-# Scheduling of pods: tolerations and required node labels.
-
 GPU: Final = "nvidia.com/gpu"
 _NVIDIA: Final = "nvidia.com/"
-_SLICE: Final = f"{_NVIDIA}mig-"
 _EFFECT: Final = "NoSchedule"
 _SPOT: Final = "kubernetes.azure.com/scalesetpriority"
 
@@ -275,7 +248,7 @@ def gpu_resource(resource: ResourceSpec) -> str:
     """Return the resource that a pod asks for: GPUs, or slices of a profile."""
     partition = resource.partition
     if partition is not None and partition.mode == "mig" and partition.profile:
-        return f"{_SLICE}{partition.profile}"
+        return f"{_NVIDIA}mig-{partition.profile}"
     return GPU
 
 
@@ -390,11 +363,8 @@ def _requirement(key: str, value: str) -> Body:
     return {"key": key, "operator": "In", "values": [value]}
 
 
-# Shell scripts of containers that fetch and push data, with their values quoted into them.
-
-
 def script(name: str, **values: str) -> str:
-    """Return the script of this name, which begins with an assignment for each value."""
+    """Return the shell script of this name, which begins with an assignment of each value."""
     lines = [f"{key.upper()}={shlex.quote(value)}" for key, value in values.items()]
     return "\n".join(["set -eu", *lines, _text(name)])
 

@@ -16,23 +16,7 @@ from controller.kaito.presets.runtimes import (
     with_optional_flags,
 )
 from controller.kaito.workloads import pods
-from controller.kaito.workloads.pods import (
-    ROUTING_SIDECAR,
-    WEIGHTS,
-    PodParts,
-    adapter_parts,
-    as_list,
-    base_image,
-    container,
-    field_variable,
-    gpu_request,
-    gpu_resource,
-    node_affinity,
-    node_terms,
-    pull_secret_references,
-    serving_tolerations,
-    variable,
-)
+from controller.kaito.workloads.pods import PodParts, as_list, variable
 from controller.kaito.workloads.server import (
     BEHIND_SIDECAR_PORT,
     BENCHMARK_SCRIPT,
@@ -46,15 +30,15 @@ from controller.kaito.workloads.server import (
 from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 
-# The StatefulSet that serves a preset: one pod for each node, which takes all of its GPUs.
-
 # Source of names and values: kaito-project/kaito at 056b8280,
 # pkg/workspace/inference/preset_inferences.go, pkg/workspace/manifests/manifests.go.
 KV_EVENTS_PORT: Final = 5557
 _CUDA_HOME: Final = "/opt/kaito/cuda/129"
+_INSTALL_CUDA: Final = 'flock "$1" /workspace/cuda-provision.sh "$1"'
 _CUDA_VOLUME: Final = "cuda-toolkit-hostpath"
 _POD_IP: Final = "status.podIP"
 _POD_INDEX: Final = "metadata.labels['apps.kubernetes.io/pod-index']"
+_PLAIN_HTTP: Final = "--secure-proxy=false"
 _TOKEN: Final = "HF_TOKEN"  # noqa: S105  name of a key
 _CLAIMS_OUTLIVE_SCALING: Final = {"whenScaled": "Retain", "whenDeleted": "Delete"}
 
@@ -62,7 +46,7 @@ _CLAIMS_OUTLIVE_SCALING: Final = {"whenScaled": "Retain", "whenDeleted": "Delete
 def preset_stateful_set(
     workspace: ObjectMeta, spec: WorkspaceSpec, serving: Serving, options: KaitoOptions
 ) -> Body:
-    """Return the body that is created for a Workspace with a preset."""
+    """Return the body that is created for a preset: one pod for each node, with all its GPUs."""
     assert spec.inference is not None
     server = Server(workspace, spec.inference, serving, options)
     selected = pod_labels(workspace)
@@ -87,15 +71,10 @@ def preset_stateful_set(
 
 
 def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
-    options = server.options
+    options, earlier = server.options, server.serving.uses_earlier_nodes
     parts = _parts(server)
-    terms = node_terms(
-        server.workspace,
-        resource,
-        options,
-        uses_earlier_nodes=server.serving.uses_earlier_nodes,
-    )
-    secrets = pull_secret_references(server.inference.adapters)
+    terms = pods.node_terms(server.workspace, resource, options, uses_earlier_nodes=earlier)
+    secrets = pods.pull_secret_references(server.inference.adapters)
     init_containers = as_list(parts.init_containers)
     return {
         **({"initContainers": init_containers} if init_containers else {}),
@@ -104,22 +83,25 @@ def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
             *([_sidecar()] if server.has_sidecar else []),
         ],
         **({"imagePullSecrets": secrets} if secrets else {}),
-        **node_affinity(terms),
-        "tolerations": serving_tolerations(resource, options),
+        **pods.node_affinity(terms),
+        "tolerations": pods.serving_tolerations(resource, options),
         "volumes": as_list(parts.volumes),
     }
 
 
 def _parts(server: Server) -> PodParts:
     """Return the parts that the concerns add to the pod, in Kaito's order."""
+    pod_index = (pods.field_variable("POD_INDEX", _POD_INDEX),)
     return (
         pods.config_volume(server.inference.config)
         + _weights(server)
         + _cuda_toolkit(server)
         + pods.shared_memory()
-        + PodParts(env=(*_runtime_env(server), *_role_env(server), *_token(server.inference)))
-        + adapter_parts(server.inference.adapters)
-        + PodParts(env=(field_variable("POD_INDEX", _POD_INDEX),) if server.is_distributed else ())
+        + PodParts(env=(*_runtime_env(server), *_token(server.inference)))
+        + pods.adapter_parts(server.inference.adapters)
+        + PodParts(
+            env=(pods.field_variable("POD_INDEX", _POD_INDEX),) if server.is_distributed else ()
+        )
         + _system_disk(server)
     )
 
@@ -128,13 +110,13 @@ def _main_container(server: Server, resource: ResourceSpec, parts: PodParts) -> 
     ports: list[Body] = [{"name": "http", "containerPort": server.port}]
     if server.is_vllm:
         ports.append({"name": "kv-events", "containerPort": KV_EVENTS_PORT})
-    return container(
+    return pods.container(
         server.workspace.name,
-        base_image(server.options),
+        pods.base_image(server.options),
         command=server.command(),
         ports=ports,
         env=as_list(parts.env),
-        resources=gpu_request(gpu_resource(resource), server.serving.gpus.count),
+        resources=pods.gpu_request(pods.gpu_resource(resource), server.serving.gpus.count),
         volumeMounts=as_list(parts.mounts),
         **server_probes(server),
     )
@@ -157,14 +139,10 @@ def _cuda_toolkit(server: Server) -> PodParts:
         return PodParts()
     mount = {"name": _CUDA_VOLUME, "mountPath": _CUDA_HOME}
     source = {"path": _CUDA_HOME, "type": "DirectoryOrCreate"}
-    provisioner = container(
+    provisioner = pods.container(
         "cuda-toolkit-provisioner",
-        base_image(server.options),
-        command=[
-            *("/bin/sh", "-c"),
-            'flock "$1" /workspace/cuda-provision.sh "$1"',
-            *("sh", _CUDA_HOME),
-        ],
+        pods.base_image(server.options),
+        command=[*("/bin/sh", "-c", _INSTALL_CUDA), *("sh", _CUDA_HOME)],
         volumeMounts=[dict(mount)],
     )
     volume = {"name": _CUDA_VOLUME, "hostPath": source}
@@ -181,17 +159,13 @@ def _runtime_env(server: Server) -> list[Body]:
         env.append(variable("CUDA_HOME", _CUDA_HOME))
     if server.local_weights:
         env.append(variable("KAITO_PROCESSOR", server.local_weights))
+    if server.role:
+        env += [variable("KAITO_INFERENCE_ROLE", server.role), _side_channel()]
     return env
 
 
-def _role_env(server: Server) -> list[Body]:
-    if not server.role:
-        return []
-    return [variable("KAITO_INFERENCE_ROLE", server.role), _side_channel()]
-
-
 def _side_channel() -> Body:
-    return field_variable("VLLM_NIXL_SIDE_CHANNEL_HOST", _POD_IP)
+    return pods.field_variable("VLLM_NIXL_SIDE_CHANNEL_HOST", _POD_IP)
 
 
 def _token(inference: InferenceSpec) -> list[Body]:
@@ -204,28 +178,32 @@ def _token(inference: InferenceSpec) -> list[Body]:
 
 def _sidecar() -> Body:
     """Return the router in front of a server that decodes."""
-    return container(
+    return pods.container(
         "llm-d-routing-sidecar",
-        ROUTING_SIDECAR,
-        args=[
-            f"--port={SERVER_PORT}",
-            f"--vllm-port={BEHIND_SIDECAR_PORT}",
-            "--secure-proxy=false",
-        ],
+        pods.ROUTING_SIDECAR,
+        args=[f"--port={SERVER_PORT}", f"--vllm-port={BEHIND_SIDECAR_PORT}", _PLAIN_HTTP],
         ports=[{"name": "sidecar", "containerPort": SERVER_PORT, "protocol": "TCP"}],
-        env=[field_variable("POD_IP", _POD_IP), _side_channel()],
+        env=[pods.field_variable("POD_IP", _POD_IP), _side_channel()],
     )
 
 
-# The two services of a model server: one for requests, one that gives pods their names.
-
-_DASHBOARD_PORT: Final = 8265
 _POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 
 
 def services(workspace: ObjectMeta, options: KaitoOptions) -> tuple[Body, Body]:
-    """Return both bodies. A service is created if it is missing and never changed, as in Kaito."""
-    return _request_service(workspace, options), _headless_service(workspace)
+    """Return the bodies of the services: one for requests, one that gives pods their names.
+
+    A service is created if it is missing and never changed, as in Kaito.
+    """
+    headless = {
+        **child(SERVICES, workspace, headless_service_name(workspace.name)),
+        "spec": {
+            "clusterIP": "None",
+            "selector": {labels.WORKSPACE: workspace.name},
+            "publishNotReadyAddresses": True,
+        },
+    }
+    return _request_service(workspace, options), headless
 
 
 def _request_service(workspace: ObjectMeta, options: KaitoOptions) -> Body:
@@ -234,11 +212,11 @@ def _request_service(workspace: ObjectMeta, options: KaitoOptions) -> Body:
     is_public = annotations.get(labels.ENABLE_LOAD_BALANCER) == "True"
     ports = [
         _port("http", 80, SERVER_PORT),
-        _port("ray", RAY_PORT, RAY_PORT),
-        _port("dashboard", _DASHBOARD_PORT, _DASHBOARD_PORT),
+        _port("ray", RAY_PORT),
+        _port("dashboard", 8265),
     ]
     if options.runtime(annotations) is Runtime.VLLM and not is_public:
-        ports.append(_port("kv-events", KV_EVENTS_PORT, KV_EVENTS_PORT))
+        ports.append(_port("kv-events", KV_EVENTS_PORT))
     selector = {labels.WORKSPACE: workspace.name, _POD_NAME: f"{workspace.name}-0"}
     return {
         **child(SERVICES, workspace, workspace.name),
@@ -251,19 +229,8 @@ def _request_service(workspace: ObjectMeta, options: KaitoOptions) -> Body:
     }
 
 
-def _headless_service(workspace: ObjectMeta) -> Body:
-    return {
-        **child(SERVICES, workspace, headless_service_name(workspace.name)),
-        "spec": {
-            "clusterIP": "None",
-            "selector": {labels.WORKSPACE: workspace.name},
-            "publishNotReadyAddresses": True,
-        },
-    }
-
-
-def _port(name: str, port: int, target: int) -> Body:
-    return {"name": name, "protocol": "TCP", "port": port, "targetPort": target}
+def _port(name: str, port: int, target: int = 0) -> Body:
+    return {"name": name, "protocol": "TCP", "port": port, "targetPort": target or port}
 
 
 # Changes of an existing StatefulSet as a JSON patch, empty if none is due.
@@ -328,23 +295,21 @@ def image_upgrade(
 
 def server_image(present: StatefulSet) -> str:
     """Return the image of the server's container; empty if there is none."""
-    position = _main_position(present)
-    return "" if position is None else present.spec.template.spec.containers[position].image
+    container = _main_container_of(present)
+    return container.image if container is not None else ""
 
 
 def is_benchmarked(present: StatefulSet) -> bool:
     """Return whether the server is measured when it starts; Kaito's older ones are not."""
-    position = _main_position(present)
-    if position is None:
-        return False
-    probe = present.spec.template.spec.containers[position].startup_probe
+    container = _main_container_of(present)
+    probe = container.startup_probe if container is not None else None
     command = probe.exec.command if probe is not None and probe.exec is not None else ()
     return any(BENCHMARK_SCRIPT in word for word in command)
 
 
 def is_on_local_disk(present: StatefulSet) -> bool:
     """Return whether the weights of its pods are on a disk of the machine."""
-    return any(each.metadata.name == WEIGHTS for each in present.spec.volume_claim_templates)
+    return any(each.metadata.name == pods.WEIGHTS for each in present.spec.volume_claim_templates)
 
 
 def _template(present: StatefulSet, desired: Body) -> Body:
@@ -353,6 +318,11 @@ def _template(present: StatefulSet, desired: Body) -> Body:
     selected = present.spec.selector.match_labels or {}
     metadata: Body = template["metadata"]
     return {**template, "metadata": {**metadata, "labels": {**metadata["labels"], **selected}}}
+
+
+def _main_container_of(present: StatefulSet) -> ServerContainer | None:
+    position = _main_position(present)
+    return None if position is None else present.spec.template.spec.containers[position]
 
 
 def _main_position(present: StatefulSet) -> int | None:
@@ -380,12 +350,11 @@ def _mark(present: StatefulSet, revision: Revision) -> Operations:
     wanted = revision.annotations
     if found is not None and found.get(labels.REVISION) == wanted[labels.REVISION]:
         return ()
-    new = (
-        [_set("/metadata/annotations", wanted)]
-        if found is None
-        else [_set(f"/metadata/annotations/{_escaped(key)}", wanted[key]) for key in wanted]
-    )
-    return (*_precondition(present), *new)
+    path = "/metadata/annotations"
+    if found is None:
+        return (*_precondition(present), _set(path, wanted))
+    marks = (_set(f"{path}/{_escaped(key)}", text) for key, text in wanted.items())
+    return (*_precondition(present), *marks)
 
 
 def _precondition(present: StatefulSet) -> Operations:

@@ -39,10 +39,6 @@ from controller.kaito.workloads.pods import (
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import STATEFUL_SETS
 
-# Probes of model servers.
-#
-# The startup probe allows for the model's whole start; the other probes begin after it.
-
 # Source of commands and numbers: kaito-project/kaito at 056b8280,
 # pkg/workspace/inference/preset_inferences.go.
 _PERIOD: Final = 10
@@ -55,7 +51,7 @@ _JOIN_TIME: Final = 60
 
 
 def server_probes(server: Server) -> dict[str, Any]:
-    """Return the probes as fields of the container."""
+    """Return the probes; that of the start allows for all of it, the others begin after it."""
     return {
         "startupProbe": _startup(server),
         "livenessProbe": _liveness(server),
@@ -116,8 +112,6 @@ def _request(server: Server, numbers: Mapping[str, int]) -> Body:
 def _command(command: list[str], numbers: Mapping[str, int]) -> Body:
     return {"exec": {"command": command}, **numbers}
 
-
-# The server of a preset: the facts that its pods are made from besides the specification.
 
 SERVER_PORT: Final = 5000
 BEHIND_SIDECAR_PORT: Final = 5001
@@ -233,9 +227,6 @@ class Server:
         return self.workspace.annotations or {}
 
 
-# The GPUs that a workload has on each of its nodes.
-
-
 def workload_gpus(
     resource: ResourceSpec, options: KaitoOptions, node: tuple[str, Mapping[str, str]] | None = None
 ) -> NodeGPUs:
@@ -284,34 +275,21 @@ def template_stateful_set(
     """
     assert spec.inference is not None
     selected = pod_labels(workspace)
+    template: Body = copy.deepcopy(spec.inference.template or {})
+    metadata = mapping(template.get("metadata"))
+    own_labels = {**mapping(metadata.get("labels")), **selected}
+    terms = node_terms(workspace, spec.resource, options, uses_earlier_nodes=uses_earlier_nodes)
     return {
         **child(STATEFUL_SETS, workspace, workspace.name, annotations=revision.annotations),
         "spec": {
             "replicas": nodes,
             "selector": {"matchLabels": selected},
-            "template": _template(
-                workspace,
-                spec,
-                node_terms(
-                    workspace, spec.resource, options, uses_earlier_nodes=uses_earlier_nodes
-                ),
-                options,
-            ),
+            "template": {
+                **template,
+                "metadata": {**metadata, "labels": own_labels},
+                "spec": _pod_spec(mapping(template.get("spec")), terms, options),
+            },
         },
-    }
-
-
-def _template(
-    workspace: ObjectMeta, spec: WorkspaceSpec, terms: list[list[Body]], options: KaitoOptions
-) -> Body:
-    assert spec.inference is not None
-    template: Body = copy.deepcopy(spec.inference.template or {})
-    metadata = mapping(template.get("metadata"))
-    own_labels = {**mapping(metadata.get("labels")), **pod_labels(workspace)}
-    return {
-        **template,
-        "metadata": {**metadata, "labels": own_labels},
-        "spec": _pod_spec(mapping(template.get("spec")), terms, options),
     }
 
 
@@ -328,8 +306,6 @@ def _pod_spec(given: Body, terms: list[list[Body]], options: KaitoOptions) -> Bo
         **({"tolerations": [*own, *added]} if own or added else {}),
     }
 
-
-# Names and labels of the pods of a model server.
 
 _INHERITED = (
     labels.CREATED_BY_INFERENCE_SET,

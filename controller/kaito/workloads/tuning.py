@@ -28,29 +28,10 @@ from controller.kaito.api.workspace import (
 from controller.kaito.presets.gpus import NodeGPUs
 from controller.kaito.presets.runtimes import WEIGHTS_PATH, TunableModel, tuning_command
 from controller.kaito.workloads import pods
-from controller.kaito.workloads.pods import (
-    DOWNLOADER,
-    GPU,
-    PUSHER,
-    WEIGHTS_DOWNLOADER,
-    PodParts,
-    as_list,
-    base_image,
-    complete_reference,
-    container,
-    gpu_request,
-    node_affinity,
-    node_requirements,
-    puller,
-    script,
-    tuning_tolerations,
-    variable,
-)
+from controller.kaito.workloads.pods import PodParts, as_list, variable
 from controller.kaito.workloads.server import SERVER_PORT
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, JOBS
-
-# The options of a tuning: a ConfigMap of the user's, or the default one of the method.
 
 # Source of names and values: kaito-project/kaito at 056b8280,
 # charts/kaito/workspace/templates/{lora,qlora}-params.yaml, pkg/workspace/tuning/preset_tuning.go.
@@ -122,11 +103,8 @@ def _method(tuning: TuningSpec) -> str:
     return _QLORA if tuning.method.lower() == _QLORA else "lora"
 
 
-# The Job that tunes a model: it downloads weights and data, trains, and pushes the adapter.
-
 # Source of names and values: kaito-project/kaito at 056b8280,
 # pkg/workspace/tuning/preset_tuning.go.
-_PHI_3: Final = "phi-3"
 _PHI_3_MODULES: Final = "k_proj,q_proj,v_proj,o_proj,gate_proj,down_proj,up_proj"
 _MODEL_NAME: Final = "sh.kaito.model.name"
 
@@ -148,7 +126,7 @@ class Tuning:
 def tuning_job(
     workspace: ObjectMeta, spec: WorkspaceSpec, tuning: Tuning, options: KaitoOptions
 ) -> Body:
-    """Return the body that is created for a Workspace that tunes."""
+    """Return the body of the Job: it downloads weights and data, trains, and pushes the adapter."""
     assert spec.tuning is not None
     own_labels = {labels.WORKSPACE: workspace.name}
     annotations = tuning.revision.annotations
@@ -175,21 +153,21 @@ def _pod_spec(
     )
     pushes = bool(output.image) and output.volume is None
     secret = pods.push_secret(output.image_push_secret) if pushes else PodParts()
-    trainer = container(
+    trainer = pods.container(
         workspace.name,
-        base_image(options),
+        pods.base_image(options),
         command=tuning_command(tuning.gpus.count),
         ports=[{"containerPort": SERVER_PORT}],
         env=_env(spec.tuning.preset or Preset()),
-        resources=gpu_request(GPU, tuning.gpus.count),
+        resources=pods.gpu_request(pods.GPU, tuning.gpus.count),
         volumeMounts=as_list(parts.mounts),
     )
     pod: Body = {
         "initContainers": as_list(parts.init_containers),
         "containers": [trainer],
         "restartPolicy": "Never",
-        **node_affinity([node_requirements(spec.resource)]),
-        "tolerations": tuning_tolerations(options),
+        **pods.node_affinity([pods.node_requirements(spec.resource)]),
+        "tolerations": pods.tuning_tolerations(options),
         "volumes": as_list((parts + secret).volumes),
     }
     if pushes:
@@ -205,9 +183,9 @@ def _weights(tuning: Tuning, options: KaitoOptions) -> PodParts:
     name = model.weights_name or model.name
     image = f"{options.preset_registry}/kaito-{name}:{model.weights_tag}"
     mounted = pods.weights_on_the_system_disk() + pods.weights_mount()
-    downloader = container(
+    downloader = pods.container(
         "model-weights-downloader",
-        WEIGHTS_DOWNLOADER,
+        pods.WEIGHTS_DOWNLOADER,
         command=["oras", "pull", image, "-o", WEIGHTS_PATH],
         volumeMounts=as_list(mounted.mounts),
     )
@@ -220,7 +198,7 @@ def _input(source: DataSource) -> PodParts:
         secrets = pods.pull_secrets(f"{source.name}-tuning-input", source.image_pull_secrets)
         mounted = secrets + pods.data_volume()
         # what the image has in its folder data
-        pulls = puller("puller", source.image, f"{pods.DATA_PATH}/data", mounted)
+        pulls = pods.puller("puller", source.image, f"{pods.DATA_PATH}/data", mounted)
         return mounted + PodParts(init_containers=(pulls,))
     if source.urls:
         mounted = pods.data_volume()
@@ -229,10 +207,10 @@ def _input(source: DataSource) -> PodParts:
 
 
 def _downloader(source: DataSource, mounted: PodParts) -> Body:
-    return container(
+    return pods.container(
         "data-downloader",
-        DOWNLOADER,
-        command=["sh", "-c", script("download.sh")],
+        pods.DOWNLOADER,
+        command=["sh", "-c", pods.script("download.sh")],
         env=[
             variable("DATA_URLS", " ".join(source.urls)),
             variable("DATA_VOLUME_PATH", pods.DATA_PATH),
@@ -247,15 +225,15 @@ def _pusher(tuning: TuningSpec, output: DataDestination, results: str, mounted: 
     Kaito adds one that pauses for ever, with which the job would never end.
     """
     name = tuning.preset.name if tuning.preset else ""
-    line = script(
+    line = pods.script(
         "push.sh",
         results=results,
-        image=complete_reference(output.image),
+        image=pods.complete_reference(output.image),
         annotations=go_json({"$manifest": {_MODEL_NAME: name}}, sort_keys=True),
     )
-    return container(
+    return pods.container(
         "pusher",
-        PUSHER,
+        pods.PUSHER,
         command=["/bin/sh", "-c"],
         args=[line],
         volumeMounts=as_list(mounted.mounts),
@@ -263,6 +241,6 @@ def _pusher(tuning: TuningSpec, output: DataDestination, results: str, mounted: 
 
 
 def _env(preset: Preset) -> list[Body]:
-    is_phi_3 = preset.name.lower().startswith(_PHI_3)
+    is_phi_3 = preset.name.lower().startswith("phi-3")
     modules = [variable("DEFAULT_TARGET_MODULES", _PHI_3_MODULES)] if is_phi_3 else []
     return [*modules, variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")]
