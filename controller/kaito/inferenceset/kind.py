@@ -42,19 +42,17 @@ from controller.runtime.reconcile.definitions import (
     remember,
 )
 
-# Fields that an InferenceSet's planner relies on: without them, it would delete replicas.
-#
-# A set whose `replicas` is dropped requests one replica. While a definition lacks such a field, no
-# Workspace of a set is written. The set is not written either, because the write would store it
-# without the missing fields.
-
 RELIED_ON: Final = (
     "spec.replicas",
     "spec.labelSelector.matchLabels",
     *SET_TEMPLATE_FIELDS,
     "status.conditions",
 )
-"""Fields of a set that decide how many Workspaces there are, and what each is."""
+"""Fields of a set that decide how many Workspaces there are, and what each is.
+
+Without `replicas` a set requests one. While a definition lacks such a field, neither the set nor
+its Workspaces are written.
+"""
 
 RELIED_ON_IN_WORKSPACES: Final = (*WORKSPACE_FIELDS, "status.conditions")
 """Fields of a Workspace that are copied to it, or say whether it serves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, Final
@@ -37,8 +37,6 @@ from controller.runtime.reconcile.definitions import (
     UnknownFieldFinder,
 )
 
-# Settings of the InferenceSet controller.
-
 
 @dataclass(frozen=True, slots=True)
 class InferenceSetSettings:
@@ -52,18 +50,16 @@ class InferenceSetSettings:
     batch: int = 64
 
 
-# Names of the Workspaces of an InferenceSet.
-#
-# A name follows from the set and the replica's index. A create that is repeated, after a lost
-# response or because of a late cache, finds the Workspace that it created before, so that no
-# replica has two. Kaito lets the API server choose names.
-
 _LENGTH: Final = 5
 """Characters of the suffix, as many as those that the API server chooses."""
 
 
 def replica_names(inference_set: ObjectMeta) -> Iterator[str]:
-    """Yield the names, by index, each once; they never end."""
+    """Yield the names of the Workspaces of a set, by index, each once; they never end.
+
+    A create that is repeated, after a lost response or because of a late cache, finds the Workspace
+    that it created before, so that no replica has two. Kaito lets the API server choose names.
+    """
     used: set[str] = set()
     for index in count():
         attempts = (_name(inference_set, index, attempt) for attempt in count())
@@ -77,15 +73,13 @@ def _name(inference_set: ObjectMeta, index: int, attempt: int) -> str:
     return f"{inference_set.name}-{digits}"
 
 
-# The Workspaces of an InferenceSet, each as its status shows it.
-
 _TELLING: Final = (READY, RESOURCE_READY, INFERENCE_READY)
 """Conditions that name a cause: of the operator, of the nodes, of the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One Workspace of a set.
+    """One Workspace of a set, as its status shows it.
 
     Attributes:
         cause: why it gets no further, in its own words; empty if it does, or does not say.
@@ -155,8 +149,6 @@ class ReplicaPool:
     has_drifted: bool
 
 
-# The input of an InferenceSet's plan: the set and its Workspaces at one moment, as values.
-
 SCOPE: Final = "workspaces"
 """Scope of writes to Workspaces. They are counted together, so while the outcome of one write is
 unknown, none is created, changed or deleted."""
@@ -222,8 +214,6 @@ class InferenceSetObservation:
         return self.status.get("conditions") or []
 
 
-# Gathers it from the caches.
-
 _DRIFTED: Final = "Drifted"
 _BY_SET: Final = "inference-set"
 
@@ -253,21 +243,17 @@ def observe_pools(meta: ObjectMeta, reads: CacheReader) -> tuple[ReplicaPool, ..
         for claim in reads.by_index(POOL_CLAIMS, _BY_SET, meta.key)
         if claim.status.is_true(_DRIFTED)
     }
-    pools = reads.by_index(NODE_POOLS, _BY_SET, meta.key)
-    return tuple(sorted(_with_budgets(pools, drifted), key=lambda pool: pool.name))
+    pools = (_with_budget(each, drifted) for each in reads.by_index(NODE_POOLS, _BY_SET, meta.key))
+    return tuple(sorted(filter(None, pools), key=lambda pool: pool.name))
 
 
-def _with_budgets(pools: Sequence[NodePool], drifted: set[str | None]) -> Iterator[ReplicaPool]:
-    for pool in pools:
-        meta = pool.metadata
-        workspace = (meta.labels or {}).get(labels.POOL_WORKSPACE, "")
-        for position, budget in enumerate(pool.spec.disruption.budgets):
-            if _DRIFTED in budget.reasons and not meta.terminating:
-                has_drifted = meta.name in drifted
-                yield ReplicaPool(
-                    meta.name, meta.uid, workspace, position, budget.nodes, has_drifted
-                )
-                break
+def _with_budget(pool: NodePool, drifted: set[str | None]) -> ReplicaPool | None:
+    meta, budgets = pool.metadata, pool.spec.disruption.budgets
+    position = next((n for n, each in enumerate(budgets) if _DRIFTED in each.reasons), None)
+    if position is None or meta.terminating:
+        return None
+    workspace, nodes = (meta.labels or {}).get(labels.POOL_WORKSPACE, ""), budgets[position].nodes
+    return ReplicaPool(meta.name, meta.uid, workspace, position, nodes, meta.name in drifted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,38 +276,30 @@ def observe_inference_set(
         return None
     definition = sources.read_definition(reads, found)
     goal, settings = sources.goal_of(found), sources.settings
+    seen = InferenceSetObservation(found, goal, settings, None, definition=definition)
     if not reads.serves(WORKSPACES):
-        return InferenceSetObservation(
-            found, goal, settings, workspaces=None, definition=definition
-        )
-    meta = found.metadata
+        return seen
+    meta, record = found.metadata, reads.record(found.metadata.uid)
     workspaces = tuple(owned_by(reads, WORKSPACES, meta))
     wanted = 0 if isinstance(goal, Problem) else goal.replicas
-    unreadable = reads.unreadable(WORKSPACES, meta.namespace)
+    unreadable = reads.unreadable(WORKSPACES, meta.namespace).items()
     has_pools = settings.options.provisioner is Provisioner.NODE_POOLS
     policy = None if isinstance(goal, Problem) else goal.upgrade_policy(settings.options)
     reads_servers = len(workspaces) > wanted or policy is not None
     replicas = tuple(_replicas(workspaces, sources, reads, reads_servers=reads_servers))
     has_surge = policy is not None and policy.has_surge
     surge = has_surge and any(each.on_old_image for each in replicas)
-    return InferenceSetObservation(
-        found,
-        goal,
-        settings,
-        workspaces,
+    return replace(
+        seen,
+        workspaces=workspaces,
         replicas=replicas,
         pools=observe_pools(meta, reads) if has_pools else (),
         inference_pool=_inference_pool(found, goal, settings.options, reads),
         missing=_missing(meta, wanted + surge, workspaces, settings.batch, reads),
-        unreadable={
-            name: odd.reason
-            for name, odd in unreadable.items()
-            if is_owned_by(odd.metadata, meta.uid)
-        },
-        has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
-        definition=definition,
+        unreadable={n: odd.reason for n, odd in unreadable if is_owned_by(odd.metadata, meta.uid)},
+        has_pending_writes=SCOPE in record.pending_scopes,
         unknown_fields=sources.unknown_fields_of(found, reads),
-        consistency_warnings=reads.record(meta.uid).consistency_warnings,
+        consistency_warnings=record.consistency_warnings,
     )
 
 
@@ -383,8 +361,7 @@ def _missing(
             break
         if name in present:
             continue
-        conflict = _conflict(meta, name, reads)
-        if conflict:
+        if conflict := _conflict(meta, name, reads):
             taken[name] = conflict
             continue
         free.append(name)

@@ -50,15 +50,6 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.status import remove_finalizer
 
-# Decides which Workspaces of an InferenceSet are created and which are deleted.
-#
-# It guarantees, for every state that was once observed and however often it is carried out:
-#
-# - there are never more Workspaces than the set requests, unless there were before;
-# - a replica that is being deleted is replaced only when it is gone, because it holds nodes until
-#   then;
-# - no ready replica is deleted if fewer ready ones than requested would be left.
-
 
 @dataclass(frozen=True, slots=True)
 class SetDecision:
@@ -72,6 +63,12 @@ def next_changes(
     desired: int, replicas: Sequence[Replica], free: Sequence[str], batch: int
 ) -> SetDecision:
     """Return the changes that lead to the desired number of replicas.
+
+    For every state that was once observed, and however often it is carried out:
+
+    - there are never more Workspaces than the set requests, unless there were before;
+    - a replica that is being deleted is replaced only when it is gone: until then it holds nodes;
+    - no ready replica is deleted if fewer ready ones than requested would be left.
 
     A name that another owner holds is not among the `free` ones: its replica waits, because another
     name would make a second one of it.
@@ -105,8 +102,6 @@ def _too_many(replicas: Sequence[Replica], desired: int, surplus: int) -> Iterat
 def _worth(each: Replica) -> tuple[bool, bool, str]:
     return not each.on_old_image, each.ready, each.name
 
-
-# The Workspace of one replica, and the labels that are added to it later.
 
 _INHERITED: Final = (labels.INFERENCE_ROLE, labels.CREATED_BY_MULTI_ROLE)
 
@@ -168,9 +163,8 @@ def _resource(
     inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
 ) -> dict[str, Any]:
     """Return the nodes of one replica; the instance type is that of nodes to be provisioned."""
-    resource: dict[str, Any] = {
-        "labelSelector": copy.deepcopy(dig(inference_set.spec, "labelSelector"))
-    }
+    selector = copy.deepcopy(dig(inference_set.spec, "labelSelector"))
+    resource: dict[str, Any] = {"labelSelector": selector}
     partition = dig(inference_set.spec, "template", "resource", "partition")
     if partition is not None:
         resource["partition"] = copy.deepcopy(partition)
@@ -180,20 +174,12 @@ def _resource(
     return resource
 
 
-# Writes that create, label and delete the Workspaces of an InferenceSet.
-
-
 def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Create]:
     """Create the replicas that are missing."""
     for name in decision.create:
         body = workspace_body(seen.inference_set, seen.spec, name, seen.settings.options)
-        created = Event(
-            "Normal",
-            "CreatedWorkspace",
-            "Create",
-            f"Created Workspace {name}",
-            "Created {count} Workspaces",
-        )
+        note, of_all = f"Created Workspace {name}", "Created {count} Workspaces"
+        created = Event("Normal", "CreatedWorkspace", "Create", note, of_all)
         yield Create(_target(seen, name), body, on_success=created)
 
 
@@ -201,13 +187,11 @@ def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
     """Delete surplus replicas."""
     why = f"spec.replicas is {seen.spec.replicas}"
     for each in decision.delete:
-        deleted = Event(
-            "Normal",
-            "DeletedWorkspace",
-            "Delete",
+        note, of_all = (
             f"Deleted Workspace {each.name}: {why}",
             f"Deleted {{count}} Workspaces: {why}",
         )
+        deleted = Event("Normal", "DeletedWorkspace", "Delete", note, of_all)
         yield Delete(_target(seen, each.name), each.uid, on_success=deleted)
 
 
@@ -229,11 +213,8 @@ def _upgrade_workspace(
     """Ask the Workspace of one replica for the new image."""
     if step.replica is None:
         return
-    target = _target(seen, step.replica.name)
-    metadata = {
-        "labels": {labels.UPGRADE_TO: BASE_TAG},
-        "annotations": {labels.UPGRADE_STARTED: rfc3339(now)},
-    }
+    target, started = _target(seen, step.replica.name), {labels.UPGRADE_STARTED: rfc3339(now)}
+    metadata = {"labels": {labels.UPGRADE_TO: BASE_TAG}, "annotations": started}
     note = f"Workspace {target.name} gets version {BASE_TAG} of the image"
     event = Event("Normal", "UpgradeStarted", "Upgrade", note)
     yield MergePatch(target, step.replica.uid, {"metadata": metadata}, on_success=event)

@@ -36,8 +36,6 @@ from controller.runtime.plan import Event, Failure, StatusPatch, Target
 from controller.runtime.reasons import refused_create
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
-# The part of an InferenceSet's status that is about its replicas, in Kaito's words.
-
 SET_READY: Final = "InferenceSetReady"
 AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"
 
@@ -59,15 +57,14 @@ def _ready_condition(
 
 
 def _benchmark_condition(measured: int, desired: int) -> ConditionFacts:
+    is_done = measured == desired > 0
+    reason = "BenchmarkCompleted" if is_done else "BenchmarkPending"
     message = f"{measured}/{desired} replicas benchmarked"
-    if measured == desired and desired > 0:
-        return ConditionFacts(BENCHMARK_COMPLETED, True, "BenchmarkCompleted", message)
-    return ConditionFacts(BENCHMARK_COMPLETED, False, "BenchmarkPending", message)
+    return ConditionFacts(BENCHMARK_COMPLETED, is_done, reason, message)
 
 
 Status = dict[str, Any]
 
-DELETING: Final = "InferenceSetDeleting"
 FAILED: Final = "inferencesetFailed"
 """Kaito's reason while something keeps a set from getting its replicas."""
 
@@ -106,15 +103,16 @@ def current_status(
         conditions.set_if(FEATURES_SUPPORTED, "False", "FeatureGateOff", held)
     wanted["conditions"] = conditions.as_list()
     events = tuple(_events(seen, cause))
-    return StatusPatch(
-        wanted, urgent=bool(events) or _is_urgent(seen.status, wanted), events=events
-    )
+    urgent = bool(events) or _is_urgent(seen.status, wanted)
+    return StatusPatch(wanted, urgent=urgent, events=events)
 
 
 def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch:
     """Return the status of a set that is being deleted: one condition."""
     conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
-    conditions.set(DELETING, "True", "inferencesetDeleted", "inferenceset is being deleted")
+    conditions.set(
+        "InferenceSetDeleting", "True", "inferencesetDeleted", "inferenceset is being deleted"
+    )
     return StatusPatch({"conditions": conditions.as_list()})
 
 
@@ -186,9 +184,8 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
         target = Target(WORKSPACES, seen.inference_set.metadata.namespace, name)
         return what_failed(refused_create(target, error))
     for name, conflict in seen.missing.taken.items():
-        return (
-            f"cannot create Workspace {name}: there is one of this name that {conflict}; delete it"
-        )
+        owned = f"there is one of this name that {conflict}; delete it"
+        return f"cannot create Workspace {name}: {owned}"
     for name, reason in seen.unreadable.items():
         return f"nothing is created or deleted while Workspace {name} cannot be read: {reason}"
     return ""

@@ -99,9 +99,7 @@ def _parts(server: Server) -> PodParts:
         + pods.shared_memory()
         + PodParts(env=(*_runtime_env(server), *_token(server.inference)))
         + pods.adapter_parts(server.inference.adapters)
-        + PodParts(
-            env=(pods.field_variable("POD_INDEX", _POD_INDEX),) if server.is_distributed else ()
-        )
+        + PodParts(env=pod_index if server.is_distributed else ())
         + _system_disk(server)
     )
 
