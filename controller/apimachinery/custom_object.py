@@ -158,12 +158,20 @@ def dig(value: Any, *path: str | int) -> Any:
 
 def without_nulls(value: Any) -> Any:
     """Return plain data without nulls, which mean absent in Kubernetes."""
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {key: without_nulls(item) for key, item in items if item is not None}
-    if isinstance(value, list):
-        return [without_nulls(item) for item in cast("list[Any]", value)]
-    return value
+    root = [value]
+    pending: list[dict[Any, Any] | list[Any]] = [root]
+    while pending:  # users nest as they like, so that the stack is a list
+        around = pending.pop()
+        for key, item in around.items() if isinstance(around, dict) else enumerate(around):
+            if isinstance(item, dict):
+                fields = cast("dict[str, Any]", item).items()
+                around[key] = {name: each for name, each in fields if each is not None}
+            elif isinstance(item, list):
+                around[key] = cast("list[Any]", item).copy()
+            else:
+                continue
+            pending.append(around[key])
+    return root[0]
 
 
 # Containment: plain data contains everything wanted, and may contain more.
@@ -304,10 +312,8 @@ _REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")
 def in_canonical_order(value: Any, around: str = "") -> Any:
     """Return plain data with lists sorted as far as their order has no meaning."""
     if isinstance(value, dict):
-        fields: dict[str, Any] = {}
-        for name, item in cast("dict[str, Any]", value).items():
-            fields[name] = in_canonical_order(item, name)
-        return fields
+        fields = cast("dict[str, Any]", value).items()
+        return {name: in_canonical_order(item, name) for name, item in fields}
     if isinstance(value, list):
         items = [in_canonical_order(item, around) for item in cast("list[Any]", value)]
         return _sorted(items, around)

@@ -388,7 +388,7 @@ def _of_group(
     """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
     may_shrink = not desired.spec.autoscaling or seen.settings.delete_unnamed
     rules = scale_down.ScaleDownRules(
-        wanted_hash=desired.builder.worker_hash(group),
+        wanted_hash=desired.builder.hashes[group.group_name],
         may_shrink=may_shrink,
         keep_ended=is_replacement_held(seen, worker_scope(group.group_name)),
         wanted=seen.wanted_units(group),

@@ -331,10 +331,10 @@ def _continued(
 def _template(desired: DesiredCluster, scope: str) -> str:
     """Return the hash of the template of a scope's pods, empty if there is no such group."""
     if scope == HEAD_SCOPE:
-        return desired.builder.head_hash
+        return desired.builder.hashes[""]
     for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) == scope:
-            return desired.builder.worker_hash(group)
+            return desired.builder.hashes[group.group_name]
     return ""
 
 

@@ -45,7 +45,7 @@ def observe_history(
     if not is_rolling or not reads.serves(CONTROLLER_REVISIONS):
         return None
     meta = cluster.metadata
-    templates = template_set_digest(desired.spec.ray_version, desired.builder.hashes())
+    templates = template_set_digest(desired.spec.ray_version, desired.builder.hashes)
     name = f"{meta.name}-{suffix(meta.uid, templates)}"
     owned = owned_by(reads, CONTROLLER_REVISIONS, meta)
     kept = tuple(each for each in owned if not each.metadata.terminating)
@@ -114,7 +114,7 @@ def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
 def _revision(
     cluster: RayCluster, desired: DesiredCluster, history: RevisionHistory
 ) -> dict[str, Any]:
-    hashes = msgspec.json.encode(_texts(desired)).decode()
+    hashes = msgspec.json.encode(desired.builder.hashes).decode()
     annotations = {labels.TEMPLATE_HASHES: hashes}
     cause = (cluster.metadata.annotations or {}).get(CHANGE_CAUSE)
     if cause:
@@ -155,12 +155,8 @@ def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[t
     """Yield group and hash of the pods that were created from other templates."""
     grouped = {"": seen.heads, **seen.workers}
     stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
-    present = _texts(desired).items()
+    present = desired.builder.hashes.items()
     return {(group, hash_) for group, hash_ in stamped if hash_} - set(present)
-
-
-def _texts(desired: DesiredCluster) -> dict[str, str]:
-    return {group: str(hash_) for group, hash_ in desired.builder.hashes().items()}
 
 
 def _hashes(revision: ControllerRevision) -> dict[str, str]:

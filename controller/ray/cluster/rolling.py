@@ -142,7 +142,7 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
     head = live_head(seen)
     running = _running_ray(seen, head)
     units, conflicts = _units(seen, desired, settings, running, now)
-    outdated = head is not None and is_outdated(template_hash(head), desired.builder.head_hash)
+    outdated = head is not None and is_outdated(template_hash(head), desired.builder.hashes[""])
     if outdated:
         image = image_of_template(desired.spec.head_group_spec.template)
         conflict = running.compare(image, desired.spec.ray_version)[1]
@@ -179,7 +179,7 @@ def _units(
                 seen,
                 group,
                 settings,
-                wanted_hash=desired.builder.worker_hash(group),
+                wanted_hash=desired.builder.hashes[group.group_name],
                 unproven=compatibility is Compatibility.UNKNOWN,
                 now=now,
             )
@@ -353,7 +353,7 @@ def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     """Return whether a pod is outdated or draining, or an update was not reported as complete."""
     if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
         return True
-    hashes = desired.builder.hashes()
+    hashes = desired.builder.hashes
     return any(
         draining_since((pod,)) is not None or is_outdated(template_hash(pod), hashes[name])
         for name, pods in {"": seen.heads, **seen.workers}.items()
@@ -364,7 +364,7 @@ def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 
 def _completable(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, int]:
     """Return the replicas that this process creates, without those of older templates."""
-    hashes = desired.builder.hashes()
+    hashes = desired.builder.hashes
     outdated = {
         each.name
         for group, replicas in seen.multi_host_replicas.items()

@@ -307,7 +307,7 @@ def stamp_writes(
 
 def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, str]]:
     """Yield the pods of groups that are specified, each with the hash of the present template."""
-    wanted = desired.builder.hashes()
+    wanted = desired.builder.hashes
     for name, pods in {"": seen.heads, **seen.workers}.items():
         if name in wanted:
             yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)

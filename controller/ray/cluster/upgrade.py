@@ -80,7 +80,7 @@ def _stamp(pod: Pod) -> str | None:
 
 def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
     """Return the names of the outdated pods, sorted, without those of removed groups."""
-    current = desired.builder.hashes()
+    current = desired.builder.hashes
     names: list[str] = []
     for group_name, pods in {"": seen.heads, **seen.workers}.items():
         expected = current.get(group_name)

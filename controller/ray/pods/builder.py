@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from controller.ray.api.raycluster import (
     token_secret_name,
 )
 from controller.ray.head import Identity
-from controller.ray.pods import features, hashes
+from controller.ray.pods import features
 from controller.ray.pods.collector import add_collector, add_event_export
 from controller.ray.pods.environment import (
     Environment,
@@ -53,7 +54,7 @@ from controller.ray.pods.features import (
     share_scratch_volume,
 )
 from controller.ray.pods.gang import marks_of
-from controller.ray.pods.hashes import field_digests
+from controller.ray.pods.hashes import field_digests, recreate_digest, template_digest
 from controller.ray.pods.tls import add_certificates
 from controller.ray.settings import RaySettings
 
@@ -167,7 +168,10 @@ class PodBuilder:
         self._settings = settings
         self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
-        self._hashes: dict[str, str] = {}
+        self.hashes = {"": template_digest(mapping(self._raw_spec.get("headGroupSpec")))}
+        """Hashes of new pods by group; the name of the head's group is empty."""
+        for group in map(mapping, self._raw_spec.get("workerGroupSpecs") or ()):
+            self.hashes[group["groupName"]] = template_digest(group)
         self._options: dict[Role, dict[str, Any]] = {}
         self._of_other_ports: dict[str, PodBuilder] = {}  # not of its own: a cycle is freed late
 
@@ -198,32 +202,10 @@ class PodBuilder:
             return _named(template, name, {})
         return _named(template, name, position.labels())
 
-    @property
-    def head_hash(self) -> str:
-        """Hash of a new head, in its annotation `manta.dev/pod-template-hash`."""
-        return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
-
-    @property
+    @cached_property
     def recreate_hash(self) -> str:
         """Hash of the specification, on a new head."""
-        key = labels.RECREATE_HASH
-        if key not in self._hashes:
-            self._hashes[key] = hashes.recreate_digest(self._raw_spec)
-        return self._hashes[key]
-
-    def worker_hash(self, group: WorkerGroup) -> str:
-        """Return the hash of a new worker of this group."""
-        for raw in self._raw_spec.get("workerGroupSpecs") or ():
-            if raw.get("groupName") == group.group_name:
-                return self._hash(f"worker/{group.group_name}", raw)
-        raise KeyError(group.group_name)
-
-    def hashes(self) -> dict[str, str]:
-        """Return the hash of new pods by group; the head's name is empty."""
-        workers = {
-            each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
-        }
-        return {"": self.head_hash, **workers}
+        return recreate_digest(self._raw_spec)
 
     def options(self, role: Role) -> dict[str, Any]:
         """Return the options of the cluster with which a new pod of this role is made."""
@@ -231,11 +213,6 @@ class PodBuilder:
             name = self._identity.name
             self._options[role] = options_of(role, name, self._raw_spec, self._spec, self._storage)
         return self._options[role]
-
-    def _hash(self, key: str, raw: dict[str, Any]) -> str:
-        if key not in self._hashes:
-            self._hashes[key] = hashes.template_digest(raw)
-        return self._hashes[key]
 
     def _build_head(self) -> Body:
         draft = self._draft("head", labels.HEAD_GROUP, self._spec.head_group_spec)
@@ -245,7 +222,7 @@ class PodBuilder:
             {
                 labels.RECREATE_HASH: self.recreate_hash,
                 labels.KUBERAY_VERSION: self._settings.version,
-                labels.TEMPLATE_HASH: self.head_hash,
+                labels.TEMPLATE_HASH: self.hashes[""],
             }
         )
         return self._finished(draft, self._settings.head_sidecars)
@@ -254,7 +231,7 @@ class PodBuilder:
         draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
             add_wait_gcs_ready(draft, self._identity.head_address)
-        draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
+        draft.annotations[labels.TEMPLATE_HASH] = self.hashes[group.group_name]
         return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:

@@ -207,7 +207,7 @@ def test_a_pod_that_the_autoscaler_has_named_is_gone():
 
 def test_a_replica_is_as_old_as_its_oldest_host_and_as_available_as_its_least():
     raw = of_two_hosts()
-    wanted = str(desired_of(observed(raw)).builder.hashes()["workers"])
+    wanted = desired_of(observed(raw)).builder.hashes["workers"]
     both = the_unit(host(0), host(1), raw=raw)
     assert (both.up_to_date, both.available, both.gone) == (False, True, False)
     assert not the_unit(host(0, stamp=wanted), host(1), raw=raw).up_to_date
