@@ -41,7 +41,6 @@ from controller.ray.head import (
 )
 from controller.ray.pods.builder import ReplicaPosition
 from controller.runtime.plan import (
-    Create,
     Delete,
     Event,
     LiveList,
@@ -263,11 +262,14 @@ def create_workers(
     sequences: list[list[Write]] = []
     for group in desired.spec.worker_group_specs:
         found = missing.get(worker_scope(group.group_name), ())
+        creates = _creates(seen, desired, group, found)
         if group.group_name in seen.multi_host_replicas:
-            for _, hosts in groupby(found, _replica):
-                sequences.append([_create(seen, desired, group, each) for each in hosts])
+            for _, hosts in groupby(
+                zip(found, creates, strict=True), lambda each: _replica(each[0])
+            ):
+                sequences.append([create for _, create in hosts])
         else:
-            plain.append([_create(seen, desired, group, each) for each in found])
+            plain.append(creates)
     in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
     return [in_turn, *_side_by_side(sequences)]
 
@@ -405,21 +407,33 @@ def _of_group(
         yield from seen.rollout.workers_to_delete(group.group_name, may_shrink=may_shrink)
 
 
-def _create(
-    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, pod: MissingPod
-) -> Create:
-    place, member = pod.place, None
-    if place is not None and place.replica_name:
-        member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
+def _creates(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    group: WorkerGroup,
+    missing: Sequence[MissingPod],
+) -> list[Write]:
+    if not missing:
+        return []
     port = gcs_port_of(desired.spec, desired.identity, seen.heads)
-    builder = desired.builder.for_gcs_port(port)
-    return create_pod(
-        seen,
-        builder.worker(group, pod.name, place),
-        scope=worker_scope(group.group_name),
-        what="WorkerPod",
-        member=member,
-    )
+    worker = desired.builder.for_gcs_port(port).workers(group)
+    scope = worker_scope(group.group_name)
+    return [
+        create_pod(
+            seen,
+            worker(each.name, each.place),
+            scope=scope,
+            what="WorkerPod",
+            member=_member(each.place, group),
+        )
+        for each in missing
+    ]
+
+
+def _member(place: ReplicaPosition | None, group: WorkerGroup) -> ReplicaMember | None:
+    if place is None or not place.replica_name:
+        return None
+    return ReplicaMember(place.replica_name, place.host_index, group.hosts)
 
 
 def _replica(pod: MissingPod) -> str:

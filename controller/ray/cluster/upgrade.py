@@ -109,10 +109,10 @@ def is_recreation_due(seen: ClusterObservation, desired: DesiredCluster) -> bool
     head = live_head(seen)
     if head is None or desired.spec.upgrade_strategy.type != _RECREATE:
         return False
-    stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+    stamped, wanted = head.metadata.annotations or {}, desired.builder.head_stamps
     same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
     return same_operator and is_outdated(
-        stamped.get(labels.RECREATE_HASH), desired.builder.recreate_hash
+        stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
     )
 
 
@@ -123,7 +123,7 @@ def stamp_head(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Wr
         return
     if HEAD_SCOPE in seen.pending_scopes or is_recreation_due(seen, desired):
         return
-    present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+    present, wanted = head.metadata.annotations or {}, desired.builder.head_stamps
     if any(present.get(key) != value for key, value in wanted.items()):
         target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
         yield MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}})
@@ -140,9 +140,3 @@ def delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write
     ]
     settled = [write for write in workers if write.target.scope not in seen.pending_scopes]
     return settled, heads if not seen.pending_scopes else []
-
-
-def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
-    """Return operator and hash for a head that is created now."""
-    annotations = desired.builder.head("")["metadata"]["annotations"]
-    return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}

@@ -7,7 +7,7 @@ replica labels, so a group's pod is built once per RayCluster object and shared.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -167,45 +167,53 @@ class PodBuilder:
         self._identity = identity
         self._settings = settings
         self._storage = state_storage(cluster, spec)
-        self._templates: dict[str, Body] = {}
         self.hashes = {"": template_digest(mapping(self._raw_spec.get("headGroupSpec")))}
         """Hashes of new pods by group; the name of the head's group is empty."""
         for group in map(mapping, self._raw_spec.get("workerGroupSpecs") or ()):
             self.hashes[group["groupName"]] = template_digest(group)
         self._options: dict[Role, dict[str, Any]] = {}
-        self._of_other_ports: dict[str, PodBuilder] = {}  # not of its own: a cycle is freed late
 
     def for_gcs_port(self, port: str) -> PodBuilder:
         """Return the builder of pods whose head listens on this port, whatever is specified now."""
         if port == self._identity.gcs_port:
             return self
-        if port not in self._of_other_ports:
-            identity = replace(self._identity, gcs_port=port)
-            made = PodBuilder(self._object, self._spec, identity, self._settings)
-            self._of_other_ports[port] = made
-        return self._of_other_ports[port]
+        identity = replace(self._identity, gcs_port=port)
+        return PodBuilder(self._object, self._spec, identity, self._settings)
 
     def head(self, name: str) -> Body:
         """Return the head pod of this name."""
-        template = self._templates.get(labels.HEAD_GROUP)
-        if template is None:
-            template = self._templates[labels.HEAD_GROUP] = self._build_head()
-        return _named(template, name, {})
+        draft = self._draft("head", labels.HEAD_GROUP, self._spec.head_group_spec)
+        if self._spec.autoscaling:
+            self._add_autoscaler(draft)
+        draft.annotations.update(self.head_stamps)
+        draft.annotations[labels.TEMPLATE_HASH] = self.hashes[""]
+        return _named(self._finished(draft, self._settings.head_sidecars), name, {})
 
-    def worker(self, group: WorkerGroup, name: str, position: ReplicaPosition | None) -> Body:
-        """Return a worker pod of this name, with the labels of its position if it has one."""
-        key = f"worker/{group.group_name}"
-        template = self._templates.get(key)
-        if template is None:
-            template = self._templates[key] = self._build_worker(group)
-        if position is None or not self._settings.feature_gates.enabled(MULTI_HOST_INDEXING):
-            return _named(template, name, {})
-        return _named(template, name, position.labels())
+    def workers(self, group: WorkerGroup) -> Callable[[str, ReplicaPosition | None], Body]:
+        """Return a function that returns worker pods, with the labels of their positions if any.
+
+        The pods share what does not differ. It is not kept: of thousands of clusters it would fill
+        more memory than the objects themselves.
+        """
+        draft = self._draft("worker", group.group_name, group)
+        if self._settings.init_container:
+            add_wait_gcs_ready(draft, self._identity.head_address)
+        draft.annotations[labels.TEMPLATE_HASH] = self.hashes[group.group_name]
+        template = self._finished(draft, self._settings.worker_sidecars)
+        is_indexed = self._settings.feature_gates.enabled(MULTI_HOST_INDEXING)
+
+        def worker(name: str, position: ReplicaPosition | None) -> Body:
+            return _named(template, name, position.labels() if position and is_indexed else {})
+
+        return worker
 
     @cached_property
-    def recreate_hash(self) -> str:
-        """Hash of the specification, on a new head."""
-        return recreate_digest(self._raw_spec)
+    def head_stamps(self) -> dict[str, str]:
+        """Annotations of a new head that say from which specification which operator made it."""
+        return {
+            labels.RECREATE_HASH: recreate_digest(self._raw_spec),
+            labels.KUBERAY_VERSION: self._settings.version,
+        }
 
     def options(self, role: Role) -> dict[str, Any]:
         """Return the options of the cluster with which a new pod of this role is made."""
@@ -213,26 +221,6 @@ class PodBuilder:
             name = self._identity.name
             self._options[role] = options_of(role, name, self._raw_spec, self._spec, self._storage)
         return self._options[role]
-
-    def _build_head(self) -> Body:
-        draft = self._draft("head", labels.HEAD_GROUP, self._spec.head_group_spec)
-        if self._spec.autoscaling:
-            self._add_autoscaler(draft)
-        draft.annotations.update(
-            {
-                labels.RECREATE_HASH: self.recreate_hash,
-                labels.KUBERAY_VERSION: self._settings.version,
-                labels.TEMPLATE_HASH: self.hashes[""],
-            }
-        )
-        return self._finished(draft, self._settings.head_sidecars)
-
-    def _build_worker(self, group: WorkerGroup) -> Body:
-        draft = self._draft("worker", group.group_name, group)
-        if self._settings.init_container:
-            add_wait_gcs_ready(draft, self._identity.head_address)
-        draft.annotations[labels.TEMPLATE_HASH] = self.hashes[group.group_name]
-        return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
         """Return the user's template as a pod, with the parameters of `ray start`."""

@@ -87,7 +87,7 @@ def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
             if isinstance(design, DesiredCluster):
                 groups = design.spec.worker_group_specs
                 bodies = [design.builder.head("a")]
-                bodies += [design.builder.worker(group, "a", None) for group in groups]
+                bodies += [design.builder.workers(group)("a", None) for group in groups]
                 msgspec.json.encode(bodies)
             tried += 1
     assert tried >= len(ODD)

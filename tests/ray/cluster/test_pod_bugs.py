@@ -40,11 +40,11 @@ def test_the_pods_of_a_group_show_nothing_of_another_group():
     design = RayClusterKind()._desired(cluster(raw))
     assert isinstance(design, DesiredCluster)
     templates = copy.deepcopy([each.template for each in design.spec.worker_group_specs])
-    bodies = [design.builder.worker(each, "a", None) for each in design.spec.worker_group_specs]
+    bodies = [design.builder.workers(each)("a", None) for each in design.spec.worker_group_specs]
     assert [each.template for each in design.spec.worker_group_specs] == templates
     lone = RayClusterKind()._desired(cluster(alone))
     assert isinstance(lone, DesiredCluster)
-    assert bodies[1] == lone.builder.worker(lone.spec.worker_group_specs[0], "a", None)
+    assert bodies[1] == lone.builder.workers(lone.spec.worker_group_specs[0])("a", None)
     assert "num-cpus=7" not in str(bodies[0])
 
 

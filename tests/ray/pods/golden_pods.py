@@ -41,7 +41,7 @@ def built_pods(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield _masked(design.builder.head("NAME"))
     for group in design.spec.worker_group_specs:
         place = ReplicaPosition(0, f"{group.group_name}-REPLICA" if group.hosts > 1 else "")
-        yield _masked(design.builder.worker(group, "NAME", place))
+        yield _masked(design.builder.workers(group)("NAME", place))
 
 
 def _masked(pod: dict[str, Any]) -> dict[str, Any]:

@@ -350,22 +350,22 @@ def test_a_worker_tells_its_place_by_labels(
     kind = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse(gates)))
     design = kind._desired(cluster())
     assert isinstance(design, DesiredCluster)
-    worker = design.builder.worker(design.spec.worker_group_specs[0], "a", place)
+    worker = design.builder.workers(design.spec.worker_group_specs[0])("a", place)
     got = worker["metadata"]["labels"]
     keys = ("worker-group-replica-index", "worker-group-replica-name", "replica-host-index")
     assert {key: got[key] for key in (f"ray.io/{k}" for k in keys) if key in got} == expected
 
 
 def test_a_builder_is_freed_without_a_garbage_collection():
-    """Thousands of them, with all pods that they have built, would wait for one."""
+    """Thousands of them would wait for one."""
     kind = RayClusterKind(SETTINGS)
     design = kind._desired(cluster())
     assert isinstance(design, DesiredCluster)
     builder = design.builder
-    other = builder.for_gcs_port("6380")
     assert builder.for_gcs_port("6379") is builder
-    assert builder.for_gcs_port("6380") is other is other.for_gcs_port("6380")
-    builder.head("a")
+    other = builder.for_gcs_port("6380")
+    assert other is not builder
+    assert other.head("a") != builder.head("a")
     gone = weakref.ref(builder), weakref.ref(other)
     gc.disable()
     try:

@@ -514,7 +514,7 @@ def made_pods(raw: dict[str, Any]) -> list[Pod]:
     desired = RayClusterKind()._desired(cluster(raw))
     assert isinstance(desired, DesiredCluster)
     (group,) = desired.spec.worker_group_specs
-    bodies = desired.builder.head("h"), desired.builder.worker(group, "w", None)
+    bodies = desired.builder.head("h"), desired.builder.workers(group)("w", None)
     stamps = [body["metadata"]["annotations"] for body in bodies]
     return [head(annotations=stamps[0]), *workers(2, annotations=stamps[1])]
 
