@@ -190,27 +190,11 @@ class ExpectationCollector(StateCollector["ExpectationStatistics"]):
         yield _gauge("pending", "Own writes that the cache does not show yet", current.pending)
         yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", current.oldest_age)
         yield _gauge("unknown_writes", "Writes whose response was lost", current.unknown)
-        yield _gauge(
-            "need_live_read",
-            "Expectations that only a live read can resolve",
-            current.need_live_read,
-        )
-        yield CounterMetricFamily(
-            "manta_expectations_stale_reads_corrected",
-            "Reads in which an own write replaced stale data of a cache",
-            value=current.corrections,
-        )
         yield CounterMetricFamily(
             "manta_expectations_live_reads",
             "Expectations resolved by a live read",
             value=current.live_reads,
         )
-        resolutions = CounterMetricFamily(
-            "manta_expectations_resolutions", "Expectations resolved, by means", labels=("by",)
-        )
-        for by, count in sorted(current.resolved_by.items()):
-            resolutions.add_metric((by,), count)
-        yield resolutions
 
 
 class ClientCollector(StateCollector["Client"]):

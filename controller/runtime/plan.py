@@ -147,7 +147,9 @@ class Delete:
     on_success: Event | None = None
 
 
-Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
+Change: TypeAlias = MergePatch | JsonPatch | Replace
+
+Write: TypeAlias = Create | Change | Delete
 
 
 def verb_of(write: Write) -> Literal["create", "update", "delete"]:

@@ -138,7 +138,6 @@ async def test_metrics_have_upstreams_names_and_buckets(widgets: WidgetWorld):
         "manta_expectations_pending",
         "manta_expectations_oldest_seconds",
         "manta_expectations_unknown_writes",
-        "manta_expectations_stale_reads_corrected",
         "manta_expectations_live_reads",
         "manta_build_info",
         "informer_synced",

@@ -220,7 +220,7 @@ class Book:
     def next_question(self, name: str = "a") -> float:
         entry = self.expectations.get(self.reference(name))
         assert entry is not None
-        return entry.next_live_read(self.time)
+        return self.expectations.record(OWNER.uid).next_live_read(entry, self.time)
 
     def statistics(self) -> ExpectationStatistics:
         return self.expectations.statistics()
@@ -248,7 +248,7 @@ class Book:
         """A delete and its answer, a bare Status if none is given."""
         write = delete(name, uid=uid)
         self.expectations.expect(OWNER, write)
-        self.expectations.confirm_delete(OWNER, write, write.uid, answer)
+        self.expectations.confirm_delete(OWNER, write, answer)
 
     @property
     def questions(self) -> list[str]:

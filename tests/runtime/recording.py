@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +43,16 @@ class RecordingClient:
         return request
 
 
+class _Kept:
+    """Notes what is kept in it."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell = tell
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._tell(key, value)
+
+
 class RecordingExpectations:
     """Notes what it is told on behalf of the owner; `known` are the objects that caches show."""
 
@@ -50,6 +60,7 @@ class RecordingExpectations:
         self.told: list[tuple[Any, ...]] = []
         self.known = known or {}
         self.refuted = False
+        self.create_errors: dict[Any, Any] = {}
 
     def record(self, uid: str) -> RecordingExpectations:
         assert uid == OWNER.uid
@@ -58,6 +69,14 @@ class RecordingExpectations:
     @property
     def lists(self) -> Any:
         return SimpleNamespace(add=partial(self._tell, "list"))
+
+    @property
+    def logs(self) -> Any:
+        return _Kept(partial(self._tell, "logs"))
+
+    @property
+    def failed_creates(self) -> Any:
+        return _Kept(partial(self._tell, "failed_creates"))
 
     def is_refuted(self, _write: Any) -> bool:
         return self.refuted

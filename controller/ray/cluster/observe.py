@@ -113,7 +113,7 @@ def observe_cluster(
         budgets=budgets,
         unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
         multi_host_replicas=replicas,
-        incomplete_replicas=record.incomplete_replicas,
+        incomplete_replicas=dict(record.replicas),
         pods_revision=reads.revision(PODS, uid),
         taken_pod_names=record.name_conflicts(PODS),
         pods_listed=record.has_listed(every_pod(cluster)),

@@ -16,26 +16,31 @@ same name and uid (EXP-32, EXP-33).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.ownership import owner_uid, requested_owner
+from controller.apimachinery.ownership import owner_uid
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.debug import BoundedList, ExpectationEntry
-from controller.runtime.expectations.expectation import Expectation, ObjectReference, is_newer
+from controller.runtime.expectations.expectation import (
+    ABSENT,
+    TAKEN,
+    Deleted,
+    Expectation,
+    Finding,
+    ObjectReference,
+    Outside,
+    Written,
+    is_newer,
+    with_deletion,
+)
 from controller.runtime.expectations.overlay import Overlay, OverlayReader
 from controller.runtime.expectations.record import Owner, Record
-from controller.runtime.expectations.statistics import (
-    LIVE_READ,
-    ExpectationStatistics,
-    collect,
-    oldest,
-)
-from controller.runtime.plan import Create, Delete, Failure, Target, Write
+from controller.runtime.expectations.statistics import ExpectationStatistics, collect, oldest
+from controller.runtime.plan import Change, Delete, Failure, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -52,7 +57,6 @@ class Expectations:
 
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
-        resolved_by: expectations resolved so far, by what resolved them.
         enqueue: enqueues the key of an owner; set by the operator.
         on_rewound: called with a resource and a sign that the server went back in time; set by the
             caches.
@@ -64,7 +68,7 @@ class Expectations:
         self._overlays: dict[Resource[Any], Overlay[Any]] = {}
         self._records: dict[str, Record] = {}
         self._uid_of: dict[tuple[str, str], str] = {}
-        self.resolved_by: Counter[str] = Counter()
+        self._live_reads = 0
         self.reader = OverlayReader(self.overlay, self.record)
         self.enqueue: Callable[[Owner], None] = _ignore
         self.on_rewound: Callable[[Resource[Any], str], None] = _ignore
@@ -74,10 +78,7 @@ class Expectations:
         found = self._overlays.get(resource)
         if found is None:
             found = self._overlays[resource] = Overlay(
-                resource,
-                now=self._now,
-                notify=self.enqueue_owner,
-                resolved_by=self.resolved_by,
+                resource, now=self._now, notify=self.enqueue_owner
             )
         return found
 
@@ -93,7 +94,8 @@ class Expectations:
         """Record that others gave an object another owner, which need not exist."""
         before, after = owner_uid(old.metadata), owner_uid(new.metadata)
         if before != after and after:
-            self.record(before).disown(ObjectReference(resource, old.metadata.key))
+            reference = ObjectReference(resource, old.metadata.key)
+            self.record(before).disowned[reference] = None
 
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
         """Check the expectation of an object that the store has lost in state `last`.
@@ -101,23 +103,22 @@ class Expectations:
         An object that was not terminating may only have left the selector: it is kept until a
         live read shows whether it still exists (EXP-24).
         """
-        overlay, key = self.overlay(resource), last.metadata.key
-        expectation = overlay.expectations.get(key)
-        uid, terminating = last.metadata.uid, last.metadata.terminating
-        known = expectation is not None and (
-            expectation.obj is not None or expectation.deleted_uid == uid
-        )
-        owner = self._records.get(owner_uid(last.metadata))
-        if not known and not terminating and overlay.selective and owner is not None:
-            expectation = overlay.get_or_create(key, owner)
-            expectation.obj = last
+        overlay, meta = self.overlay(resource), last.metadata
+        expectation = overlay.expectations.get(meta.key)
+        entry = expectation.entry if expectation is not None else None
+        known = entry.obj if entry is not None else None
+        owner = self._records.get(owner_uid(meta))
+        is_news = known is None and not (isinstance(entry, Deleted) and entry.uid == meta.uid)
+        if is_news and not meta.terminating and overlay.selective and owner is not None:
+            expectation = overlay.get_or_create(meta.key, owner)
+            expectation.entry = Written(last)
             expectation.touch(self._now())
             overlay.require_live_read(expectation)
         if expectation is None:
             return
-        if terminating and expectation.obj is not None and expectation.obj.metadata.uid == uid:
-            expectation.mark_deleted(uid, self._time_of_day(), gone=True)
-        if expectation.warning:
+        if meta.terminating and known is not None and known.metadata.uid == meta.uid:
+            self._delete(expectation, meta.uid, gone=True)
+        if any(each.warning for each in expectation.findings):
             overlay.require_live_read(expectation)
         overlay.update(expectation)
 
@@ -152,16 +153,10 @@ class Expectations:
 
     def expect(self, owner: Owner, write: Write) -> None:
         """Record `write`, whose request is about to be sent."""
-        expectation = self._for_write(owner, write.target)
-        expectation.write = write
-        expectation.outcome_unknown = expectation.presumed_failed = False
+        expectation, record = self._for_write(owner, write.target)
         self.begin_request(expectation)
-        expectation.asked_at = self._now()
-        if expectation.unknown_since is None:
-            expectation.generation = owner.generation
-        expectation.tried_at = expectation.sent_at.object_revision
-        if isinstance(write, Create):
-            self.record(owner.uid).will_create(write.target.resource)
+        tried_at = expectation.sent_at.object_revision
+        record.sent(expectation.reference, write, tried_at, self._now())
         self._changed(expectation)
 
     def begin_request(self, expectation: Expectation[Any]) -> None:
@@ -176,64 +171,46 @@ class Expectations:
 
         `created` says that this request created it, which is not so if the name existed already.
         """
-        expectation, record = self._end_request(owner, write), self.record(owner.uid)
+        expectation, record = self._end_request(owner, write)
         self._check_time(expectation, obj, created=created)
         self.overlay(write.target.resource).set_object(expectation, obj)
-        record.refuted.pop(expectation.reference, None)
-        record.create_errors.pop(expectation.reference, None)
-        if isinstance(write, Create) and write.member is not None:
-            record.record_member(write.member)
-        if created:
-            record.record_created(write.target.resource, obj)
-            record.disowned.pop(expectation.reference, None)
-            if _has_other_owner(write, obj):
-                record.disown(expectation.reference)
-        expectation.name_conflict = expectation.absent = False
+        record.done(expectation.reference, write, obj, created=created)
         self._changed(expectation)
 
-    def confirm_delete(
-        self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
-    ) -> None:
-        """Record that the server accepted the deletion of `uid`; `obj` is its response, if any."""
-        expectation = self._end_request(owner, write)
-        expectation.mark_deleted(uid, self._time_of_day(), gone=False)
-        if obj is not None and obj.metadata.uid == uid:
-            expectation.observe_revision(obj)
+    def confirm_delete(self, owner: Owner, write: Delete, obj: KubeObject | None = None) -> None:
+        """Record that the server accepted a deletion; `obj` is its response, if any."""
+        expectation, record = self._end_request(owner, write)
+        self._delete(expectation, write.uid, gone=False)
+        if obj is not None and obj.metadata.uid == write.uid:
+            record.observe_revision(write.target.resource, obj.metadata.resource_version)
             if obj.metadata.terminating:
                 self.overlay(write.target.resource).set_object(expectation, obj)
         self._changed(expectation)
 
-    def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
-        """Record the response that the object with `uid` does not exist."""
-        expectation = self._end_request(owner, write)
-        expectation.mark_deleted(uid, self._time_of_day(), gone=True)
+    def confirm_gone(self, owner: Owner, write: Change | Delete) -> None:
+        """Record the response that the object does not exist, or another one with its name."""
+        expectation, _ = self._end_request(owner, write)
+        self._delete(expectation, write.uid, gone=True)
         self._changed(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
         """Drop `write`, which the server certainly did not carry out."""
-        expectation = self._end_request(owner, write)
+        expectation, _ = self._end_request(owner, write)
         self._changed(expectation)
 
     def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
         """Record that the response to `write` was lost, until it is repeated or read live (EXP-32).
 
-        A change that was refuted before is presumed to have failed, as long as the store shows the
-        object at the same revision: it is read live only if its owner does not repeat it.
         `failure` says how it ended; None if it was cut off.
         """
-        expectation = self._for_write(owner, write.target)
-        expectation.write, expectation.outcome_unknown = write, True
-        expectation.unknown_failure = failure
-        if expectation.unknown_since is None:
-            expectation.unknown_since = min(expectation.asked_at, self._now())
-        is_refuted = self.record(owner.uid).is_refuted(write)
-        expectation.presumed_failed = failure is not None and is_refuted
+        expectation, record = self._for_write(owner, write.target)
+        record.answer_lost(expectation.reference, write, failure, self._now())
         self._changed(expectation)
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """Record that a create met an object of this name of another owner (EXP-33)."""
-        expectation = self._end_request(owner, write)
-        expectation.name_conflict = True
+        expectation, record = self._end_request(owner, write)
+        record.findings[expectation.reference] = TAKEN
         self._changed(expectation)
 
     def admission_mismatch(
@@ -243,15 +220,15 @@ class Expectations:
 
         A `blocking` mismatch forbids creates and deletes in the scope of the write.
         """
-        expectation = self._for_write(owner, write.target)
-        expectation.warning, expectation.blocking = mismatch, blocking
+        expectation, record = self._for_write(owner, write.target)
+        blocks = write.target.scope if blocking else None
+        record.findings[expectation.reference] = Finding(mismatch, blocks)
         self._changed(expectation)
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""
-        expectation = self._for_write(owner, write.target)
-        self._refute(expectation, obj)
-        expectation.end_write()
+        expectation, record = self._for_write(owner, write.target)
+        record.end_write(expectation.reference, obj)
         expectation.touch(self._now())
         self._check_time(expectation, obj)
         self._apply_live_object(expectation, obj)
@@ -272,14 +249,18 @@ class Expectations:
 
     def record_lookup(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
         """Record that a lookup of the plan found `obj`, or nothing."""
-        expectation = self._for_write(owner, target)
-        expectation.absent = obj is None
+        expectation, record = self._for_write(owner, target)
+        record.found(expectation.reference, obj)
+        if obj is None:
+            record.findings[expectation.reference] = ABSENT
         expectation.touch(self._now())
         self._apply_live_object(expectation, obj)
 
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
         """Forget that a lookup found nothing; return whether nothing else was expected."""
-        expectation.absent = False
+        for record in expectation.owners.values():
+            if record.findings.get(expectation.reference) is ABSENT:
+                del record.findings[expectation.reference]
         self._update(expectation)
         return expectation.satisfied
 
@@ -287,28 +268,29 @@ class Expectations:
         """Record that a live read of this object found `obj`, or nothing; enqueue its owners.
 
         Owners of an object outside of the watched selection are enqueued only if it has changed.
-        The read also resolves a write of unknown outcome. If that write was not carried out, the
-        owner repeats it after its back-off.
+        The read also resolves writes of unknown outcome. What was not carried out, its owner
+        repeats after its back-off.
         """
-        self.resolved_by[LIVE_READ] += 1
+        self._live_reads += 1
         self._check_time(expectation, obj)
         expectation.live_reads += 1
         expectation.version += 1
         expectation.changed_at = self._now()
         expectation.needs_live_read = False
-        before = expectation.obj if expectation.live_only else None
-        self._refute(expectation, obj)
-        expectation.end_write()
+        before, reference = expectation.entry, expectation.reference
+        for record in expectation.owners.values():
+            write = record.writes.get(reference)
+            if write is not None and not write.in_flight:
+                record.end_write(reference, obj)
         self._apply_live_object(expectation, obj)
-        if before is None or obj is None or is_newer(obj, before):
+        if not isinstance(before, Outside) or obj is None or is_newer(obj, before.obj):
             self.enqueue_owner(expectation)
 
     # -- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> ExpectationStatistics:
         """Return the numbers for metrics and tests; O(expectations)."""
-        corrections = sum(overlay.corrections for overlay in self._overlays.values())
-        return collect(self.all(), self._now(), len(self._records), corrections, self.resolved_by)
+        return collect(self.all(), self._now(), len(self._records), self._live_reads)
 
     def snapshot(self) -> BoundedList[ExpectationEntry]:
         """Return the entries of the debug page, the oldest unsatisfied first; O(expectations)."""
@@ -316,16 +298,21 @@ class Expectations:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _for_write(self, owner: Owner, target: Target) -> Expectation[Any]:
+    def _for_write(self, owner: Owner, target: Target) -> tuple[Expectation[Any], Record]:
+        """Return the expectation for an object and the owner's record, which is kept if known."""
         record = self._records.get(owner.uid)
         expectation = self.overlay(target.resource).get_or_create(target.key, record)
-        expectation.writer, expectation.scope = owner.uid, target.scope
-        return expectation
+        return expectation, record or Record(owner)
 
-    def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
-        expectation = self._for_write(owner, write.target)
-        expectation.end_write()
-        return expectation
+    def _end_request(self, owner: Owner, write: Write) -> tuple[Expectation[Any], Record]:
+        """Return the same; the outcome of the write is known."""
+        expectation, record = self._for_write(owner, write.target)
+        record.writes.pop(expectation.reference, None)
+        return expectation, record
+
+    def _delete(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
+        at = rfc3339(self._wall())
+        expectation.entry = with_deletion(expectation.entry, uid, at, gone=gone)
 
     def _changed(self, expectation: Expectation[Any]) -> None:
         """Count a change, and compare the expectation with the store."""
@@ -337,18 +324,7 @@ class Expectations:
 
     def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         overlay = self.overlay(expectation.reference.resource)
-        overlay.apply_live_object(expectation, obj, self._time_of_day())
-
-    def _time_of_day(self) -> str:
-        return rfc3339(self._wall())
-
-    def _refute(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
-        """Remember a change that was not carried out, as a live read of the object shows."""
-        write, record = expectation.write, self._records.get(expectation.writer)
-        if record is None or obj is None or write is None or isinstance(write, Create | Delete):
-            return
-        if obj.metadata.resource_version == expectation.tried_at:
-            record.refute(expectation.reference, expectation.tried_at)
+        overlay.apply_live_object(expectation, obj, rfc3339(self._wall()))
 
     def _check_time(
         self, expectation: Expectation[Any], obj: KubeObject | None, *, created: bool = False
@@ -358,14 +334,6 @@ class Expectations:
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
             self.on_rewound(expectation.reference.resource, sign)
-
-
-def _has_other_owner(write: Write, obj: KubeObject) -> bool:
-    """Return whether a created object has another owner than the one that was asked for."""
-    if not isinstance(write, Create):
-        return False
-    asked = requested_owner(write.body.get("metadata") or {}, write.target.namespace)
-    return bool(asked) and owner_uid(obj.metadata) not in {"", asked}
 
 
 def _ignore(*_: object) -> None:

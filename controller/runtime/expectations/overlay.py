@@ -6,24 +6,27 @@ Reading one key or one index value costs as much as what it finds, however much 
 from __future__ import annotations
 
 import heapq
-import operator
-from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from controller.apimachinery.ownership import is_owned_by
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.runtime.expectations.expectation import (
+    Deleted,
     Expectation,
     ObjectReference,
+    Outside,
     StoreState,
+    Written,
     effective,
-    is_carried_out,
+    is_ended,
     is_newer,
     revision_of,
+    with_answer,
+    with_deletion,
 )
 from controller.runtime.expectations.record import Record
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable, Unreadable
@@ -53,11 +56,9 @@ class Overlay(Generic[T]):
     Args:
         now: monotonic seconds.
         notify: enqueues the owners of an object.
-        resolved_by: counts expectations by what resolved them.
 
     Attributes:
         expectations: all of them, by key.
-        corrections: reads in which an expectation replaced stale data of the cache.
         selective: whether a label selector filters the caches.
     """
 
@@ -67,15 +68,12 @@ class Overlay(Generic[T]):
         *,
         now: Callable[[], float],
         notify: Callable[[Expectation[Any]], None],
-        resolved_by: Counter[str],
     ) -> None:
         self.resource = resource
-        self.corrections = 0
         self.selective = False
         self.expectations: dict[str, Expectation[T]] = {}
         self._now = now
         self._notify = notify
-        self._resolved_by = resolved_by
         self._caches: dict[str, Lister[T]] = {}
         self._quarantined: list[Mapping[str, Undecodable]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
@@ -138,12 +136,7 @@ class Overlay(Generic[T]):
         """Return the newest object known under `key`."""
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
         expectation = self.expectations.get(key)
-        if expectation is None:
-            return stored
-        newest = effective(stored, expectation)
-        if newest is not stored:
-            self.corrections += 1
-        return newest
+        return stored if expectation is None else effective(stored, expectation.entry)
 
     def peek(self, key: str) -> T | None:
         """Return the same, None also if it is not watched."""
@@ -162,18 +155,16 @@ class Overlay(Generic[T]):
         for obj in stored:
             key = obj.metadata.key
             expectation = self.expectations.get(key)
-            newest = obj if expectation is None else effective(obj, expectation)
+            newest = obj if expectation is None else effective(obj, expectation.entry)
             if newest is obj:
                 result.append(obj)
             elif newest is not None and value in function(newest):
                 result.append(newest)
             shown.add(key)
         for key in self._indexed.get((index, value), ()):
-            newest = None if key in shown else self._newest(key)
+            newest = None if key in shown else self.get(key)
             if newest is not None and value in function(newest):
                 result.append(newest)
-        if len(result) != len(stored) or any(map(operator.is_not, result, stored)):
-            self.corrections += 1
         return result
 
     def unreadable(self, namespace: str) -> dict[str, Unreadable]:
@@ -206,10 +197,6 @@ class Overlay(Generic[T]):
         meta = stored.metadata
         return StoreState(cache.resource_version, meta.uid, meta.resource_version)
 
-    def _newest(self, key: str) -> T | None:
-        stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        return effective(stored, self.expectations[key])
-
     # -- changes of expectations --------------------------------------------------------------
 
     def get_or_create(self, key: str, owner: Record | None) -> Expectation[T]:
@@ -222,38 +209,42 @@ class Overlay(Generic[T]):
 
     def set_object(self, expectation: Expectation[T], obj: T) -> None:
         """Show `obj` in place of the stored object until the store has caught up."""
-        expectation.observe_revision(obj)
-        if expectation.obj is not None and is_newer(expectation.obj, obj):
-            return
-        expectation.obj = obj
-        scope = "" if "" in self._caches else expectation.reference.namespace
-        revision = obj.metadata.resource_version
-        entry = (len(revision), revision, expectation.reference.key)  # sorts like the number
-        heapq.heappush(self._awaited.setdefault(scope, []), entry)
+        self._await(expectation, obj)
+        stored = self._stored(expectation)
+        if stored is None or is_newer(obj, stored):
+            expectation.entry = with_answer(expectation.entry, obj)
 
     def apply_live_object(self, expectation: Expectation[T], obj: T | None, at: str) -> None:
         """Apply the result of a live read to the expectation; `at` is the time of day."""
-        cache = self._cache_of(expectation.reference.namespace)
-        if obj is not None:
-            if obj.metadata.uid != expectation.deleted_uid or not obj.metadata.terminating:
-                expectation.deleted_uid, expectation.gone = "", False
-            owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
-            expectation.name_conflict = expectation.name_conflict and not owned
-            expectation.obj = None  # the live read wins
-            self.set_object(expectation, obj)
-            expectation.live_only = self._has_passed_unseen(expectation)
-        else:
-            expectation.warning, expectation.blocking = "", False
-            expectation.name_conflict = False
-            stored = cache.get(expectation.reference.key) if cache is not None else None
-            shown = effective(stored, expectation) if cache is not None else None
+        for owner in expectation.owners.values():
+            owner.found(expectation.reference, obj)
+        entry = expectation.entry
+        if obj is None:
+            shown = effective(self._stored(expectation), entry)
             if shown is not None:
-                expectation.mark_deleted(shown.metadata.uid, at, gone=True)
+                expectation.entry = with_deletion(entry, shown.metadata.uid, at, gone=True)
+            self.update(expectation)
+            return
+        self._await(expectation, obj)
+        if self._has_passed(expectation.reference, obj):
+            expectation.entry = Outside(obj)
+        elif isinstance(entry, Deleted) and obj.metadata.terminating:
+            expectation.entry = with_answer(replace(entry, obj=None), obj)
+        else:
+            expectation.entry = Written(obj)
         self.update(expectation)
 
+    def _await(self, expectation: Expectation[T], obj: T) -> None:
+        """Observe the revision; check the expectation once the store has reached it."""
+        reference, revision = expectation.reference, obj.metadata.resource_version
+        for owner in expectation.owners.values():
+            owner.observe_revision(self.resource, revision)
+        scope = "" if "" in self._caches else reference.namespace
+        entry = (len(revision), revision, reference.key)  # sorts like the number
+        heapq.heappush(self._awaited.setdefault(scope, []), entry)
+
     def require_live_read(self, expectation: Expectation[T]) -> None:
-        """Mark it as one that the store cannot satisfy, and withdraw all presumptions."""
-        expectation.presumed_failed = False
+        """Mark it as one that the store cannot satisfy."""
         if not expectation.needs_live_read:
             expectation.needs_live_read = True
             self._notify(expectation)
@@ -276,21 +267,21 @@ class Overlay(Generic[T]):
             expectation = self.expectations.get(heapq.heappop(awaited)[2])
             if expectation is None:
                 continue
-            unseen = self._has_passed_unseen(expectation)
+            entry, reference = expectation.entry, expectation.reference
+            is_over = entry is not None and self._has_passed(reference, entry.obj)
             self.update(expectation)
-            if unseen and expectation.satisfied:
+            if is_over and expectation.satisfied:
                 self._notify(expectation)
 
     def update(self, expectation: Expectation[T]) -> None:
         """Compare a changed expectation with the store, and drop it if it is satisfied."""
-        cache, shown = self._cache_of(expectation.reference.namespace), ""
-        if cache is None:
-            expectation.obj, expectation.deleted_uid = None, ""
+        stored = self._stored(expectation)
+        shown = revision_of(stored)
+        if self._cache_of(expectation.reference.namespace) is None:
+            expectation.entry = None
         else:
-            stored = cache.get(expectation.reference.key)
             self._compare(expectation, stored)
-            shown = revision_of(stored)
-        if not expectation.unseen:
+        if not isinstance(expectation.entry, Written | Deleted):  # it never shows what is outside
             expectation.unseen_since = None
         elif expectation.unseen_since is None or shown != expectation.shown:
             expectation.unseen_since = self._now()
@@ -302,52 +293,45 @@ class Overlay(Generic[T]):
 
     def _compare(self, expectation: Expectation[T], stored: T | None) -> None:
         """Drop what the store satisfies; require a live read where it cannot tell (EXP-22)."""
-        if expectation.outcome_unknown and (by := is_carried_out(expectation, stored)):
-            expectation.record_member()
-            expectation.end_write()
-            self._resolved_by[by] += 1
-            self._notify(expectation)
-        if expectation.presumed_failed and revision_of(stored) != expectation.tried_at:
-            expectation.presumed_failed = False
-            self._notify(expectation)
-        obj, deleted_uid = expectation.obj, expectation.deleted_uid
-        if obj is not None and stored is not None and not is_newer(obj, stored):
-            expectation.obj, expectation.live_only = None, False
-            expectation.needs_live_read = False
-            self._resolved_by["object"] += 1
-        elif obj is not None and not expectation.live_only and self._has_passed_unseen(expectation):
-            if obj.metadata.uid == deleted_uid:
-                expectation.obj = None
-                self._resolved_by["revision"] += 1
-            else:
-                self.require_live_read(expectation)
-        if deleted_uid and expectation.obj is None:
-            is_shown = stored is not None and stored.metadata.uid == deleted_uid
-            terminating = stored is not None and stored.metadata.terminating
-            if not is_shown or (terminating and not expectation.gone):
-                expectation.deleted_uid, expectation.gone = "", False
-                self._resolved_by["uid"] += 1
+        has_changed = revision_of(stored) != expectation.shown
+        for owner in expectation.owners.values():
+            was_presumed = has_changed and owner.is_presumed_failed(expectation.reference)
+            if owner.settle(expectation, stored) or was_presumed:
+                self._notify(expectation)
+        entry = expectation.entry
+        if entry is None:
+            return
+        passed = self._has_passed(expectation.reference, entry.obj)
+        if is_ended(entry, stored, passed=passed):
+            expectation.entry = None
+            expectation.needs_live_read &= stored is None
+        elif passed and isinstance(entry, Written):
+            self.require_live_read(expectation)
 
-    def _has_passed_unseen(self, expectation: Expectation[T]) -> bool:
-        """Return whether the store has passed the expected object without showing any such one."""
-        key, obj = expectation.reference.key, expectation.obj
-        cache = self._cache_of(expectation.reference.namespace)
+    def _has_passed(self, reference: ObjectReference, obj: T | None) -> bool:
+        """Return whether the store is at or past the object's revision and shows none."""
+        cache = self._cache_of(reference.namespace)
         if cache is None or obj is None or not cache.resource_version:
             return False
         is_behind = is_older(cache.resource_version, obj.metadata.resource_version)
-        return not is_behind and cache.get(key) is None
+        return not is_behind and cache.get(reference.key) is None
+
+    def _stored(self, expectation: Expectation[T]) -> T | None:
+        cache = self._cache_of(expectation.reference.namespace)
+        return cache.get(expectation.reference.key) if cache is not None else None
 
     def _put(self, expectation: Expectation[T]) -> None:
         """Add an expectation or index it again after a change of its `obj`."""
         key = expectation.reference.key
         self.expectations[key] = expectation
         self._unindex(key)
-        if expectation.obj is None:
+        obj = expectation.entry.obj if expectation.entry is not None else None
+        if obj is None:
             return
         values = tuple(
             (index, value)
             for index, function in self._functions.items()
-            for value in dict.fromkeys(function(expectation.obj))  # the same one twice counts once
+            for value in dict.fromkeys(function(obj))  # the same one twice counts once
         )
         self._values[key] = values
         for pair in values:
@@ -358,7 +342,7 @@ class Overlay(Generic[T]):
         self.expectations.pop(expectation.reference.key, None)
         self._unindex(expectation.reference.key)
         for owner in expectation.owners.values():
-            owner.expectations.pop(expectation.reference, None)
+            owner.drop(expectation.reference)
 
     def _unindex(self, key: str) -> None:
         for pair in self._values.pop(key, ()):

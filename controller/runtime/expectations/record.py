@@ -7,12 +7,24 @@ record of an owner that no longer exists is dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from controller.apimachinery.ownership import is_owned_by, owner_uid, requested_owner
+from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.expectations.expectation import Expectation, ObjectReference
+from controller.runtime.expectations.expectation import (
+    ABSENT,
+    TAKEN,
+    Expectation,
+    Finding,
+    ObjectReference,
+    Outside,
+    UnansweredWrite,
+    effective,
+    reference_of,
+    revision_of,
+)
 from controller.runtime.kind import CreateError, FailedCreate, LogText
 from controller.runtime.plan import Create, Delete, Failure, LiveList, LogTail, ReplicaMember, Write
 from informers import is_older
@@ -33,13 +45,34 @@ MAX_LOG_TAILS: Final = 8
 UNKNOWN_OVERDUE = 5.0
 """Seconds after its request at which a write of unknown outcome is reported as a failure."""
 
+FIRST_LIVE_READ = 30.0
+"""Seconds after which an expectation that the store has not satisfied is read live."""
 
-def keep_newest(kept: dict[K, V], key: K, value: V, most: int) -> None:
-    """Keep a value as the newest one; of more than `most`, discard the oldest."""
-    kept.pop(key, None)
-    kept[key] = value
-    if len(kept) > most:
-        del kept[next(iter(kept))]
+NOT_REPEATED = 120.0
+"""Seconds after which the object of a change that is presumed to have failed is read live, longer
+than the back-off after which its owner repeats it."""
+
+OUTSIDE_INTERVAL = 30.0
+"""Seconds between two live reads of objects of one owner that have left the watched selection."""
+
+MOST_OUTSIDE = 16
+"""Number of such objects of an owner from which on each is read as often as all others."""
+
+MAX_LIVE_READ_INTERVAL = 480.0
+"""Maximum seconds between two live reads of one expectation; the interval doubles each time."""
+
+
+class Newest(dict[K, V]):
+    """A dictionary that keeps what was set last, at most so many values."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:  # noqa: D105
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            del self[next(iter(self))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +111,9 @@ class Record:
     """The record of one owner.
 
     Attributes:
-        owner: the owner as it was seen last.
         expectations: its objects that the caches do not show yet as they were written.
+        writes: its writes to them without an answer.
+        findings: what it has found out about their names.
         refuted: revisions of objects at which a live read found that a change was not carried out.
         disowned: objects that others gave another owner after they were created for this one.
         create_errors: the last error of each create, until one under that name succeeds.
@@ -95,18 +129,22 @@ class Record:
 
     owner: Owner
     expectations: dict[ObjectReference, Expectation[Any]] = field(
-        default_factory=dict[ObjectReference, "Expectation[Any]"]
+        default_factory=dict[ObjectReference, Expectation[Any]]
     )
-    refuted: dict[ObjectReference, str] = field(default_factory=dict[ObjectReference, str])
-    disowned: dict[ObjectReference, None] = field(default_factory=dict[ObjectReference, None])
+    writes: dict[ObjectReference, UnansweredWrite] = field(
+        default_factory=dict[ObjectReference, UnansweredWrite]
+    )
+    findings: dict[ObjectReference, Finding] = field(default_factory=dict[ObjectReference, Finding])
+    refuted: dict[ObjectReference, str] = field(default_factory=lambda: Newest(MAX_REFUTED))
+    disowned: dict[ObjectReference, None] = field(default_factory=lambda: Newest(MAX_NAMES))
     create_errors: dict[ObjectReference, CreateError] = field(
-        default_factory=dict[ObjectReference, "CreateError"]
+        default_factory=lambda: Newest(MAX_NAMES)
     )
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
     lists: set[LiveList] = field(default_factory=set["LiveList"])
-    logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
-    failed_creates: dict[str, FailedCreate] = field(default_factory=dict[str, "FailedCreate"])
-    replicas: dict[str, int] = field(default_factory=dict[str, int])
+    logs: dict[LogTail, LogText] = field(default_factory=lambda: Newest(MAX_LOG_TAILS))
+    failed_creates: dict[str, FailedCreate] = field(default_factory=lambda: Newest(MAX_LOG_TAILS))
+    replicas: dict[str, int] = field(default_factory=lambda: Newest(MAX_NAMES))
     memory: Any = None
     made: dict[Resource[Any], list[Any]] = field(default_factory=dict["Resource[Any]", "list[Any]"])
     execution: Any = None
@@ -119,44 +157,46 @@ class Record:
 
         The runtime resolves the outcome and then enqueues the key.
         """
-        return frozenset(each.scope for each in self._pending() if not each.presumed_failed)
+        unknown = {
+            each.write.target.scope
+            for reference, each in self.writes.items()
+            if not self.is_presumed_failed(reference)
+        }
+        blocked = {each.blocks for each in self.findings.values() if each.blocks is not None}
+        return frozenset(unknown | blocked)
 
     @property
     def pending_resources(self) -> frozenset[Resource[Any]]:
-        """Resources of the writes in `pending_scopes`."""
-        return frozenset(each.reference.resource for each in self._pending())
+        """Resources of the writes without an answer."""
+        return frozenset(each.resource for each in self.writes)
 
     @property
     def consistency_warnings(self) -> tuple[str, ...]:
         """Sentences about objects that differ from what was written."""
-        sentences: list[str] = []
-        for each in self.expectations.values():
-            if each.live_only:
-                words = f"{each.reference} exists but is not in the watched selection"
-                if not (each.name_conflict or each.warning):
+        sentences = [each.warning for each in self.findings.values() if each.warning]
+        for reference, each in self.expectations.items():
+            if isinstance(each.entry, Outside):
+                words = f"{reference} exists but is not in the watched selection"
+                if self.findings.get(reference, ABSENT) is ABSENT:
                     words += "; put back the labels that the operator gave it, or delete it"
                 sentences.append(words)
-            if each.warning:
-                sentences.append(each.warning)
         return tuple(sorted(sentences))
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """Return whether a create met an object of this name that belongs to another owner."""
-        found = self.expectations.get(ObjectReference(resource, key))
-        return found is not None and found.name_conflict
+        return self.findings.get(ObjectReference(resource, key)) is TAKEN
 
     def name_conflicts(self, resource: Resource[Any]) -> frozenset[str]:
         """Return the names under which a create met an object of another owner."""
         return frozenset(
             reference.name
-            for reference, each in self.expectations.items()
-            if each.name_conflict and reference.resource is resource
+            for reference, each in self.findings.items()
+            if each is TAKEN and reference.resource is resource
         )
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Return whether a `Lookup` found nothing under this name."""
-        found = self.expectations.get(ObjectReference(resource, key))
-        return found is not None and found.absent
+        return self.findings.get(ObjectReference(resource, key)) is ABSENT
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """Return the last error of a create under this name, None after one has succeeded."""
@@ -170,15 +210,6 @@ class Record:
         """Return the result of that lookup, None before it was made."""
         return self.logs.get(lookup)
 
-    def failed_create(self, uid: str) -> FailedCreate | None:
-        """Return what the events of an object said when they were read last; None before."""
-        return self.failed_creates.get(uid)
-
-    @property
-    def incomplete_replicas(self) -> dict[str, int]:
-        """Replicas that this process is creating, with their numbers of members."""
-        return dict(self.replicas)
-
     def created(self, resource: Resource[Any]) -> tuple[Any, ...]:
         """Return objects created since the plan that left the memory; some may be gone."""
         return tuple(self.made.get(resource, ()))
@@ -186,57 +217,92 @@ class Record:
     # -- what an execution depends on ---------------------------------------------------------
 
     def questions(self, now: float) -> Questions:
-        """Return what the next reconcile must find out; O(its expectations)."""
+        """Return what the next reconcile must find out; O(its expectations).
+
+        Who has written finds out about it, or else the owner that is known first.
+        """
         repeats: list[Write] = []
         reads: list[ObjectReference] = []
         wait = math.inf
         for reference, each in self.expectations.items():
-            in_flight = each.write is not None and not each.outcome_unknown
-            if in_flight or each.asked_by != self.owner.uid:
+            own, unanswered = self.writes.get(reference), each.unanswered
+            if any(write.in_flight for write in unanswered):
                 continue
-            if each.write is not None and self._may_repeat(each):
-                repeats.append(each.write)
-            elif (rest := each.next_live_read(now)) <= 0:
+            if own is None and (unanswered or self is not next(iter(each.owners.values()))):
+                continue
+            if own is not None and self._may_repeat(own, each):
+                repeats.append(own.write)
+            elif (rest := self.next_live_read(each, now)) <= 0:
                 reads.append(reference)
             else:
                 wait = min(wait, rest)
         return Questions(tuple(repeats), tuple(reads), wait if wait < math.inf else None)
 
+    def next_live_read(self, expectation: Expectation[Any], now: float) -> float:
+        """Return the seconds until the object must be read live; zero or less means now."""
+        reference = expectation.reference
+        if expectation.needs_live_read:
+            return 0.0
+        if self.is_presumed_failed(reference):
+            interval = NOT_REPEATED
+        elif reference in self.writes:
+            return 0.0
+        elif isinstance(expectation.entry, Outside):
+            known = self.expectations.values()
+            outside = sum(isinstance(each.entry, Outside) for each in known)
+            interval = OUTSIDE_INTERVAL * min(outside, MOST_OUTSIDE)
+        else:
+            interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
+        return expectation.changed_at + interval - now
+
+    def is_presumed_failed(self, reference: ObjectReference) -> bool:
+        """Return whether a change of unknown outcome was probably not carried out.
+
+        A live read has found so before, and the store still shows the same revision. The owner may
+        repeat it without another live read.
+        """
+        known, expectation = self.writes.get(reference), self.expectations.get(reference)
+        if known is None or expectation is None or known.in_flight or known.failure is None:
+            return False
+        is_unchanged = known.tried_at == expectation.shown and not expectation.needs_live_read
+        return is_unchanged and self.is_refuted(known.write)
+
     def is_repetition(self, write: Write) -> bool:
         """Return whether this write is sent again anyway, because its outcome is unknown."""
-        found = self.expectations.get(ObjectReference(write.target.resource, write.target.key))
-        if found is None or found.unknown_since is None or not self._may_repeat(found):
+        reference = reference_of(write.target)
+        known = self.writes.get(reference)
+        if known is None or known.unknown_since is None:
             return False
-        match write, found.write:
+        match write, known.write:
             case Create(), Create():
-                return True
+                is_same = True
             case Delete(), Delete():
-                return write.uid == found.write.uid
+                is_same = write.uid == known.write.uid
             case _:
-                return False
+                is_same = False
+        return is_same and self._may_repeat(known, self.expectations[reference])
 
     def is_refuted(self, write: Write) -> bool:
         """Return whether a live read after such a change found the store's state."""
-        reference = ObjectReference(write.target.resource, write.target.key)
-        found = self.expectations.get(reference)
-        if found is None or isinstance(write, Create | Delete):
+        reference = reference_of(write.target)
+        known = self.writes.get(reference)
+        if known is None or isinstance(write, Create | Delete):
             return False
-        return self.refuted.get(reference) == found.tried_at
+        return self.refuted.get(reference) == known.tried_at
 
     def is_disowned(self, write: Write) -> bool:
         """Return whether others gave the last object that was created so another owner."""
-        reference = ObjectReference(write.target.resource, write.target.key)
+        reference = reference_of(write.target)
         return isinstance(write, Create) and reference in self.disowned
 
     def overdue_failures(self, now: float) -> tuple[Failure, ...]:
         """Return the writes whose outcome has been unknown for some time."""
         return tuple(
-            replace(failure, overdue=True)
-            for each in self.expectations.values()
-            if each.writer == self.owner.uid
-            and each.unknown_since is not None
+            replace(each.failure, overdue=True)
+            for each in self.writes.values()
+            if each.unknown_since is not None
             and now - each.unknown_since >= UNKNOWN_OVERDUE
-            and (failure := each.unknown_failure) is not None
+            and each.failure is not None
         )
 
     # -- changes ------------------------------------------------------------------------------
@@ -248,68 +314,130 @@ class Record:
             self.revisions[resource] = known = revision
         return known
 
-    def refute(self, reference: ObjectReference, revision: str) -> None:
-        """Record that a change of the object at this revision was not carried out."""
-        keep_newest(self.refuted, reference, revision, MAX_REFUTED)
+    def sent(self, reference: ObjectReference, write: Write, tried_at: str, now: float) -> None:
+        """Record a write whose request is about to be sent, perhaps once more."""
+        known = self.writes.get(reference)
+        if known is None or known.unknown_since is None:
+            known = UnansweredWrite(write, self.owner.generation, now, tried_at)
+        self.writes[reference] = replace(
+            known, write=write, asked_at=now, tried_at=tried_at, in_flight=True
+        )
+        if isinstance(write, Create):  # what was listed before lacks the object
+            resource = reference.resource
+            self.lists = {known for known in self.lists if known.resource is not resource}
 
-    def disown(self, reference: ObjectReference) -> None:
-        """Record that others gave the object another owner."""
-        keep_newest(self.disowned, reference, None, MAX_NAMES)
+    def answer_lost(
+        self, reference: ObjectReference, write: Write, failure: Failure | None, now: float
+    ) -> None:
+        """Record that the outcome of a write is unknown."""
+        known = self.writes.get(reference)
+        if known is None:
+            known = UnansweredWrite(write, self.owner.generation, now, "")
+        self.writes[reference] = replace(
+            known, write=write, in_flight=False, unknown_since=known.since, failure=failure
+        )
 
-    def record_create_error(self, write: Create, error: CreateError) -> None:
-        """Record a rejected create; planners read the reason from `create_error`."""
-        reference = ObjectReference(write.target.resource, write.target.key)
-        keep_newest(self.create_errors, reference, error, MAX_NAMES)
+    def settle(self, expectation: Expectation[Any], stored: KubeObject | None) -> bool:
+        """Forget a write of unknown outcome if it was carried out, and return whether it was.
 
-    def will_create(self, resource: Resource[Any]) -> None:
-        """Forget live lists of `resource`, of which an object is about to be created."""
-        self.lists = {known for known in self.lists if known.resource is not resource}
+        The store shows no delete as long as it shows the object unchanged since the request was
+        sent (EXP-22).
+        """
+        known = self.writes.get(expectation.reference)
+        if known is None or known.in_flight:
+            return False
+        shown = effective(stored, expectation.entry)
+        match known.write:
+            case Create():
+                is_done = shown is not None and is_owned_by(shown.metadata, self.owner.uid)
+            case Delete(uid=uid) if revision_of(stored) != known.tried_at:
+                is_same = shown is not None and shown.metadata.uid == uid
+                is_done = not is_same or (shown is not None and shown.metadata.terminating)
+            case _:
+                is_done = False
+        if is_done:
+            self._created(known.write)
+            del self.writes[expectation.reference]
+        return is_done
 
-    def keep_log(self, lookup: LogTail, text: LogText) -> None:
-        """Keep the tail of a log, or that it is unavailable."""
-        keep_newest(self.logs, lookup, text, MAX_LOG_TAILS)
+    def done(
+        self, reference: ObjectReference, write: Write, obj: KubeObject, *, created: bool
+    ) -> None:
+        """Record the object that the server returned for a create or a change."""
+        self.refuted.pop(reference, None)
+        self.create_errors.pop(reference, None)
+        if self.findings.get(reference) in {ABSENT, TAKEN}:
+            del self.findings[reference]
+        self._created(write)
+        if created:
+            if self.memory is not None:
+                self.made.setdefault(reference.resource, []).append(obj)
+            self.disowned.pop(reference, None)
+            if _has_other_owner(write, obj):
+                self.disowned[reference] = None
 
-    def keep_failed_create(self, uid: str, found: FailedCreate) -> None:
-        """Keep what the events of the object with this uid say."""
-        keep_newest(self.failed_creates, uid, found, MAX_LOG_TAILS)
+    def end_write(self, reference: ObjectReference, obj: KubeObject | None) -> None:
+        """Forget a write whose object was read live; remember a change that was not done."""
+        known = self.writes.pop(reference, None)
+        if known is None or obj is None or isinstance(known.write, Create | Delete):
+            return
+        if obj.metadata.resource_version == known.tried_at:
+            self.refuted[reference] = known.tried_at
+
+    def found(self, reference: ObjectReference, obj: KubeObject | None) -> None:
+        """Forget what a live read of an object says otherwise of its name."""
+        finding = self.findings.get(reference)
+        if obj is None:
+            is_over = finding is not ABSENT
+        else:
+            is_ours = is_owned_by(obj.metadata, self.owner.uid)
+            is_over = finding is ABSENT or (finding is TAKEN and is_ours)
+        if is_over:
+            self.findings.pop(reference, None)
+
+    def drop(self, reference: ObjectReference) -> None:
+        """Forget what is expected of an object."""
+        self.expectations.pop(reference, None)
+        self.writes.pop(reference, None)
+        self.findings.pop(reference, None)
 
     def remember(self, memory: Any) -> None:
         """Store the memory of a plan that is about to be carried out."""
         self.memory = memory
         self.made.clear()
 
-    def record_created(self, resource: Resource[Any], obj: Any) -> None:
-        """Record a created object, unless the plans of this owner use no memory."""
-        if self.memory is not None:
-            self.made.setdefault(resource, []).append(obj)
-
     def record_member(self, member: ReplicaMember) -> None:
         """Record a member of a replica; forget the replica when it is complete."""
         count = member.position + 1
         if count < member.size:
-            keep_newest(self.replicas, member.replica, count, MAX_NAMES)
+            self.replicas[member.replica] = count
         else:
             self.replicas.pop(member.replica, None)
 
-    def _pending(self) -> Iterator[Expectation[Any]]:
-        for each in self.expectations.values():
-            if each.writer == self.owner.uid and (each.write is not None or each.blocking):
-                yield each
+    def _created(self, write: Write) -> None:
+        if isinstance(write, Create) and write.member is not None:
+            self.record_member(write.member)
 
-    def _may_repeat(self, expectation: Expectation[Any]) -> bool:
+    def _may_repeat(self, sent: UnansweredWrite, expectation: Expectation[Any]) -> bool:
         """Return whether the write is sent again if its outcome is unknown.
 
         Nothing is created for a terminating owner, and what was to be deleted for another
         generation may be wanted by now. A deleted object that the store no longer shows is read
         live, like any object that has left the store (EXP-24). Changes are read and planned anew.
         """
-        if expectation.writer != self.owner.uid:
-            return False
-        match expectation.write:
+        match sent.write:
             case Create():
                 return not self.owner.terminating
             case Delete():
-                same = expectation.generation == self.owner.generation
+                same = sent.generation == self.owner.generation
                 return same and not expectation.needs_live_read
             case _:
                 return False
+
+
+def _has_other_owner(write: Write, obj: KubeObject) -> bool:
+    """Return whether a created object has another owner than the one that was asked for."""
+    if not isinstance(write, Create):
+        return False
+    asked = requested_owner(write.body.get("metadata") or {}, write.target.namespace)
+    return bool(asked) and owner_uid(obj.metadata) not in {"", asked}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from controller.runtime.debug import LIMIT, BoundedList, ExpectationEntry, cause, listing
-from controller.runtime.expectations.expectation import Expectation
+from controller.runtime.expectations.expectation import (
+    ABSENT,
+    TAKEN,
+    Deleted,
+    Expectation,
+    Written,
+)
 from controller.runtime.plan import verb_of
 
 
@@ -23,7 +29,7 @@ def oldest(expectations: Collection[Expectation[Any]], now: float) -> BoundedLis
 
 def _entry(each: Expectation[Any], now: float) -> ExpectationEntry:
     owners = [record.owner for record in islice(each.owners.values(), LIMIT)]
-    failure = each.unknown_failure
+    failure = next((write.failure for write in each.unanswered if write.failure is not None), None)
     return ExpectationEntry(
         object=str(each.reference),
         owners=[f"{owner.controller} {owner.key}" for owner in owners],
@@ -40,29 +46,22 @@ def _since(each: Expectation[Any]) -> float:
 
 
 def _awaited(each: Expectation[Any]) -> str:
-    if each.write is not None:
-        awaited = "outcome" if each.outcome_unknown else "answer"
-        return f"{awaited} of {verb_of(each.write)}"
-    if not each.unseen:
+    if each.unanswered:
+        write = each.unanswered[0]
+        return f"{'answer' if write.in_flight else 'outcome'} of {verb_of(write.write)}"
+    if not isinstance(each.entry, Written | Deleted):
         return ""
-    event = "deletion" if each.deleted_uid else "write"
+    event = "deletion" if isinstance(each.entry, Deleted) else "write"
     return f"live read after {event}" if each.needs_live_read else f"cache shows {event}"
 
 
 def _kept(each: Expectation[Any]) -> str:
-    if each.warning:
-        return f"admission: {each.warning}"
-    if each.name_conflict:
+    finding = next(iter(each.findings), None)
+    if finding is None:
+        return "outside of the selection"
+    if finding is TAKEN:
         return "name is taken"
-    if each.absent:
-        return "looked up, not found"
-    return "outside of the selection"
-
-
-# Numbers of all expectations, for metrics and tests.
-
-LIVE_READ: Final = "live_read"
-"""Key in `ExpectationStatistics.resolved_by` of expectations that a live read resolved."""
+    return "looked up, not found" if finding is ABSENT else f"admission: {finding.warning}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,7 @@ class ExpectationStatistics:
         unknown: writes of unknown outcome.
         oldest_age: seconds since the oldest pending write.
         oldest_unseen: seconds for which the store has not shown what the server answered, at most.
-        need_live_read: expectations that only a live read can resolve.
-        corrections: reads in which an expectation replaced stale data of a cache.
         live_reads: live reads so far.
-        resolved_by: expectations resolved so far, by what resolved them.
     """
 
     owners: int
@@ -86,31 +82,22 @@ class ExpectationStatistics:
     unknown: int
     oldest_age: float
     oldest_unseen: float
-    need_live_read: int
-    corrections: int
     live_reads: int
-    resolved_by: Mapping[str, int]
 
 
 def collect(
-    expectations: Collection[Expectation[Any]],
-    now: float,
-    owners: int,
-    corrections: int,
-    resolved_by: Mapping[str, int],
+    expectations: Collection[Expectation[Any]], now: float, owners: int, live_reads: int
 ) -> ExpectationStatistics:
     """Return the numbers at `now`, clock time in seconds; O(expectations)."""
     pending = [each.pending_since for each in expectations if each.pending_since is not None]
     unseen = [each.unseen_since for each in expectations if each.unseen_since is not None]
+    unknown = (not write.in_flight for each in expectations for write in each.unanswered)
     return ExpectationStatistics(
         owners=owners,
         expectations=len(expectations),
         pending=len(pending),
-        unknown=sum(1 for each in expectations if each.outcome_unknown),
+        unknown=sum(unknown),
         oldest_age=max((now - since for since in pending), default=0.0),
         oldest_unseen=max((now - since for since in unseen), default=0.0),
-        need_live_read=sum(1 for each in expectations if each.needs_live_read),
-        corrections=corrections,
-        live_reads=resolved_by.get(LIVE_READ, 0),
-        resolved_by=dict(resolved_by),
+        live_reads=live_reads,
     )

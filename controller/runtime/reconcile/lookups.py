@@ -16,7 +16,7 @@ from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.expectation import ObjectReference, reference_of
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.record import Owner, Questions
 from controller.runtime.kind import FailedCreate, LogText
@@ -72,10 +72,10 @@ class LookupReader:
                     await self._list(owner, lookup)
                 case LogTail():
                     found = await self._log_tail(owner, lookup)
-                    self._expectations.record(owner.uid).keep_log(lookup, found)
+                    self._expectations.record(owner.uid).logs[lookup] = found
                 case FailedCreates():
                     refused = await self._failed_create(owner, lookup)
-                    self._expectations.record(owner.uid).keep_failed_create(lookup.uid, refused)
+                    self._expectations.record(owner.uid).failed_creates[lookup.uid] = refused
         except KubeError as error:
             return error
         return None
@@ -240,8 +240,7 @@ class UnknownWrites:
         )
         run.silent.pop(id(write), None)
         if result.outcome in {WriteOutcome.FAILED, WriteOutcome.NAMESPACE_TERMINATING}:
-            reference = ObjectReference(write.target.resource, write.target.key)
-            run.learned |= await self._lookups.ask(owner, reference)
+            run.learned |= await self._lookups.ask(owner, reference_of(write.target))
         else:
             run.learned |= result.outcome is not WriteOutcome.UNKNOWN
         run.failed_groups.ended(result, self._now())

@@ -28,10 +28,12 @@ from controller.kube.errors import (
 from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.election import AlwaysLeader, Fence, while_leading
+from controller.runtime.expectations.expectation import reference_of
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import (
+    Change,
     Create,
     Delete,
     Failure,
@@ -136,7 +138,8 @@ class Writer:
         )
         if isinstance(write, Create) and isinstance(error, StatusError):
             refusal = CreateError(result.reason, quote(error))
-            self._expectations.record(owner.uid).record_create_error(write, refusal)
+            errors = self._expectations.record(owner.uid).create_errors
+            errors[reference_of(write.target)] = refusal
         return result
 
     async def _create(self, client: Client, owner: Owner, write: Create) -> WriteResult:
@@ -185,21 +188,19 @@ class Writer:
                 propagation=write.propagation,
             )
         except NotFound:
-            self._expectations.confirm_gone(owner, write, write.uid)
+            self._expectations.confirm_gone(owner, write)
             return WriteResult(write, WriteOutcome.DONE)
         except Conflict as error:
             found = await read_live(client, target)
             if found is None or found.metadata.uid != write.uid:
-                self._expectations.confirm_gone(owner, write, write.uid)
+                self._expectations.confirm_gone(owner, write)
                 return WriteResult(write, WriteOutcome.DONE)
             self._expectations.precondition_failed(owner, write, found)
             return WriteResult(write, WriteOutcome.FAILED, found, error)
-        self._expectations.confirm_delete(owner, write, write.uid, obj)
+        self._expectations.confirm_delete(owner, write, obj)
         return WriteResult(write, WriteOutcome.DONE, obj)
 
-    async def _change(
-        self, client: Client, owner: Owner, write: MergePatch | JsonPatch | Replace
-    ) -> WriteResult:
+    async def _change(self, client: Client, owner: Owner, write: Change) -> WriteResult:
         target = write.target
         resource, namespace, name = target.resource, target.namespace, target.name
         try:
@@ -244,7 +245,7 @@ class Writer:
         self,
         client: Client,
         owner: Owner,
-        write: MergePatch | JsonPatch | Replace,
+        write: Change,
         error: StatusError,
     ) -> WriteResult:
         """Read the object live; `Invalid` is a conflict only if the object has changed.
@@ -271,7 +272,7 @@ class Writer:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.FAILED, error=error)
         if found is None:
-            self._expectations.confirm_gone(owner, write, write.uid)
+            self._expectations.confirm_gone(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
         self._expectations.precondition_failed(owner, write, found)
         unchanged = known is not None and (

@@ -467,9 +467,7 @@ async def test_expectations_follow_what_the_caches_show(world: CacheWorld):
         await asyncio.sleep(10)
         assert world.expectations.statistics().expectations == 0
         await world.user.delete(CONFIG_MAPS, "default", "a")
-        world.expectations.confirm_delete(
-            owner, Delete(target, made.metadata.uid), made.metadata.uid
-        )
+        world.expectations.confirm_delete(owner, Delete(target, made.metadata.uid))
         assert world.expectations.statistics().expectations == 1
         await asyncio.sleep(10)
         assert world.expectations.statistics().expectations == 0

@@ -6,7 +6,6 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations import record
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
@@ -76,11 +75,3 @@ async def test_refusals_go_with_their_owner():
     await desk.create("a", QUOTA)
     desk.book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert desk.refusal() is None
-
-
-async def test_only_so_many_are_remembered_the_latest_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(record, "MAX_NAMES", 2)
-    desk = Desk()
-    for name in ("a", "b", "a", "c"):
-        await desk.create(name, QUOTA)
-    assert [desk.refusal(name) is not None for name in "abc"] == [True, False, True]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.expectations.expectation import (
+from controller.runtime.expectations.expectation import Expectation
+from controller.runtime.expectations.record import (
     FIRST_LIVE_READ,
-    LIVE_ONLY_INTERVAL,
     MAX_LIVE_READ_INTERVAL,
-    MOST_LIVE_ONLY,
-    Expectation,
+    MOST_OUTSIDE,
+    OUTSIDE_INTERVAL,
+    Owner,
 )
-from controller.runtime.expectations.record import Owner
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 
@@ -24,7 +24,7 @@ def expectation(book: Book, name: str = "a") -> Expectation[Any]:
 
 
 def due(book: Book, name: str = "a") -> float:
-    return expectation(book, name).next_live_read(book.time)
+    return book.next_question(name)
 
 
 def test_each_step_of_a_write_is_a_change():
@@ -58,10 +58,10 @@ def test_what_the_store_cannot_settle_is_read_at_once_and_asked_for_once():
     book.bookmark(12)
     assert due(book) == 0
     assert book.questions == ["a"]
-    assert book.expectations.statistics().need_live_read == 1
+    assert expectation(book).needs_live_read
     book.expectations.expect(OWNER, patch("a"))
     book.show(child("a", 13))
-    assert book.expectations.statistics().need_live_read == 0
+    assert not expectation(book).needs_live_read
 
 
 def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_settled_before():
@@ -69,7 +69,7 @@ def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_sett
     for name in "abc":
         book.make(name, 10)
     book.show(child("a", 5))
-    book.expectations.confirm_gone(OWNER, delete("b"), "uid-b")
+    book.expectations.confirm_gone(OWNER, delete("b"))
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
     book.make("c", 10)
@@ -84,7 +84,7 @@ def test_an_object_outside_the_selection_is_read_every_half_minute():
     for _ in range(3):
         book.time += 100
         book.answer("a", child("a", 10))
-        assert due(book) == LIVE_ONLY_INTERVAL
+        assert due(book) == OUTSIDE_INTERVAL
     assert len(book.warnings()) == 1
     book.expectations.expect(OWNER, patch("a"))
     book.show(child("a", 30))
@@ -106,15 +106,15 @@ def test_an_object_outside_the_selection_is_no_write_that_caches_owe():
 
 def test_many_objects_outside_the_selection_are_read_no_more_often_than_one():
     book = Book()
-    names = [f"pod-{number}" for number in range(MOST_LIVE_ONLY + 2)]
+    names = [f"pod-{number}" for number in range(MOST_OUTSIDE + 2)]
     for revision, name in enumerate(names, 2):
         book.show(child(name, revision))
     for revision, name in enumerate(names, 50):
         book.remove(child(name, revision), revision)
     for count, name in enumerate(names, 1):
         book.answer(name, child(name, 10))
-        assert due(book, name) == LIVE_ONLY_INTERVAL * min(count, MOST_LIVE_ONLY)
-    assert due(book, names[0]) == LIVE_ONLY_INTERVAL * MOST_LIVE_ONLY
+        assert due(book, name) == OUTSIDE_INTERVAL * min(count, MOST_OUTSIDE)
+    assert due(book, names[0]) == OUTSIDE_INTERVAL * MOST_OUTSIDE
 
 
 def test_what_ended_outside_the_selection_is_not_kept():
@@ -122,7 +122,7 @@ def test_what_ended_outside_the_selection_is_not_kept():
     book.show(child("a", 2))
     book.remove(child("a", 2), 20)
     book.answer("a", child("a", 10))
-    book.expectations.confirm_gone(OWNER, delete("a"), "uid-a")
+    book.expectations.confirm_gone(OWNER, delete("a"))
     assert (book.names(), book.entries) == ([], 0)
 
 
@@ -269,4 +269,3 @@ def test_a_deletion_that_a_namesake_follows_is_over():
     book.unmake("a")
     book.show(child("a", 5, uid="uid-next"))
     assert (book.live(), book.entries) == (["a"], 0)
-    assert book.expectations.statistics().resolved_by == {"uid": 1}

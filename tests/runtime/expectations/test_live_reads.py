@@ -185,8 +185,7 @@ def refuted(write: Write) -> Book:
 
 
 def due(book: Book) -> float:
-    (expectation,) = book.expectations.all()
-    return expectation.next_live_read(book.time)
+    return book.next_question()
 
 
 def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated():
@@ -399,15 +398,27 @@ def test_nobody_asks_about_what_another_owner_has_written():
     assert asked(book, other) == (["a"], [])
 
 
-def test_the_write_of_an_owner_that_is_gone_is_read_by_the_one_that_is_left():
+def test_each_owner_finds_out_about_its_own_write():
     other = replace(OWNER, uid="uid-other", key="default/g")
     book = lost(patch("a"))
     book.owned_by(other)
     book.sent(delete("a"), other)
+    assert asked(book) == ([], []), "the object may change in a moment"
     book.lost(delete("a"), other)
-    assert asked(book) == ([], []), "who wrote last finds out"
-    book.gone(other)
-    assert asked(book) == ([], ["a"])
+    assert (asked(book), asked(book, other)) == (([], ["a"]), (["a"], []))
+    assert book.pending() == book.pending(other.uid) == {"children"}
+    book.gone()
+    assert asked(book, other) == (["a"], [])
+
+
+def test_what_one_owner_is_answered_leaves_the_unknown_write_of_another():
+    other = replace(OWNER, uid="uid-other", key="default/g")
+    book = lost(patch("a"))
+    book.owned_by(other)
+    book.done(patch("a"), child("a", 9), other)
+    assert (asked(book), asked(book, other)) == (([], ["a"]), ([], []))
+    book.answer("a", child("a", 9))
+    assert book.pending() == frozenset()
 
 
 def test_the_owner_is_woken_when_the_next_read_is_due():

@@ -38,23 +38,12 @@ def test_an_object_that_changes_its_index_twice_is_found_once():
 def test_what_a_live_read_did_not_find_is_hidden_although_the_store_shows_it():
     book = Book()
     book.show(child("a", 2))
-    book.expectations.confirm_gone(OWNER, delete("a"), "uid-a")
+    book.expectations.confirm_gone(OWNER, delete("a"))
     assert (book.get(), book.names()) == (None, [])
     book.show(child("a", 3, terminating=True))
     assert book.names() == [], "late news of its end"
     book.remove(child("a", 3, terminating=True), 4)
     assert book.entries == 0
-
-
-def test_corrections_are_counted():
-    book = Book()
-    book.show(child("a", 2))
-    book.names()
-    assert book.expectations.statistics().corrections == 0
-    book.unmake("a")
-    book.names()
-    book.get()
-    assert book.expectations.statistics().corrections == 2
 
 
 def test_what_nobody_watches_is_an_error_and_not_absent():
@@ -113,7 +102,7 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
         else:
             uid = f"u{truth.pop(name)}"
             history.append((revision, name, False))
-            book.expectations.confirm_delete(OWNER, delete(name, uid=uid), uid)
+            book.expectations.confirm_delete(OWNER, delete(name, uid=uid))
             answered[name] = (revision, False)
         for _ in range(data.draw(st.integers(0, len(history) - shown))):
             at, what, exists = history[shown]
@@ -141,7 +130,7 @@ def test_what_is_known_to_have_gone_is_not_believed_to_a_cache_that_shows_it_lat
     made = book.make(revision=10)
     write = delete()
     book.expectations.expect(OWNER, write)
-    book.expectations.confirm_gone(OWNER, write, made.metadata.uid)
+    book.expectations.confirm_gone(OWNER, write)
     assert book.names() == []
     book.bookmark(5)
     book.show(made)  # the cache has got as far as its creation, not to its end

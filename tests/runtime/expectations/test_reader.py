@@ -36,7 +36,7 @@ def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     assert reads.record(UNKNOWN).pending_scopes == frozenset()
     assert not reads.record(UNKNOWN).has_listed(LiveList(PODS, "default", ""))
     assert reads.record(UNKNOWN).log_tail(LogTail("default", "", "x")) is None
-    assert reads.record(UNKNOWN).incomplete_replicas == {}
+    assert reads.record(UNKNOWN).replicas == {}
     assert reads.record(UNKNOWN).consistency_warnings == ()
     assert book.expectations.record(UNKNOWN).overdue_failures(book.time) == ()
     assert reads.clock_jumped_at is None
@@ -103,7 +103,7 @@ def test_what_is_found_for_an_owner_that_is_gone_is_not_kept(book: Book):
     gone = Owner(UNKNOWN, "default/x", "widgets")
     lookup, tail = LiveList(CONFIG_MAPS, "default", "a=b"), LogTail("default", "a=b", "x")
     book.expectations.record(gone.uid).lists.add(lookup)
-    book.expectations.record(gone.uid).keep_log(tail, LogText("text"))
+    book.expectations.record(gone.uid).logs[tail] = LogText("text")
     book.expectations.expect(gone, create("a"))
     assert not book.expectations.reader.record(UNKNOWN).has_listed(lookup)
     assert book.expectations.reader.record(UNKNOWN).log_tail(tail) is None
@@ -117,14 +117,14 @@ def test_lists_and_replicas_are_known_to_their_owner(book: Book):
     assert not reads.record(STRANGER.uid).has_listed(lookup)
     write = Create(target("a"), {}, member=ReplicaMember("r", 0, 2))
     book.expectations.confirm(OWNER, write, child("a", 10), created=True)
-    assert reads.record(OWNER.uid).incomplete_replicas == {"r": 1}
-    assert reads.record(STRANGER.uid).incomplete_replicas == {}
+    assert reads.record(OWNER.uid).replicas == {"r": 1}
+    assert reads.record(STRANGER.uid).replicas == {}
 
 
 def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
     reads, lookup = book.expectations.reader, LogTail("default", "a=b", "x")
     assert reads.record(OWNER.uid).log_tail(lookup) is None
-    book.expectations.record(OWNER.uid).keep_log(lookup, LogText("text"))
+    book.expectations.record(OWNER.uid).logs[lookup] = LogText("text")
     assert reads.record(OWNER.uid).log_tail(lookup) == LogText("text")
     assert reads.record(STRANGER.uid).log_tail(lookup) is None
 
@@ -210,8 +210,4 @@ def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: B
     book.expectations.mark_unknown(OWNER, create("a"), failure)
     assert len(expectations.record(OWNER.uid).overdue_failures(book.time)) == 1, (
         "a repetition begins nothing anew"
-    )
-    book.expectations.mark_unknown(STRANGER, create("a"), failure)
-    assert expectations.record(OWNER.uid).overdue_failures(book.time) == (), (
-        "that of another owner by now"
     )

@@ -92,7 +92,7 @@ def test_what_no_cache_covers_is_not_expected_after_its_answer():
     assert book.entries == 1
     book.expectations.confirm(OWNER, write, child("a", 10))
     assert book.entries == 0
-    book.expectations.confirm_delete(OWNER, write, "uid-a")
+    book.expectations.confirm_delete(OWNER, Delete(write.target, "uid-a"))
     assert book.entries == 0
     book.expectations.record_lookup(OWNER, write.target, child("a", 10))
     assert book.entries == 0

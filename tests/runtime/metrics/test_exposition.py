@@ -253,10 +253,7 @@ EXPECTATIONS = ExpectationStatistics(
     unknown=4,
     oldest_age=5.5,
     oldest_unseen=6.5,
-    need_live_read=7,
-    corrections=8,
     live_reads=9,
-    resolved_by={"watch": 10, "list": 11},
 )
 LANES = {("create", "pods"): 15, ("all", "all"): 1}
 CLIENT: Any = SimpleNamespace(

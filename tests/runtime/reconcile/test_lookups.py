@@ -129,7 +129,7 @@ async def test_the_log_of_the_newest_pod_is_read(others: list[KubeObject]):
         ("list_metadata", PODS, "default", {"label_selector": "song=morning"}),
         ("read_log_tail", "default", "b", limits),
     ]
-    assert desk.expectations.told == [("keep_log", TAIL, LogText("la\n"))]
+    assert desk.expectations.told == [("logs", TAIL, LogText("la\n"))]
 
 
 async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
@@ -138,7 +138,7 @@ async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
     assert await desk.look_up(tail) is None
     limits = {"container": "child", "lines": 3, "limit_bytes": 64, "previous": True}
     assert desk.client.requests == [("read_log_tail", "default", "b", limits)]
-    assert desk.expectations.told == [("keep_log", tail, LogText("la\n"))]
+    assert desk.expectations.told == [("logs", tail, LogText("la\n"))]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
 async def test_a_log_that_is_unavailable_is_an_answer(responses: tuple[Any, ...], reason: str):
     desk = Desk(*responses)
     assert await desk.look_up(TAIL) is None
-    assert desk.expectations.told == [("keep_log", TAIL, LogText(unavailable=reason))]
+    assert desk.expectations.told == [("logs", TAIL, LogText(unavailable=reason))]
 
 
 async def test_of_a_deletion_nothing_is_read():
@@ -210,26 +210,26 @@ def test_a_list_counts_until_something_of_its_resource_is_made(book: Book):
 
 def test_a_unit_is_remembered_from_its_first_member_to_the_one_before_the_last(book: Book):
     reads = book.expectations.reader
-    assert reads.record(OWNER.uid).incomplete_replicas == {}
+    assert reads.record(OWNER.uid).replicas == {}
     made(book, member("a", 0), 10)
-    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+    assert reads.record(OWNER.uid).replicas == {"unit": 1}
     book.expectations.expect(OWNER, member("b", 1))
     book.expectations.mark_failed(OWNER, member("b", 1))
-    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+    assert reads.record(OWNER.uid).replicas == {"unit": 1}
     made(book, member("b", 1), 11)
-    assert reads.record(OWNER.uid).incomplete_replicas == {"unit": 2}
+    assert reads.record(OWNER.uid).replicas == {"unit": 2}
     made(book, member("c", 2), 12)
-    assert reads.record(OWNER.uid).incomplete_replicas == {}
-    assert reads.record("another owner").incomplete_replicas == {}
+    assert reads.record(OWNER.uid).replicas == {}
+    assert reads.record("another owner").replicas == {}
 
 
 def test_a_member_whose_answer_was_lost_counts_once_the_cache_shows_it(book: Book):
     write = member("a", 0)
     book.expectations.expect(OWNER, write)
     book.expectations.mark_unknown(OWNER, write)
-    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
+    assert book.expectations.reader.record(OWNER.uid).replicas == {}
     book.show(child("a", 10))
-    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {"unit": 1}
+    assert book.expectations.reader.record(OWNER.uid).replicas == {"unit": 1}
 
 
 def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
@@ -237,7 +237,7 @@ def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
     book.expectations.record(OWNER.uid).lists.add(WIDGET)
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
-    assert book.expectations.reader.record(OWNER.uid).incomplete_replicas == {}
+    assert book.expectations.reader.record(OWNER.uid).replicas == {}
     assert not book.expectations.reader.record(OWNER.uid).has_listed(WIDGET)
 
 
@@ -248,9 +248,9 @@ def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():
         account.record_member(ReplicaMember(f"failed-{number}", 0, size=2))
     account.record_member(ReplicaMember("in hand", 1, size=3))
     account.record_member(ReplicaMember("another", 0, size=2))
-    assert len(account.incomplete_replicas) == MAX_NAMES
-    assert account.incomplete_replicas["in hand"] == 2
-    assert "failed-0" not in account.incomplete_replicas
+    assert len(account.replicas) == MAX_NAMES
+    assert account.replicas["in hand"] == 2
+    assert "failed-0" not in account.replicas
 
 
 LAST_LINE = LogTail("default", "song=morning", "child", lines=1)
@@ -348,7 +348,7 @@ async def test_a_planner_gets_the_answer_and_goes_on(widgets: WidgetWorld):
 
 def test_answers_belong_to_their_owner_and_go_with_it():
     book = Book()
-    book.expectations.record(OWNER.uid).keep_log(LAST_LINE, LogText("la"))
+    book.expectations.record(OWNER.uid).logs[LAST_LINE] = LogText("la")
     reads = book.expectations.reader
     assert reads.record(OWNER.uid).log_tail(LAST_LINE) == LogText("la")
     assert reads.record("another owner").log_tail(LAST_LINE) is None
@@ -362,7 +362,7 @@ def test_only_the_newest_answers_are_kept():
     book = Book()
     tails = [replace(LAST_LINE, container=f"c{number}") for number in range(MAX_LOG_TAILS + 1)]
     for tail in tails:
-        book.expectations.record(OWNER.uid).keep_log(tail, LogText("la"))
+        book.expectations.record(OWNER.uid).logs[tail] = LogText("la")
     kept = [
         tail
         for tail in tails

@@ -13,6 +13,7 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.expectation import reference_of
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace, Write
 from controller.runtime.reconcile.failed_groups import LONGEST_QUOTE, WriteOutcome, WriteResult
@@ -208,7 +209,7 @@ async def test_a_delete_has_the_uid_as_precondition_and_its_options():
     assert await desk.perform(write) == WriteResult(write, WriteOutcome.DONE, OBJ)
     options = {"uid": "uid-a", "grace_seconds": 5, "propagation": "Foreground"}
     assert desk.client.requests == [("delete", *NAMED, options)]
-    assert desk.told(write) == [("confirm_delete", "uid-a", OBJ)]
+    assert desk.told(write) == [("confirm_delete", OBJ)]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ async def test_a_delete_of_what_is_gone_or_replaced_has_succeeded(responses: tup
     desk = Desk(*responses)
     assert await desk.perform(DELETE) == WriteResult(DELETE, WriteOutcome.DONE)
     assert desk.client.requests[1:] == [("get", *NAMED)] * (len(responses) - 1)
-    assert desk.told(DELETE) == [("confirm_gone", "uid-a")]
+    assert desk.told(DELETE) == [("confirm_gone",)]
 
 
 async def test_a_delete_that_conflicts_although_the_object_is_the_same_has_failed():
@@ -301,7 +302,7 @@ async def test_a_change_of_what_is_gone_is_planned_again(write: Write, error: Ex
     desk = Desk(error, MISSING, known=OBJ)
     assert await desk.perform(write) == WriteResult(write, WriteOutcome.CONFLICT, error=error)  # type: ignore[arg-type]
     assert desk.client.requests[1:] == [("get", *NAMED)]
-    assert desk.told(write) == [("confirm_gone", "uid-a")]
+    assert desk.told(write) == [("confirm_gone",)]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ async def test_what_is_missing_is_looked_for_again(*, refuted: bool):
     desk = Desk(MISSING, MISSING, known=OBJ)
     desk.expectations.refuted = refuted
     await desk.perform(PATCH)
-    assert desk.told(PATCH) == [("confirm_gone", "uid-a")]
+    assert desk.told(PATCH) == [("confirm_gone",)]
 
 
 async def test_the_primary_object_is_not_looked_for_again_and_again():
@@ -441,7 +442,8 @@ async def test_the_refusal_of_a_create_is_kept_for_the_planner():
     desk = Desk(REFUSED)
     assert (await desk.perform(CREATE)).outcome is WriteOutcome.FAILED
     kept = CreateError("Forbidden", "no right")
-    assert desk.told(CREATE) == [("mark_failed",), ("record_create_error", kept)]
+    assert desk.told(CREATE) == [("mark_failed",)]
+    assert desk.expectations.create_errors == {reference_of(CREATE.target): kept}
 
 
 async def test_a_create_that_was_not_sent_leaves_nothing_for_the_planner():
@@ -455,10 +457,10 @@ async def test_if_a_repetition_is_refused_the_first_attempt_is_still_unknown():
     desk = Desk(REFUSED)
     result = await desk.perform(CREATE, repetition=True)
     assert result == WriteResult(CREATE, WriteOutcome.FAILED, error=REFUSED)  # type: ignore[arg-type]
-    assert desk.told(CREATE) == [
-        ("mark_unknown", Failure(CREATE, "Forbidden", "no right", unknown=True)),
-        ("record_create_error", CreateError("Forbidden", "no right")),
-    ]
+    failure = Failure(CREATE, "Forbidden", "no right", unknown=True)
+    assert desk.told(CREATE) == [("mark_unknown", failure)]
+    kept = CreateError("Forbidden", "no right")
+    assert desk.expectations.create_errors == {reference_of(CREATE.target): kept}
 
 
 async def test_a_namespace_that_is_being_deleted_takes_no_creates():
@@ -468,7 +470,8 @@ async def test_a_namespace_that_is_being_deleted_takes_no_creates():
     assert result == WriteResult(CREATE, WriteOutcome.NAMESPACE_TERMINATING, error=ending)
     assert result.failure == Failure(CREATE, "NamespaceTerminating", "it ends")
     kept = CreateError("NamespaceTerminating", "it ends")
-    assert desk.told(CREATE) == [("mark_failed",), ("record_create_error", kept)]
+    assert desk.told(CREATE) == [("mark_failed",)]
+    assert desk.expectations.create_errors == {reference_of(CREATE.target): kept}
     assert (await desk.perform(PATCH)).outcome is WriteOutcome.FAILED
 
 
