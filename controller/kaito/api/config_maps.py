@@ -187,9 +187,6 @@ def _are_words(value: Any) -> bool:
     return not any(isinstance(each, dict | list) for each in values)
 
 
-# ConfigMap: the view of the options of a model server or a tuning.
-
-
 class OptionTexts(View, frozen=True):
     """`data`, of which two keys count."""
 

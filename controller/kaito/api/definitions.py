@@ -34,13 +34,10 @@ from controller.runtime.reconcile.definitions import (
     UnknownFieldFinder,
 )
 
-# The CustomResourceDefinitions of the `kaito.sh` kinds, as plain data ready to be created.
-#
-# `v1beta1` is the storage version, `v1alpha1` is served for old objects and clients, as Kaito does.
-
 _GROUP: Final = "kaito.sh"
 _STORED: Final = "v1beta1"
 _VERSIONS: Final = ("v1alpha1", _STORED)
+"""The old version is served for old objects and clients, as Kaito does."""
 
 
 def _condition_column(type_: str) -> Column:
@@ -66,7 +63,7 @@ _INFERENCE_SET_COLUMNS: Final = (
 
 
 def kaito_definitions() -> list[Definition]:
-    """Return all definitions."""
+    """Return the definitions of the `kaito.sh` kinds, ready to be created."""
     return [workspace_definition(), inference_set_definition()]
 
 
@@ -124,12 +121,6 @@ def _version(
     return served_version(name, schema, columns, is_stored=name == _STORED)
 
 
-# Fields that the planners of Workspaces and of InferenceSets rely on, by the part they belong to.
-#
-# The API server silently drops fields that the installed definition lacks, and a specification that
-# lacks a field asks for something else.
-
-
 def _leaves(schema: Schema, path: str) -> Iterator[str]:
     """Yield the paths of the fields at or below a path that have no fields of their own."""
     fields = schema.get("items", schema).get("properties")
@@ -152,20 +143,19 @@ SET_TEMPLATE_FIELDS: Final = tuple(_leaves(SET_TEMPLATE, "spec.template"))
 """What an InferenceSet says of its Workspaces."""
 
 
-# Leaves an object unchanged until its definition is known: a dropped field would cost a model.
-#
-# Unlike the kinds of Ray, those of Kaito are also left unchanged while the definition is
-# unreadable.
-
-
 def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
     """Return a plan that writes nothing and reports why; None if the specification can be trusted.
 
-    It cannot while the definition is unreadable, or may have changed since the cached objects were
-    read.
+    It cannot while the definition is unreadable, unlike those of the Ray kinds, or may have changed
+    since the cached objects were read: a dropped field would cost a model.
     """
     if definition.error:
-        event = Event("Warning", "DefinitionUnread", "Reconcile", _unread(definition))
+        note = (
+            f"the installed definition of {definition.kind}s cannot be read ({definition.error}), "
+            f"and a field that it drops would look like an edit. {definition.consequence}. Grant "
+            "the operator the right to read /openapi/v3, as the ClusterRole system:discovery does"
+        )
+        event = Event("Warning", "DefinitionUnread", "Reconcile", note)
         return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
     untouched = definitions.leave_as_it_is(obj, definition)
     if untouched is None and definition.awaited:
@@ -179,14 +169,6 @@ def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
     That of a deletion is part of its plan, and stays.
     """
     return obj.metadata.terminating or leave_as_it_is(obj, definition) is not None
-
-
-def _unread(definition: InstalledDefinition) -> str:
-    return (
-        f"the installed definition of {definition.kind}s cannot be read ({definition.error}), and "
-        f"a field that it drops would look like an edit. {definition.consequence}. Grant the "
-        "operator the right to read /openapi/v3, as the ClusterRole system:discovery does"
-    )
 
 
 def template_fields(*path: str) -> UnknownFieldFinder:

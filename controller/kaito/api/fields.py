@@ -27,11 +27,6 @@ from controller.kaito.presets.gpus import (
     may_be_provisioned,
 )
 
-# Errors of fields, with the texts that Kaito's users know.
-#
-# Kaito's webhook is built with knative, whose form this is: `message: path, path`, one error a
-# line, sorted; equal messages share a line.
-
 INVALID: Final = "InvalidWorkspaceSpec"
 """Reason of the condition of an object that its validation rejects."""
 
@@ -41,7 +36,10 @@ EMPTY: Final = '""'
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """An error of one or more fields.
+    """An error of one or more fields, with the text that Kaito's users know.
+
+    Kaito's webhook is built with knative, whose form this is: `message: path, path`, one error a
+    line, sorted; equal messages share a line.
 
     Attributes:
         paths: paths of the fields, relative to where the error was found; empty only where the
@@ -100,8 +98,6 @@ def as_problem(errors: tuple[FieldError, ...], reason: str = INVALID) -> Problem
     return Problem(first, message_of(errors), reason)
 
 
-# References of images, with the messages of the library that Kaito uses.
-
 _HEXADECIMAL_ID: Final = re.compile(r"[a-f0-9]{64}")
 _PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -117,7 +113,7 @@ _LONGEST: Final = 1024
 
 
 def image_problem(image: str) -> str:
-    """Return why a text is not a reference of an image; empty if it is one."""
+    """Return why a text is no reference of an image, as Kaito's library says; empty if it is."""
     if len(image) > _LONGEST:
         return "invalid reference format"
     if _HEXADECIMAL_ID.fullmatch(image):
@@ -143,8 +139,6 @@ def split_domain(image: str) -> tuple[str, str]:
         remainder = f"library/{remainder}"
     return domain, remainder
 
-
-# Sources of data, and destinations of results.
 
 _METADATA_HOSTS: Final = frozenset(
     {"metadata.google.internal", "metadata.google", "instance-data.ec2.internal"}

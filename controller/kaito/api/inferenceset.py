@@ -109,9 +109,6 @@ class InferenceSetSpec(View, frozen=True):
         return policy if options.auto_upgrade else None
 
 
-# Validates an InferenceSet with Kaito's rules, and the Workspaces that it would create.
-
-
 INVALID_SET: Final = "InvalidInferenceSetSpec"
 _TEMPLATE: Final = "spec.template"
 _WINDOW: Final = "spec.autoUpgrade.maintenanceWindow"
@@ -126,7 +123,7 @@ SUFFIX: Final = 6
 def validate_inference_set(
     inference_set: InferenceSet, options: KaitoOptions
 ) -> InferenceSetSpec | Problem:
-    """Return the specification if the object is valid, else all errors as one problem."""
+    """Return the specification if Kaito's rules, also of its Workspaces, admit it; or a problem."""
     try:
         spec = parse(inference_set.spec, InferenceSetSpec)
     except msgspec.ValidationError as error:
@@ -147,11 +144,8 @@ def _errors(
         yield invalid_value(spec.replicas, "spec.replicas", f"must be at most {MAX_REPLICAS}")
     instance_type = spec.template.resource.instance_type
     if options.has_own_nodes and instance_type:
-        yield invalid_value(
-            instance_type,
-            f"{_TEMPLATE}.resource.instanceType",
-            "instanceType must be empty when nodeProvisioner is byo",
-        )
+        why = "instanceType must be empty when nodeProvisioner is byo"
+        yield invalid_value(instance_type, f"{_TEMPLATE}.resource.instanceType", why)
     elif not options.has_own_nodes and not instance_type:
         yield from via(_TEMPLATE, [missing_field("resource.instanceType")])
     yield from via(_WINDOW, _window_errors(spec.auto_upgrade))
@@ -180,11 +174,12 @@ def _workspace_problem(
     inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
 ) -> InferenceSetSpec | Problem:
     """Return the specification, or the problem of each Workspace that would be created."""
-    metadata = inference_set.metadata
-    if len(metadata.name) > MAX_NAME - SUFFIX:
+    name, namespace = inference_set.metadata.name, inference_set.metadata.namespace
+    longest = MAX_NAME - SUFFIX
+    if len(name) > longest:
         message = (
-            f"has {len(metadata.name)} characters; at most {MAX_NAME - SUFFIX} leave room for the "
-            "names of its workspaces: create the set under a shorter name"
+            f"has {len(name)} characters; at most {longest} leave room for the names of its "
+            "workspaces: create the set under a shorter name"
         )
         return Problem("metadata.name", message, INVALID_SET)
     resource = {
@@ -192,15 +187,9 @@ def _workspace_problem(
         "labelSelector": inference_set.spec.get("labelSelector"),
         "partition": inference_set.spec["template"].get("resource", {}).get("partition"),
     }
-    workspace = Workspace(
-        metadata=ObjectMeta(
-            name=metadata.name,
-            namespace=metadata.namespace,
-            annotations=spec.template.metadata.annotations,
-        ),
-        resource=resource,
-        inference=spec.template.inference,
-    )
+    annotations = spec.template.metadata.annotations
+    meta = ObjectMeta(name=name, namespace=namespace, annotations=annotations)
+    workspace = Workspace(meta, resource=resource, inference=spec.template.inference)
     checked = validate_workspace(workspace, options)
     if isinstance(checked, Problem):
         return Problem(f"{_TEMPLATE}.{checked.field}", checked.message, INVALID_SET)

@@ -1,4 +1,8 @@
-"""Karpenter's NodeClaims, NodePools and node classes, and nodes as far as they are read."""
+"""What is read of nodes and of Karpenter's objects, whose CRDs may be absent.
+
+Each provider of Karpenter has a kind of NodeClasses of its own: group, version and names are
+settings.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from msgspec.structs import replace
 
 from controller.kaito.api import labels
 from controller.kaito.api.labels import subdomain_problem
-from controller.kube.objects import Condition, KubeObject, View
+from controller.kube.objects import Condition, KubeObject, ObjectMeta, View
 from controller.kube.resources import Resource
 
 
@@ -29,9 +33,6 @@ class ConditionsStatus(View, frozen=True):
         """Return whether the condition of that type is True."""
         found = self.condition(type_)
         return found is not None and found.status == "True"
-
-
-# Node: what is read of it, for placing models. Its heartbeats are left out.
 
 
 class NodeCapacity(View, frozen=True):
@@ -55,9 +56,6 @@ class GpuNode(KubeObject, frozen=True):
 NODES: Final = Resource("", "v1", "nodes", "Node", GpuNode, namespaced=False)
 
 
-# NodeClaim of Karpenter: what is read of it. Its CRD may be absent.
-
-
 class NodeClaimStatus(ConditionsStatus, frozen=True):
     """`status` of a NodeClaim."""
 
@@ -77,9 +75,6 @@ POOL_CLAIMS: Final = replace(NODE_CLAIMS, part="node pools")
 """Claims that Karpenter makes for NodePools; they lack the label of the others."""
 
 
-# NodePool of Karpenter: what is read of it. Its CRD may be absent.
-
-
 class PoolRequirement(View, frozen=True):
     """`spec.template.spec.requirements[]`."""
 
@@ -94,16 +89,10 @@ class PoolNodeSpec(View, frozen=True):
     requirements: tuple[PoolRequirement, ...] = ()
 
 
-class PoolTemplateMeta(View, frozen=True):
-    """`spec.template.metadata`."""
-
-    labels: dict[str, str] | None = None
-
-
 class PoolTemplate(View, frozen=True):
     """`spec.template`, from which NodeClaims are made."""
 
-    metadata: PoolTemplateMeta = PoolTemplateMeta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: PoolNodeSpec = PoolNodeSpec()
 
 
@@ -143,11 +132,6 @@ NODE_POOLS: Final = Resource(
     "karpenter.sh", "v1", "nodepools", "NodePool", NodePool, namespaced=False
 )
 
-
-# NodeClasses of Karpenter's providers: their settings, and what is read of them.
-#
-# Each provider has a kind of its own, so that group, version and names are settings. The CRD may be
-# absent.
 
 _CLASSES: Final = "KARPENTER_NODE_CLASSES"
 
@@ -194,7 +178,7 @@ class NodeClassSettings:
             environment.get("KARPENTER_NODE_CLASS_VERSION") or default.version,
             environment.get("KARPENTER_NODE_CLASS_KIND") or default.kind,
             environment.get("KARPENTER_NODE_CLASS_RESOURCE_NAME") or default.plural,
-            _parse_classes(environment.get("KARPENTER_NODE_CLASSES") or ""),
+            _parse_classes(environment.get(_CLASSES) or ""),
         )
 
     @cached_property

@@ -108,10 +108,7 @@ def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
     Raises:
         ValueError: it is not; the message names the variable and all members.
     """
-    text = environment.get(name, "")
-    if not text:
-        return default
-    kind = type(default)
+    kind, text = type(default), environment.get(name) or default.value
     try:
         return kind(text)
     except ValueError:

@@ -59,12 +59,7 @@ _EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a struct.
-
-    Attributes:
-        name: in JSON; empty for the fields of an embedded struct.
-        always: whether it is written when it is zero too.
-    """
+    """A field of a struct; the name is that in JSON, empty for the fields of an embedded struct."""
 
     name: str
     type: str
@@ -86,7 +81,7 @@ class GoWriter:
         Unknown fields are dropped, and nulls count as absent.
 
         Raises:
-            controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed.
+            InvalidQuantity: a quantity is malformed.
         """
         if type_name.startswith("*"):
             return None if value is None else self.write(type_name[1:], value)
@@ -214,23 +209,17 @@ def _field(word: str) -> _Field:
     return _Field(name, type_name.rstrip("!"), always=type_name.endswith("!"))
 
 
-# The revision of a Workspace: a hash of what its workload is made from, equal to Kaito's.
-#
-# A Workspace whose hash equals the one that Kaito stored is taken over without touching its
-# workload.
-
 MAX_REVISIONS: Final = 10
 """Maximum revisions to keep; beyond it the oldest is deleted."""
 
-_SUFFIX_LENGTH: Final = 5
-
 
 def revision_hash(workspace: Workspace) -> str:
-    """Return the hash that present versions of Kaito store.
+    """Return the hash of what the workload is made from that present versions of Kaito store.
+
+    A Workspace whose hash is the stored one is taken over without touching its workload.
 
     Raises:
-        controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed; not raised for a
-            valid specification.
+        InvalidQuantity: a quantity is malformed; not raised for a valid specification.
     """
     return _hash(_parts(workspace, kaito_writer()))
 
@@ -241,7 +230,7 @@ def is_revision_hash(workspace: Workspace, stored: str) -> bool:
     return any(_hash(_parts(workspace, writer)) == stored for writer in writers)
 
 
-def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH) -> str:
+def revision_name(workspace_name: str, hash_: str, digits: int = 5) -> str:
     """Return the name of the ControllerRevision, with so many digits of the hash."""
     return f"{workspace_name}-{hash_[:digits]}"
 
@@ -266,11 +255,8 @@ def _hash(parts: dict[str, Any]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-# ControllerRevision of a Workspace: a specification that the Workspace has or had.
-
-
 class WorkspaceRevision(ControllerRevision, frozen=True):
-    """A ControllerRevision with its data, which are plain: `stored_specification` reads them."""
+    """A specification that a Workspace has or had; `stored_specification` reads its plain data."""
 
     data: Any = None
 
@@ -289,14 +275,12 @@ def stored_specification(revision: WorkspaceRevision) -> WorkspaceSpec | None:
     return spec if spec.inference is not None or spec.tuning is not None else None
 
 
-# The revision that a workload is made from, and whether it is still current.
-#
-# Kaito compares only numbers, so a history that begins anew replaces every tuning job. The hash
-# beside the number shows that nothing has changed.
-
-
 class RevisionState(Enum):
-    """The relation of a workload to the present revision."""
+    """The relation of a workload to the present revision.
+
+    Kaito compares only numbers, so a history that begins anew replaces every tuning job. The hash
+    beside the number shows that nothing has changed.
+    """
 
     PRESENT = "made from it"
     UNMARKED = "made from the same specification, or of unknown origin: only the mark is missing"
@@ -335,8 +319,6 @@ class Revision:
             return RevisionState.UNMARKED
         return RevisionState.OUTDATED
 
-
-# The history of a Workspace: a ControllerRevision for each specification that it had.
 
 _DIGITS: Final = (5, 10, 20, 40)
 """Digits of the hash in a name: Kaito's five, more where that name is taken, such as by a hash that
@@ -398,9 +380,8 @@ def possible_names(workspace_name: str, hash_: str) -> tuple[str, ...]:
 
 
 def _body(workspace: Workspace, name: str, hash_: str, number: int) -> Body:
-    meta = workspace.metadata
+    meta, marks = workspace.metadata, {labels.HASH: hash_}
     own = {labels.REVISION_OF: meta.name}
-    marks = {labels.HASH: hash_}
     return {
         **child(CONTROLLER_REVISIONS, meta, name, own_labels=own, annotations=marks),
         "revision": number,

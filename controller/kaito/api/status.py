@@ -72,8 +72,6 @@ def throughput(tokens_per_minute: str, config: Mapping[str, str]) -> dict[str, A
     }
 
 
-# Cuts texts for conditions.
-
 _LONGEST: Final = 256
 
 
@@ -84,8 +82,6 @@ def cut(text: str) -> str:
         return text
     return f"{encoded[:_LONGEST].decode(errors='ignore')}..."
 
-
-# The reason and the message of a failed write, for conditions and events.
 
 _REMEDIES: Final = {
     reasons.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
@@ -116,10 +112,6 @@ def what_failed(failure: Failure) -> str:
     )
 
 
-# Kaito's metrics of Workspaces and InferenceSets, computed from the cache when scraped.
-#
-# On purpose different: Kaito counts a Workspace that still waits for its nodes as an error.
-
 _FAILED: Final = frozenset({"Failed", "NotReady"})
 """States of a tuning that has failed, and of a server that no longer serves."""
 
@@ -127,7 +119,10 @@ _PHASES: Final = ("succeeded", "error", "pending", "deleting")
 
 
 class WorkspaceCollector(StateCollector[Iterable[Workspace]]):
-    """Collects `kaito_workspace_*`."""
+    """Collects `kaito_workspace_*` from the cache when scraped.
+
+    On purpose different: Kaito counts a Workspace that still waits for its nodes as an error.
+    """
 
     def metrics(self, current: Iterable[Workspace], /) -> Iterable[Metric]:
         """Return the numbers of Workspaces by phase and by preset."""

@@ -56,8 +56,6 @@ from controller.kaito.presets.runtimes import (
     tunable_models,
 )
 
-# The model that a Workspace serves.
-
 MAX_ADAPTERS: Final = 10
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
@@ -151,8 +149,6 @@ def _strength_errors(name: str, strength: str) -> Iterator[FieldError]:
         yield wrong(f"Strength value for Adapter '{name}' must be between 0 and 1", "adapter")
 
 
-# The model that a Workspace tunes.
-
 METHODS: Final = ("lora", "qlora")
 
 
@@ -185,16 +181,15 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
         yield invalid_value(why, "presetName")
 
 
-# Validates a Workspace with Kaito's rules, as far as they concern the Workspace alone.
-#
-# Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
-
 MAX_NAME: Final = 54
 """Maximum characters of a name: `<name>-headless` names a service. Kaito retries for ever above."""
 
 
 def validate_workspace(workspace: Workspace, options: KaitoOptions) -> WorkspaceSpec | Problem:
-    """Return the specification if the object is valid, else all errors as one problem."""
+    """Return the specification if Kaito's rules admit it, else all errors as one problem.
+
+    Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
+    """
     try:
         spec = parse_workspace(workspace)
         revision_hash(workspace)
@@ -275,17 +270,11 @@ def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
     return Problem("metadata.name", message, INVALID)
 
 
-# Validates edits of immutable fields, with the messages of Kaito's webhook.
-#
-# Both specifications are valid on their own. Rules that also hold for new specifications, such as
-# those about adapters, are above.
-
-
 _IMMUTABLE: Final = "field is immutable"
 
 
 def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldError]:
-    """Yield the errors of an edit from `old` to `spec`."""
+    """Yield the errors of an edit of immutable fields, between two valid specifications."""
     if (spec.inference is None) is not (old.inference is None):
         yield wrong("Inference field cannot be toggled once set", "spec.inference")
     if (spec.tuning is None) is not (old.tuning is None):

@@ -342,11 +342,7 @@ def _is_ready(server: StatefulSet) -> bool:
 
 
 def _missing(
-    meta: ObjectMeta,
-    wanted: int,
-    workspaces: tuple[Workspace, ...],
-    batch: int,
-    reads: CacheReader,
+    meta: ObjectMeta, wanted: int, workspaces: tuple[Workspace, ...], batch: int, reads: CacheReader
 ) -> MissingReplicas:
     """Return the replicas that one plan creates; later ones are not read."""
     room = min(wanted - len(workspaces), batch)

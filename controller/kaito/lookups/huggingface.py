@@ -123,12 +123,7 @@ class WebReader:
             raise LookupFailed(UNAVAILABLE, message) from None
 
     def _redirected(self, url: URL, location: str) -> URL:
-        """Return the address of another path of the same server.
-
-        Raises:
-            LookupFailed: it is another server.
-            ValueError: it is not an address.
-        """
+        """Return the address of another path of the same server; refuse another server."""
         other = url.join(URL(location))
         if other.origin() != self._origin:
             raise LookupFailed(UNAVAILABLE, f"{self._origin.host} redirects to another server")
@@ -136,11 +131,7 @@ class WebReader:
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the whole body.
-
-    Raises:
-        LookupFailed: it is longer than allowed.
-    """
+    """Return the whole body; refuse one that is longer than allowed."""
     parts: list[bytes] = []
     left = limit
     async for part in answer.content.iter_any():
@@ -255,12 +246,7 @@ class _Refused(Exception):  # noqa: N818  an answer
 
 
 def _check(found: Document, what: str) -> None:
-    """Check that a document was given.
-
-    Raises:
-        LookupFailed: it was not.
-        _Refused: it was refused.
-    """
+    """Raise `_Refused` if a token is asked for, `LookupFailed` without a document."""
     if found.status == HTTPStatus.OK:
         return
     if found.status in _REFUSED:
@@ -286,11 +272,7 @@ def _refusal(name: str, status: int, wanted: ModelMetadata, doubt: str) -> str:
 
 
 def _json(body: bytes, what: str) -> object:
-    """Return the content of a document; numbers that JSON does not have count as missing.
-
-    Raises:
-        LookupFailed: it is not JSON.
-    """
+    """Return the content of a document; numbers that JSON does not have count as missing."""
     try:
         return json.loads(body, parse_constant=lambda _name: None)
     except (ValueError, RecursionError):
@@ -298,11 +280,7 @@ def _json(body: bytes, what: str) -> object:
 
 
 def _weight_files(listed: object) -> list[WeightFile]:
-    """Return the files of a repository.
-
-    Raises:
-        LookupFailed: this is not a list of files.
-    """
+    """Return the files of a repository."""
     try:
         return msgspec.convert(listed, list[WeightFile])
     except msgspec.ValidationError:
@@ -319,12 +297,6 @@ def _decoded(encoded: object) -> str:
     return token if _TOKEN.fullmatch(token) else ""
 
 
-# The background look-ups of Workspaces, as an `ExternalSource` of the runtime.
-
-
-_MODELS: Final = LookupLimits(concurrency=4, longest_pause=600.0)
-
-
 class WorkspaceLookups:
     """Asks the questions that plans of Workspaces subscribe to; without a hub, of no model."""
 
@@ -333,25 +305,24 @@ class WorkspaceLookups:
         read = partial(read_benchmark, client)
         self._benchmarks = BackgroundLookups(read, clock, LookupLimits())
         ask = HuggingFace(hub, client) if hub is not None else _ask_nobody
-        self._models = BackgroundLookups(ask, clock, _MODELS)
+        limits = LookupLimits(concurrency=4, longest_pause=600.0)
+        self._models = BackgroundLookups(ask, clock, limits)
 
     def start(self, enqueue: Callable[[str], None]) -> None:
-        """Implement `ExternalSource.start`."""
+        """Call `enqueue` with each key whose answer is new."""
         self._benchmarks.start(enqueue)
         self._models.start(enqueue)
 
     def sync(self, key: str, subscriptions: tuple[BenchmarkLog | ModelMetadata, ...]) -> None:
-        """Implement `ExternalSource.sync`."""
-        logs = [each for each in subscriptions if isinstance(each, BenchmarkLog)]
-        models = [each for each in subscriptions if isinstance(each, ModelMetadata)]
-        self._benchmarks.sync(key, logs)
-        self._models.sync(key, models)
+        """Replace the questions of a key."""
+        self._benchmarks.sync(key, (q for q in subscriptions if isinstance(q, BenchmarkLog)))
+        self._models.sync(key, (q for q in subscriptions if isinstance(q, ModelMetadata)))
 
     def submit(self, key: str, commands: tuple[ExternalCommand, ...]) -> None:
-        """Implement `ExternalSource.submit`; there are no commands."""
+        """Do nothing: there are no commands."""
 
     async def aclose(self) -> None:
-        """Implement `ExternalSource.aclose`."""
+        """Stop asking."""
         await self._benchmarks.aclose()
         await self._models.aclose()
         if self._hub is not None:

@@ -95,12 +95,9 @@ def check_alike(nodes: Iterable[tuple[str, Mapping[str, str]]]) -> None:
     Raises:
         UnknownGPUs: one differs from the first, or a label of one is missing or no number.
     """
-    first: tuple[str, NodeGPUs] | None = None
-    for name, labels in nodes:
-        gpus = gpus_of_node(name, labels)
-        first = first or (name, gpus)
-        difference = _difference(name, gpus, *first)
-        if difference:
+    found = [(name, gpus_of_node(name, labels)) for name, labels in nodes]
+    for name, gpus in found:
+        if difference := _difference(name, gpus, *found[0]):
             raise UnknownGPUs(difference)
 
 
@@ -164,8 +161,6 @@ def _is_sliced(labels: Mapping[str, str]) -> bool:
     return asked not in {"", "all-disabled"} and labels.get(_MIG_STATE) == "success"
 
 
-# Instance types with accelerators, by cloud. Their names compare without case.
-
 _AZURE_SERIES: Final = ("standard_n", "standard_d")
 """Beginnings of names on Azure that pass unknown: nodes may carry GPUs that the table lacks."""
 
@@ -226,16 +221,12 @@ def may_be_provisioned(cloud: Cloud, name: str) -> bool:
 
 @cache
 def _types(cloud: Cloud) -> dict[str, InstanceType]:
+    families = read_table("instance_types.yaml", dict[str, tuple[_Family, ...]])
     return {
         machine.name.lower(): InstanceType(machine.name, _gpus(family, machine))
-        for family in _families()[cloud.value]
+        for family in families[cloud.value]
         for machine in family.types
     }
-
-
-@cache
-def _families() -> dict[str, tuple[_Family, ...]]:
-    return read_table("instance_types.yaml", dict[str, tuple[_Family, ...]])
 
 
 def _gpus(family: _Family, machine: _Machine) -> NodeGPUs:
@@ -297,8 +288,6 @@ def _slice_too_small(loaded: float, reserved: float, gpus: NodeGPUs) -> str:
         f"({memory * MEMORY_UTILIZATION / GIB:.1f}GB available after vLLM gpu-memory-utilization)"
     )
 
-
-# Consequences of the size of a model's weights: disk, and time to start.
 
 # Source of the numbers: kaito-project/kaito at 056b8280, presets/workspace/generator/generator.go
 # (disk) and presets/workspace/models/vllm_model.go (start).

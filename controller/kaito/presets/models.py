@@ -15,8 +15,6 @@ import yaml
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.quantity import parse_quantity
 
-# Reads the data files: tables of models and machines, each with its source.
-
 T = TypeVar("T")
 
 
@@ -34,15 +32,13 @@ def read_table(name: str, view: type[T]) -> T:
     return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader), view)
 
 
-# A model: its size and shape, as its `config.json` gives them.
-
 GIB: Final = 1024**3
 _BYTES_PER_ELEMENT: Final = 2
 """The cache is counted in 16 bits, also for models that keep it in 8."""
 
 
 class Model(Row, frozen=True):
-    """A model of Hugging Face.
+    """A model of Hugging Face: its size and shape, as its `config.json` gives them.
 
     Attributes:
         weights: size of the files that vLLM loads, a quantity.
@@ -102,9 +98,6 @@ class Model(Row, frozen=True):
         return elements * self.layers * _BYTES_PER_ELEMENT
 
 
-# Finds the model that the name of a preset stands for. Names compare without case.
-
-
 class _Names(Row, frozen=True):
     """`preset_names.yaml`."""
 
@@ -153,12 +146,8 @@ def _names() -> _Names:
 # Source of keys and rules: kaito-project/kaito at 056b8280,
 # presets/workspace/generator/{generator,model_catalog}.go.
 _TOKEN_LIMIT: Final = (
-    "max_position_embeddings",
-    "n_ctx",
-    "seq_length",
-    "max_seq_len",
-    "max_sequence_length",
-    "model_max_length",
+    *("max_position_embeddings", "n_ctx", "seq_length"),
+    *("max_seq_len", "max_sequence_length", "model_max_length"),
 )
 _HIDDEN_SIZE: Final = ("hidden_size", "n_embd", "d_model", "dim")
 _LAYERS: Final = ("num_hidden_layers", "n_layer", "n_layers")
@@ -175,7 +164,7 @@ _UNNAMED: Final = {
 """Architectures of models that name none, by the beginning of the name."""
 
 _LARGEST_NUMBER: Final = 2**31
-_LARGEST_WEIGHTS_GIB: Final = 8 * 1024.0
+_LARGEST_WEIGHTS: Final = 8 * 1024 * GIB
 """More than any model has; a wrong size must not request thousands of nodes."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
@@ -216,7 +205,7 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
         hidden_size=_number(merged, _HIDDEN_SIZE),
         layers=_number(merged, _LAYERS) or len(_items(merged.get("layers_block_type"))),
         heads=_number(merged, _HEADS),
-        kv_heads=_kv_heads(merged),
+        kv_heads=_number(merged, _KV_HEADS) or int(merged.get("multi_query") is True),
         head_dim=_number(merged, _HEAD_DIM),
         kv_lora_rank=_number(merged, ("kv_lora_rank",)),
         qk_rope_head_dim=_number(merged, ("qk_rope_head_dim",)),
@@ -234,8 +223,11 @@ def check_model(model: Model) -> None:
     Raises:
         NotServable: no model has such facts, or vLLM does not serve it.
     """
-    gib = _weights_in_gib(model)
-    if not 0 < gib <= _LARGEST_WEIGHTS_GIB:
+    try:
+        weights = model.weight_bytes
+    except ValueError:
+        weights = 0
+    if not 0 < weights <= _LARGEST_WEIGHTS:
         raise NotServable(f"model {model.name} has weights of {model.weights}, as no model has")
     numbers = (model.token_limit, model.hidden_size, model.layers, model.heads, model.kv_heads)
     more = (model.head_dim, model.kv_lora_rank, model.qk_rope_head_dim, model.quantization_bits)
@@ -250,13 +242,6 @@ def check_model(model: Model) -> None:
 def served_architectures() -> frozenset[str]:
     """Return the architectures that vLLM serves."""
     return frozenset(read_table("architectures.yaml", tuple[str, ...]))
-
-
-def _weights_in_gib(model: Model) -> float:
-    try:
-        return model.weight_bytes / GIB
-    except ValueError:
-        return 0.0
 
 
 def _weights(files: Iterable[WeightFile]) -> tuple[list[WeightFile], bool]:
@@ -280,10 +265,8 @@ def _weights(files: Iterable[WeightFile]) -> tuple[list[WeightFile], bool]:
 
 def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration, merged with that of a multimodal model's language model."""
-    nested = next(
-        (found for key in _NESTED if (found := mapping(config.get(key)))), dict[str, Any]()
-    )
-    return {**nested, **config}
+    text, other = (mapping(config.get(key)) for key in _NESTED)
+    return {**(text or other), **config}
 
 
 def _number(config: Mapping[str, Any], keys: Iterable[str]) -> int:
@@ -299,11 +282,6 @@ def _as_number(value: object) -> int:
     return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _kv_heads(config: Mapping[str, Any]) -> int:
-    found = _number(config, _KV_HEADS)
-    return found or (1 if config.get("multi_query") is True else 0)
-
-
 def _architectures(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
     found = tuple(each for each in _items(config.get("architectures")) if isinstance(each, str))
     if found:
@@ -316,11 +294,8 @@ def _items(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-# The facts about a model that is not in the catalogue, as a Workspace keeps them.
-
-
 def write_model(model: Model) -> str:
-    """Return the text of an annotation; what has its default is left out."""
+    """Return the annotation with the facts about a model; what has its default is left out."""
     facts = msgspec.to_builtins(model)
     defaults = msgspec.to_builtins(Model(name="", weights=""))
     changed = {key: value for key, value in facts.items() if value != defaults[key]}

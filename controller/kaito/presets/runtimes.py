@@ -13,14 +13,13 @@ import msgspec
 from controller.kaito.presets.gpus import NodeGPUs
 from controller.kaito.presets.models import Model, Row, model_id, read_table
 
-# Command lines for containers: flags are sorted, so that the same options give the same text.
-#
-# Kaito writes them in the random order of Go's maps, so command lines are never compared with
-# Kaito's.
-
 
 def with_flags(command: str, flags: Mapping[str, str]) -> str:
-    """Return the command followed by `--name=value`, or by `--name` where the value is empty."""
+    """Return the command followed by `--name=value`, or by `--name` where the value is empty.
+
+    Flags are sorted; Kaito writes them in the random order of Go's maps, so command lines are never
+    compared with Kaito's.
+    """
     words = [f"--{name}={flags[name]}" if flags[name] else f"--{name}" for name in sorted(flags)]
     return " ".join([command, *words])
 
@@ -30,11 +29,8 @@ def in_shell(command: str) -> list[str]:
     return ["/bin/sh", "-c", command]
 
 
-# Options of vLLM that depend on the model's name or architecture.
-
-
 class _Choice(Row, frozen=True):
-    """One option: by the beginning of the name, else by architecture."""
+    """One option of vLLM: by the beginning of the model's name, else by its architecture."""
 
     names: dict[str, str]
     architectures: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -71,18 +67,9 @@ class _Options(Row, frozen=True):
 
 def needed_flags(model: Model) -> dict[str, str]:
     """Return flags that this model needs, by name."""
-    flags: dict[str, str] = {}
-    for flag, by_prefix in _options().flags.items():
-        value = by_longest_prefix(by_prefix, model.short_name)
-        if value is not None:
-            flags[flag] = value
-    return flags
-
-
-def may_offload_cache(model: Model) -> bool:
-    """Return whether its cache may be kept in the host's memory too."""
-    needs = _options().architectures
-    return not _is_any(model, needs.hybrid_cache | needs.no_host_cache)
+    tables = _options().flags.items()
+    found = {flag: by_longest_prefix(each, model.short_name) for flag, each in tables}
+    return {flag: value for flag, value in found.items() if value is not None}
 
 
 def needs_deep_gemm(model: Model) -> bool:
@@ -109,8 +96,6 @@ def _is_any(model: Model, architectures: frozenset[str]) -> bool:
 def _options() -> _Options:
     return read_table("serving_options.yaml", _Options)
 
-
-# The command that serves a model with vLLM.
 
 # Source of commands and flags: kaito-project/kaito at 056b8280, pkg/model/interface.go and
 # presets/workspace/models/{metadata,vllm_model}.go.
@@ -156,11 +141,9 @@ def vllm_command(model: Model, settings: VllmSettings) -> list[str]:
     serve = with_flags(_SERVE, vllm_flags(model, settings))
     if settings.nodes == 1:
         return in_shell(serve)
-    port = str(RAY_PORT)
-    leader = with_flags(
-        f"{_RAY} leader", {"ray_cluster_size": str(settings.nodes), "ray_port": port}
-    )
-    worker = with_flags(f"{_RAY} worker", {"ray_address": settings.leader_host, "ray_port": port})
+    port = {"ray_port": str(RAY_PORT)}
+    leader = with_flags(f"{_RAY} leader", {"ray_cluster_size": str(settings.nodes), **port})
+    worker = with_flags(f"{_RAY} worker", {"ray_address": settings.leader_host, **port})
     return in_shell(f'if [ "${{POD_INDEX}}" = "0" ]; then {leader}; {serve}; else {worker}; fi')
 
 
@@ -182,9 +165,15 @@ def vllm_flags(model: Model, settings: VllmSettings) -> dict[str, str]:
         flags["performance-mode"] = settings.performance_mode
     if settings.port is not None:
         flags["port"] = str(settings.port)
-    if not may_offload_cache(model) or settings.gpus.is_mig:
+    needs = _options().architectures
+    stays = _is_any(model, needs.hybrid_cache | needs.no_host_cache)
+    if stays or settings.gpus.is_mig:  # the cache may not be kept in the host's memory too
         flags[_NO_HOST_CACHE] = "0"
-    _take_weights(flags, model, settings)
+    if settings.local_weights:
+        del flags["load_format"]
+        flags |= {"model": settings.local_weights, "load-format": "runai_streamer"}
+    else:
+        flags |= {"model": model.repository, "download-dir": WEIGHTS_PATH}
     return flags | _parallelism(model, settings)
 
 
@@ -223,15 +212,6 @@ def _flags_of_model(model: Model) -> dict[str, str]:
     return flags
 
 
-def _take_weights(flags: dict[str, str], model: Model, settings: VllmSettings) -> None:
-    """Set where the weights come from."""
-    if settings.local_weights:
-        del flags["load_format"]
-        flags |= {"model": settings.local_weights, "load-format": "runai_streamer"}
-    else:
-        flags |= {"model": model.repository, "download-dir": WEIGHTS_PATH}
-
-
 def _parallelism(model: Model, settings: VllmSettings) -> dict[str, str]:
     """Return flags that spread the model: copies on GPUs, shards over GPUs, layers over nodes."""
     count = settings.gpus.count
@@ -250,8 +230,6 @@ def _parallelism(model: Model, settings: VllmSettings) -> dict[str, str]:
         }
     return {"tensor-parallel-size": str(count)}
 
-
-# The commands that serve or tune a model with Hugging Face Transformers.
 
 # Source of commands and flags: kaito-project/kaito at 056b8280, pkg/model/interface.go and
 # presets/workspace/models/transformer_runtime_{inference,tuning}_parameters.go.
@@ -310,9 +288,8 @@ def transformers_command(model: Model) -> list[str]:
         "pretrained_model_name_or_path": model.repository,
         "allow_remote_files": "",
     }
-    return in_shell(
-        f"{with_flags(_LAUNCH, _LAUNCH_FLAGS)} {with_flags(_SERVE_TRANSFORMERS, flags)}"
-    )
+    launch = with_flags(_LAUNCH, _LAUNCH_FLAGS)
+    return in_shell(f"{launch} {with_flags(_SERVE_TRANSFORMERS, flags)}")
 
 
 def tuning_command(gpus: int) -> list[str]:

@@ -241,10 +241,7 @@ def _first(facts: ClaimFacts) -> Commitment:
     adopted = [*living, *going[: max(needed - len(living), 0)]]
     slots = [Slot(place=place, name=each.name) for place, each in enumerate(adopted)]
     commitment = Commitment(
-        target=facts.target,
-        template=facts.template,
-        slots=tuple(slots),
-        own_nodes=tuple(nodes),
+        target=facts.target, template=facts.template, slots=tuple(slots), own_nodes=tuple(nodes)
     )
     return commitment.with_slots(facts.uid, max(needed - len(slots), 0))
 

@@ -307,11 +307,7 @@ def _pod_spec(given: Body, terms: list[list[Body]], options: KaitoOptions) -> Bo
     }
 
 
-_INHERITED = (
-    labels.CREATED_BY_INFERENCE_SET,
-    labels.CREATED_BY_MULTI_ROLE,
-    labels.INFERENCE_ROLE,
-)
+_INHERITED = (labels.CREATED_BY_INFERENCE_SET, labels.CREATED_BY_MULTI_ROLE, labels.INFERENCE_ROLE)
 
 
 def pod_labels(workspace: ObjectMeta) -> dict[str, str]:

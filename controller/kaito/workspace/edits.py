@@ -20,11 +20,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
-from controller.kaito.api.revisions import (
-    WorkspaceRevision,
-    is_revision_hash,
-    stored_specification,
-)
+from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, stored_specification
 from controller.kaito.api.validation import update_errors
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.observation import Goal, WorkspaceObservation

@@ -309,10 +309,7 @@ def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
 
 
 def _conditions(
-    seen: WorkspaceObservation,
-    parts: Iterable[ConditionFacts],
-    step: WorkloadStep,
-    now: datetime,
+    seen: WorkspaceObservation, parts: Iterable[ConditionFacts], step: WorkloadStep, now: datetime
 ) -> list[dict[str, Any]]:
     """Return the present conditions with these parts, without those that are no longer set."""
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)

@@ -193,9 +193,7 @@ def _name(obj: KubeObject) -> tuple[str, ...]:
 
 
 _NODE_POOLS: Final = Owned(
-    NODE_POOLS,
-    references=References(_BY_POOL_NAME, _pool_names, _name),
-    optional=True,
+    NODE_POOLS, references=References(_BY_POOL_NAME, _pool_names, _name), optional=True
 )
 """All NodePools, including those of other owners under the name of a Workspace's."""
 
