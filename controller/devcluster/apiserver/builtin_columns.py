@@ -192,19 +192,12 @@ def _job_status(job: Json) -> str:
         for one in entries(child(job, "status"), "conditions")
         if one.get("status") == "True"
     }
-    for kind, word in (("Complete", "Complete"), ("Failed", "Failed")):
-        if kind in true:
-            return word
     if at(job, "metadata.deletionTimestamp"):
-        return "Terminating"
-    for kind, word in (
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ):
-        if kind in true:
-            return word
-    return "Running"
+        true.add("Terminating")
+    order = (
+        "Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet"
+    )  # fmt: skip
+    return next((kind for kind in order if kind in true), "Running")
 
 
 def _job_completions(job: Json) -> str:

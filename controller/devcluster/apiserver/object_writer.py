@@ -41,6 +41,7 @@ from controller.devcluster.apiserver.options import WriteOptions
 from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import (
     ApiError,
+    ResourceName,
     already_exists,
     forbidden,
     invalid,
@@ -120,29 +121,17 @@ def require_living_namespace(
     """
     stored = store.table("namespaces").items.get(namespace)
     if stored is None:
-        raise ApiError(
-            404,
-            "NotFound",
-            f'namespaces "{namespace}" not found',
-            {"name": namespace, "kind": "namespaces"},
-        )
+        raise not_found(ResourceName("", "namespaces", "Namespace"), namespace)
     if stored.object["metadata"].get("deletionTimestamp") is None:
         return
     metadata: Json = object_["metadata"]
     name = metadata.get("name") or metadata.get("generateName") or "Unknown"
-    error = forbidden(
-        resource.name,
-        name,
-        f"unable to create new content in namespace {namespace} because it is being terminated",
-    )
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    error = forbidden(resource.name, name, why)
     assert error.details is not None
-    error.details["causes"] = [
-        {
-            "reason": "NamespaceTerminating",
-            "message": f"namespace {namespace} is being terminated",
-            "field": "metadata.namespace",
-        }
-    ]
+    message = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+    error.details["causes"] = [cause]
     raise error
 
 

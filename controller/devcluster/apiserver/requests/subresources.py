@@ -219,13 +219,8 @@ def _answer(scale: Json) -> ApiResponse:
     return json_response(200, scale if scale["spec"].get("replicas") else scale | {"spec": {}})
 
 
-_CREATED: Json = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Success",
-    "code": 201,
-}
+SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+_CREATED = SUCCESS | {"code": 201}
 
 
 class Hook(Protocol):
