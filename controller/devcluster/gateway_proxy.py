@@ -118,7 +118,19 @@ DRAINED: Final = 60.0
 """Seconds that requests in flight have when their Gateway is deleted."""
 
 _CONNECT: Final = 5.0
+_ADDED_ELSEWHERE = ("user-agent", "accept", "accept-encoding", "content-type")
 _CHUNK: Final = 64 * 1024
+
+
+def passing_session(*, limit: int) -> aiohttp.ClientSession:
+    """Return a session that passes on requests and answers as they are."""
+    return aiohttp.ClientSession(
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
+        connector=aiohttp.TCPConnector(force_close=True, limit=limit),
+        skip_auto_headers=_ADDED_ELSEWHERE,
+    )
 
 
 @dataclass(slots=True)
@@ -252,12 +264,7 @@ class WeightedProxy:
 
     async def _send(self, request: web.BaseRequest, endpoint: Endpoint) -> aiohttp.ClientResponse:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
-                connector=aiohttp.TCPConnector(force_close=True, limit=0),
-            )
+            self._session = passing_session(limit=0)
         host, port = endpoint
         return await self._session.request(
             request.method,
@@ -265,7 +272,6 @@ class WeightedProxy:
             headers=[(name, value) for name, value in request.headers.items() if _is_kept(name)],
             data=request.content if request.body_exists else None,
             allow_redirects=False,
-            skip_auto_headers=("user-agent", "accept", "accept-encoding", "content-type"),
         )
 
 

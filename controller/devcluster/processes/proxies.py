@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import quote
 
 import aiohttp
@@ -22,12 +22,12 @@ from controller.devcluster.apiserver.messages import (
     proxy_target,
 )
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.gateway_proxy import HOP_BY_HOP
+from controller.devcluster.gateway_proxy import HOP_BY_HOP, passing_session
 from controller.devcluster.processes.network import Backend, ServiceNetwork
 
 _MOST = 256
 """Maximum concurrent requests; further ones wait."""
-_CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
+_FIRST_BYTE = 60.0  # seconds
 _NOT_PASSED_ON = HOP_BY_HOP | {"authorization", "content-length", "host"}
 
 
@@ -78,11 +78,7 @@ class Proxies:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             raise _unavailable(f"error trying to reach service: {why}") from error
-        headers = {
-            name.lower(): value
-            for name, value in response.headers.items()
-            if name.lower() not in _NOT_PASSED_ON
-        }
+        headers = _passed_on({name.lower(): each for name, each in response.headers.items()})
         if (length := response.headers.get("content-length")) is not None:
             headers["content-length"] = length
         return ApiResponse(response.status, _body(response), headers)
@@ -91,12 +87,7 @@ class Proxies:
         self, request: ApiRequest, where: ResourcePath, scheme: str, to: Backend
     ) -> aiohttp.ClientResponse:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
-                connector=aiohttp.TCPConnector(force_close=True, limit=_MOST),
-            )
+            self._session = passing_session(limit=_MOST)
         path = quote(where.rest or "/", safe="/:@!$&'()*+,;=~")
         url = URL(f"{scheme}://{to.ip}:{to.port}{path}", encoded=True).with_query(
             dict(request.query)
@@ -105,16 +96,15 @@ class Proxies:
             return await self._session.request(
                 request.method,
                 url,
-                headers={
-                    name: value
-                    for name, value in request.headers.items()
-                    if name not in _NOT_PASSED_ON
-                },
+                headers=_passed_on(request.headers),
                 data=request.body,
                 allow_redirects=False,
                 ssl=False,
-                skip_auto_headers=("user-agent", "accept", "accept-encoding", "content-type"),
             )
+
+
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name not in _NOT_PASSED_ON}
 
 
 async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
