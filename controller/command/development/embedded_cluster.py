@@ -58,7 +58,7 @@ def simulated_kubelet(
     server.hooks.pod_log = SimulatedLogs(server)
     server.hooks.pod_proxy = rays.pod_proxy
     server.hooks.service_proxy = rays.service_proxy
-    return lambda context: SimulatedKubelet(context, rays, References(context))
+    return lambda context: SimulatedKubelet(context, rays, References(context).missing)
 
 
 def simulated_gateways(context: ComponentContext) -> GatewayController:

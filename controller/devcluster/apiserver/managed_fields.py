@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -32,47 +32,40 @@ _ATOMIC_TYPES = frozenset(
 _ATOMIC_FIELDS = frozenset({("ServiceSpec", "selector"), ("PodSpec", "nodeSelector")})
 
 
-class Structure(Protocol):
-    """The structure of one value.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """The structure of one value; by itself, of one below which everything is merged by field.
 
     Attributes:
         list_keys: for lists, the fields that identify an item: empty for the item itself (a set),
             or None if the list is replaced as a whole.
+        is_atomic: whether a map is owned and replaced as a whole.
     """
 
-    @property
-    def is_atomic(self) -> bool:
-        """True if a map is replaced as a whole."""
-        ...
+    list_keys: tuple[str, ...] | None = None
+    is_atomic: bool = False
 
-    @property
-    def list_keys(self) -> tuple[str, ...] | None:
-        """The keys that identify the items of a list."""
-        ...
-
-    def field(self, name: str) -> Structure:
+    def field(self, name: str) -> Structure:  # noqa: ARG002  some depend on it
         """Return the structure below a field."""
-        ...
+        return Structure()
 
     def item(self) -> Structure:
         """Return the structure of list items."""
-        ...
+        return Structure()
 
 
 @dataclass(frozen=True, slots=True)
-class TypedStructure:
+class TypedStructure(Structure):
     """A value of a built-in type."""
 
     type: str
-    list_keys: tuple[str, ...] | None = None
-    is_atomic: bool = False
 
     def field(self, name: str) -> Structure:
         """Return the structure below a field."""
         known = table().get(self.type, {}).get(name)
         if known is not None:
             atomic = known.type in _ATOMIC_TYPES or (self.type, name) in _ATOMIC_FIELDS
-            return TypedStructure(known.type, known.map_keys, atomic)
+            return TypedStructure(known.type, list_keys=known.map_keys, is_atomic=atomic)
         return TypedStructure(self.type.strip("{}") if self.type.startswith("{") else "any")
 
     def item(self) -> Structure:

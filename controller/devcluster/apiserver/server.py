@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -26,7 +27,6 @@ from controller.devcluster.apiserver.object_writer import ObjectWriter
 from controller.devcluster.apiserver.objects import Json
 from controller.devcluster.apiserver.options import WriteOptions
 from controller.devcluster.apiserver.requests.handler import ResourceHandler
-from controller.devcluster.apiserver.requests.reads import Clock
 from controller.devcluster.apiserver.requests.subresources import Hooks
 from controller.devcluster.apiserver.resources import Registry
 from controller.devcluster.apiserver.sessions import PortForward, Session
@@ -74,7 +74,7 @@ class ApiServer:
         self,
         *,
         wall: Callable[[], datetime],
-        clock: Clock,
+        clock: asyncio.AbstractEventLoop,
         rng: random.Random,
         history: int = 4096,
         tracks_all_writers: bool = False,

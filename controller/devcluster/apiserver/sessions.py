@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from aiohttp import WSMsgType, web
 
@@ -56,24 +56,10 @@ def asks_for(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "").lower() in {"1", "true"}
 
 
-class Session(Protocol):
-    """Serves one connection to its end."""
-
-    def __call__(self, channels: Channels) -> Awaitable[None]:
-        """Serve the connection."""
-        ...
-
-
-class ConnectionHook(Protocol):
-    """The kubelet's part in a connection."""
-
-    def __call__(self, request: ConnectionRequest) -> Session:
-        """Prepare a session.
-
-        Raises:
-            ApiError: it is not possible.
-        """
-        ...
+Session: TypeAlias = Callable[[Channels], Awaitable[None]]
+"""Serves one connection to its end."""
+ConnectionHook: TypeAlias = Callable[[ConnectionRequest], Session]
+"""The kubelet's part in a connection; raises `ApiError` if there is none."""
 
 
 _CHUNK = 32 * 1024

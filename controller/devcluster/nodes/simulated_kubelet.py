@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from controller.devcluster.nodes import lifecycle, transitions
 from controller.devcluster.nodes.components import (
@@ -59,12 +59,8 @@ class MissingReference:
     container: str = ""
 
 
-class References(Protocol):
-    """Looks up what pods refer to."""
-
-    async def missing(self, seen: KubeletPod, /) -> MissingReference | None:
-        """Return the first thing that a pod lacks to start; None if it may start."""
-        ...
+References: TypeAlias = Callable[[KubeletPod], Awaitable[MissingReference | None]]
+"""Returns the first thing that a pod lacks to start; None if it may start."""
 
 
 _LOOK: Final = 0.5  # seconds between two looks at programs
@@ -228,7 +224,8 @@ class SimulatedKubelet(Kubelet):
                 await self.place(pod)
             case ReportStatus(status):
                 starts = status.has_run and not pod.status.has_run
-                if starts and (missing := await self._missing(pod)):
+                looks = self._references if starts else None
+                if looks is not None and (missing := await looks(pod)):
                     await self._report_missing(pod, missing)
                     return _RETRY
                 await self._report(pod, status)
@@ -237,9 +234,6 @@ class SimulatedKubelet(Kubelet):
             case Remove():
                 await self._delete(pod, grace_seconds=0)
         return None
-
-    async def _missing(self, pod: KubeletPod) -> MissingReference | None:
-        return await self._references.missing(pod) if self._references else None
 
     async def _report_missing(self, pod: KubeletPod, missing: MissingReference) -> None:
         """Report why a container does not start; nothing new is written again."""

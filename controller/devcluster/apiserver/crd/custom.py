@@ -211,45 +211,35 @@ def _validate_list(
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaStructure:
-    """A value of a custom resource; without a schema everything below is merged by field."""
+class SchemaStructure(Structure):
+    """A value of a custom resource with a schema."""
 
-    schema: Schema | None
-
-    @property
-    def list_keys(self) -> tuple[str, ...] | None:
-        """The keys that identify the items of a list."""
-        return self.schema.item_keys if self.schema else None
-
-    @property
-    def is_atomic(self) -> bool:
-        """True if a map is replaced as a whole."""
-        return self.schema is not None and self.schema.is_atomic_map
+    schema: Schema
 
     def field(self, name: str) -> Structure:
-        """Return the structure below a field; metadata is as in built-in kinds."""
-        return SchemaStructure(self.schema.field(name) if self.schema else None)
+        """Return the structure below a field."""
+        return _structure(self.schema.field(name))
 
     def item(self) -> Structure:
         """Return the structure of list items."""
-        return SchemaStructure(self.schema.items if self.schema else None)
+        return _structure(self.schema.items)
+
+
+def _structure(schema: Schema | None) -> Structure:
+    if schema is None:
+        return Structure()
+    return SchemaStructure(schema, list_keys=schema.item_keys, is_atomic=schema.is_atomic_map)
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectStructure:
+class ObjectStructure(Structure):
     """A whole object: its metadata is typed, the rest follows its kind."""
 
     rest: Structure
-    list_keys: tuple[str, ...] | None = None
-    is_atomic: bool = False
 
     def field(self, name: str) -> Structure:
         """Return the structure below a field."""
         return TypedStructure("ObjectMeta") if name == "metadata" else self.rest.field(name)
-
-    def item(self) -> Structure:
-        """Raise NotImplementedError: objects are not lists."""
-        raise NotImplementedError
 
 
 _FORMAT = re.compile(r'"number"|of type date-time')
@@ -290,7 +280,7 @@ class CustomStrategy(Strategy):
 
     def structure(self, kind: str) -> Structure:  # noqa: ARG002 - the schema says it all
         """Return the structure that the schema's list types define."""
-        return ObjectStructure(SchemaStructure(self._schema))
+        return ObjectStructure(_structure(self._schema))
 
     def default(self, object_: Json) -> None:
         """Fill in the defaults of the schema."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -26,7 +27,7 @@ from controller.devcluster.apiserver.object_writer import ObjectWriter, Written
 from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.requests.reads import Clock, Reads, list_page
+from controller.devcluster.apiserver.requests.reads import Reads, list_page
 from controller.devcluster.apiserver.requests.resource_call import ResourceCall
 from controller.devcluster.apiserver.requests.subresources import SUCCESS, Hooks, Subresources
 from controller.devcluster.apiserver.resources import ApiResource
@@ -54,7 +55,7 @@ class ResourceHandler:
         hooks: Hooks,
         *,
         wall: Callable[[], datetime],
-        clock: Clock,
+        clock: asyncio.AbstractEventLoop,
         rng: random.Random,
         tracks_all_writers: bool,
     ) -> None:

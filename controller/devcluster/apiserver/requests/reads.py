@@ -8,7 +8,6 @@ import binascii
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import msgspec
 
@@ -41,20 +40,6 @@ BATCH = 256
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class Clock(Protocol):
-    """The time of an event loop."""
-
-    def time(self) -> float:
-        """Return monotonic seconds."""
-        ...
-
-    def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any
-    ) -> asyncio.TimerHandle:
-        """Call back at a moment of `time()`."""
-        ...
-
-
 @dataclass(slots=True)
 class Watch:
     """One watch request.
@@ -72,7 +57,7 @@ class Watch:
     options: ListOptions
     since: int | None
     lifetime: float
-    clock: Clock
+    clock: asyncio.AbstractEventLoop
     stopping: Callable[[], bool]
     _position: int = 0
     _floor: int = 0
@@ -306,7 +291,9 @@ MIN_WATCH = 1800.0
 class Reads:
     """Answers requests that read."""
 
-    def __init__(self, store: ObjectStore, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, store: ObjectStore, *, clock: asyncio.AbstractEventLoop, rng: random.Random
+    ) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.apiserver.bodies import wrong_name
@@ -223,12 +223,8 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 _CREATED = SUCCESS | {"code": 201}
 
 
-class Hook(Protocol):
-    """Answers a request for a pod's log, or forwards a request to a pod or service."""
-
-    def __call__(self, request: ApiRequest, where: ResourcePath) -> Awaitable[ApiResponse]:
-        """Answer it; `where.name` is as in the path, `[https:]name[:port]` for proxies."""
-        ...
+Hook: TypeAlias = Callable[[ApiRequest, ResourcePath], Awaitable[ApiResponse]]
+"""Answers a request for a log or a proxy; names of the latter are `[https:]name[:port]`."""
 
 
 @dataclass(slots=True)
