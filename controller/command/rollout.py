@@ -13,7 +13,7 @@ import yaml
 
 from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.command.planning.net_changes import Difference, differences
-from controller.command.rollout_kinds import RolloutProgress
+from controller.command.rollout_kinds import RolloutProgress, left_alone, templates_restored
 from controller.command.rollout_workload import (
     Report,
     TemplateRevision,
@@ -201,9 +201,9 @@ async def undo(
     kind, present = workload.kind, await read(client, workload)
     paused = kind.is_paused(present)
     chosen = choose(await revisions_of(client, workload, present), revision, workload)
-    wanted = kind.with_templates(present, chosen.templates)
+    wanted = templates_restored(present, chosen.templates)
     edits = list(differences(kind.templates_of(present), kind.templates_of(wanted)))
-    for sentence in kind.left_alone(present, chosen.templates):
+    for sentence in left_alone(present, chosen.templates):
         sys.stderr.write(f"note: {sentence}\n")
     number = chosen.revision
     if not edits:
@@ -212,7 +212,7 @@ async def undo(
         report.result(f"would be rolled back to revision {number}", edits=edits)
         _show(report, edits)
     else:
-        await change(client, workload, lambda obj: kind.with_templates(obj, chosen.templates))
+        await change(client, workload, lambda obj: templates_restored(obj, chosen.templates))
         report.result(f"rolled back to revision {number}")
         if paused:
             remedy = f"manta rollout resume {workload.argument}"

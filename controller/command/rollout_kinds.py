@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NoReturn
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -57,36 +58,29 @@ class RolloutProgress(msgspec.Struct, frozen=True, rename="camel"):
         return self.state in {"failed", "complete"}
 
 
-# RayClusters, as `manta rollout` sees them.
-
 Json = dict[str, Any]
 
-UPGRADING: Final = "Upgrading"
-"""The condition that reports the progress of a rolling update."""
 
-FAILED: Final = frozenset({
-    "ProgressDeadlineExceeded",
-    "IncompatibleVersions",
-    "HeadNeedsFaultTolerance",
-    "NotExplained",
-})  # fmt: skip
-"""Reasons of the condition for which a rolling update does not end without its user."""
+class RolloutKind(ABC):
+    """A kind that is rolled out. Objects are plain data.
 
+    Attributes:
+        failures: conditions, with the beginnings of their reasons, for which a rollout does not
+            end without its user.
+    """
 
-class RayClusterRollout:
-    """RayClusters with the strategy RollingUpdate."""
-
-    resource: Resource[Any] = RAYCLUSTERS
+    resource: ClassVar[Resource[Any]]
+    failures: ClassVar[Sequence[tuple[str, str]]]
 
     def progress(self, obj: Json) -> RolloutProgress:
-        """Read the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
+        """Read the conditions, and `status.upgrade` if the definition keeps it.
 
-        A cluster that is complete is ready, too.
+        An object that is complete is ready, too.
 
         Raises:
             CommandFailed: it has no rolling updates.
         """
-        _settings(obj)
+        self.is_paused(obj)  # refused without them
         status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
         conditions: list[Mapping[str, Any]] = status.get("conditions") or []
         groups = tuple(_group(each) for each in dig(status, "upgrade", "groups") or ())
@@ -94,20 +88,57 @@ class RayClusterRollout:
             return RolloutProgress(
                 "unobserved", "the operator has not seen the present specification yet"
             )
-        ready = find_condition(conditions, READY) or {}
-        if str(ready.get("reason", "")).startswith("InvalidRayCluster"):
-            return RolloutProgress("failed", str(ready.get("message", "")))
-        upgrading = find_condition(conditions, UPGRADING) or {}
-        message, reason = str(upgrading.get("message", "")), upgrading.get("reason")
-        if reason in FAILED:
-            return RolloutProgress("failed", message, groups)
+        for kind, reason in self.failures:
+            found = find_condition(conditions, kind)
+            if found is not None and str(found.get("reason", "")).startswith(reason):
+                return RolloutProgress("failed", str(found.get("message") or kind), groups)
+        upgrading = find_condition(conditions, "Upgrading") or {}
+        message = str(upgrading.get("message", ""))
         if upgrading.get("status") in {"True", "Unknown"}:
-            return RolloutProgress("paused" if reason == "Paused" else "rolling", message, groups)
-        outdated = find_condition(conditions, "PodsUpToDate") or {}
-        for each in (outdated, ready):
-            if each.get("status") == "False" and each.get("reason") != "Suspended":
+            state = "paused" if upgrading.get("reason") == "Paused" else "rolling"
+            return RolloutProgress(state, message, groups)
+        for each in self.awaited(conditions):
+            if each.get("status") != "True" and each.get("reason") != "Suspended":
                 return RolloutProgress("rolling", str(each.get("message", "")), groups)
         return RolloutProgress("complete", message, groups)
+
+    @abstractmethod
+    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        """Return the conditions that are true when a rollout is complete."""
+
+    @abstractmethod
+    def is_paused(self, obj: Json) -> bool:
+        """Return whether the strategy in force says so."""
+
+    @abstractmethod
+    def with_pause(self, obj: Json, *, paused: bool) -> Json:
+        """Return the object with another `paused`, where its strategy was given."""
+
+    @abstractmethod
+    def templates_of(self, obj: Json) -> Json:
+        """Return the templates that its revisions hold.
+
+        Raises:
+            CommandFailed: it keeps no revisions.
+        """
+
+
+class RayClusterRollout(RolloutKind):
+    """RayClusters with the strategy RollingUpdate."""
+
+    resource = RAYCLUSTERS
+    failures = (
+        (READY, "InvalidRayCluster"),
+        ("Upgrading", "ProgressDeadlineExceeded"),
+        ("Upgrading", "IncompatibleVersions"),
+        ("Upgrading", "HeadNeedsFaultTolerance"),
+        ("Upgrading", "NotExplained"),
+    )
+
+    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        """Return what is there of two conditions."""
+        both = (find_condition(conditions, each) for each in ("PodsUpToDate", READY))
+        return filter(None, both)
 
     def is_paused(self, obj: Json) -> bool:
         """Return whether the strategy in force says so."""
@@ -138,24 +169,27 @@ class RayClusterRollout:
         """Return the templates of head and workers."""
         return templates_of(without_nulls(obj["spec"]))
 
-    def with_templates(self, obj: Json, templates: Json) -> Json:
-        """Return the object with the templates of the groups that both have."""
-        return {**obj, "spec": with_templates(obj["spec"], templates)}
 
-    def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """Return the groups that were added or removed since."""
-        added = groups_only_in(obj["spec"], templates)
-        removed = groups_only_in(templates, obj["spec"])
-        return [
-            *(f"group {name} was added since and stays as it is" for name in added),
-            *(f"group {name} was removed since and is not brought back" for name in removed),
-        ]
+def templates_restored(obj: Json, templates: Json) -> Json:
+    """Return the RayCluster with the templates of the groups that both have."""
+    return {**obj, "spec": with_templates(obj["spec"], templates)}
 
-    def images_of(self, templates: Json) -> Sequence[str]:
-        """Return the images of the first containers, the head's first."""
-        groups = [mapping(templates.get("headGroupSpec")), *templates.get("workerGroupSpecs", ())]
-        images = (dig(each, "template", "spec", "containers", 0, "image") for each in groups)
-        return list(dict.fromkeys(image for image in images if image))
+
+def left_alone(obj: Json, templates: Json) -> Sequence[str]:
+    """Return the groups that were added or removed since."""
+    added = groups_only_in(obj["spec"], templates)
+    removed = groups_only_in(templates, obj["spec"])
+    return [
+        *(f"group {name} was added since and stays as it is" for name in added),
+        *(f"group {name} was removed since and is not brought back" for name in removed),
+    ]
+
+
+def images_of(templates: Json) -> tuple[str, ...]:
+    """Return the images of the first containers, the head's first."""
+    groups = [mapping(templates.get("headGroupSpec")), *templates.get("workerGroupSpecs", ())]
+    images = (dig(each, "template", "spec", "containers", 0, "image") for each in groups)
+    return tuple(dict.fromkeys(image for image in images if image))
 
 
 def _settings(obj: Json) -> RollingUpdate:
@@ -193,41 +227,19 @@ def _group(each: Any) -> GroupProgress:
         return GroupProgress()
 
 
-# RayClusterFleets, as `manta rollout` sees them.
-
-_FAILURES: Final = (
-    (READY, "InvalidRayClusterFleet"),
-    ("ChangesHeld", ""),
-    ("Upgrading", "ProgressDeadlineExceeded"),
-)
-"""Conditions, with the beginnings of their reasons, that block a rollout until they end."""
-
-
-class RayClusterFleetRollout:
+class RayClusterFleetRollout(RolloutKind):
     """Fleets of clusters; their templates are kept nowhere but in the fleet itself."""
 
-    resource: Resource[Any] = RAYCLUSTERFLEETS
+    resource = RAYCLUSTERFLEETS
+    failures = (
+        (READY, "InvalidRayClusterFleet"),
+        ("ChangesHeld", ""),
+        ("Upgrading", "ProgressDeadlineExceeded"),
+    )
 
-    def progress(self, obj: Json) -> RolloutProgress:
-        """Read the conditions; a complete fleet has all of its copies ready."""
-        status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
-        conditions: list[Mapping[str, Any]] = status.get("conditions") or []
-        if status.get("observedGeneration") != generation:
-            return RolloutProgress(
-                "unobserved", "the operator has not seen the present specification yet"
-            )
-        if failure := _failure(conditions):
-            return RolloutProgress("failed", failure)
-        upgrading = find_condition(conditions, "Upgrading") or {}
-        message = str(upgrading.get("message", ""))
-        if upgrading.get("status") in {"True", "Unknown"}:
-            return RolloutProgress(
-                "paused" if upgrading.get("reason") == "Paused" else "rolling", message
-            )
-        ready = find_condition(conditions, READY) or {}
-        if ready.get("status") != "True" and ready.get("reason") != "Suspended":
-            return RolloutProgress("rolling", str(ready.get("message", "")))
-        return RolloutProgress("complete", message)
+    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        """Return that all copies are ready."""
+        return [find_condition(conditions, READY) or {}]
 
     def is_paused(self, obj: Json) -> bool:
         """Return whether its strategy says so."""
@@ -240,37 +252,8 @@ class RayClusterFleetRollout:
         return {**obj, "spec": {**spec, "strategy": strategy}}
 
     def templates_of(self, obj: Json) -> Json:
-        """Return nothing: a fleet keeps no revisions."""
-        _no_history(obj)
-
-    def with_templates(self, obj: Json, templates: Json) -> Json:
-        """Return nothing: a fleet keeps no revisions."""
-        del templates
-        _no_history(obj)
-
-    def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """Return nothing: a fleet keeps no revisions."""
-        del templates
-        _no_history(obj)
-
-    def images_of(self, templates: Json) -> Sequence[str]:
-        """Return nothing: a fleet keeps no revisions."""
-        del templates
-        return ()
-
-
-def _failure(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the failure that blocks the rollout; empty if there is none."""
-    for kind, reason in _FAILURES:
-        found = find_condition(conditions, kind)
-        if found is not None and str(found.get("reason", "")).startswith(reason):
-            return str(found.get("message") or kind)
-    return ""
-
-
-def _no_history(fleet: Json) -> NoReturn:
-    name = fleet["metadata"]["name"]
-    raise CommandFailed(
-        f"rayclusterfleet {name} keeps no history; apply its earlier manifest, and the copies that "
-        "still have that template stay"
-    )
+        """Refuse: a fleet keeps no revisions."""
+        raise CommandFailed(
+            f"rayclusterfleet {obj['metadata']['name']} keeps no history; apply its earlier "
+            "manifest, and the copies that still have that template stay"
+        )

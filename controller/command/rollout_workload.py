@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Any, Final, TextIO
 
 import msgspec
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.command.connection import CommandFailed
 from controller.command.output import CommandOutput
-from controller.command.rollout_kinds import RayClusterFleetRollout, RayClusterRollout
+from controller.command.rollout_kinds import (
+    RayClusterFleetRollout,
+    RayClusterRollout,
+    RolloutKind,
+    images_of,
+)
 from controller.command.targets import parse_target
 from controller.kube.client import Client
 from controller.kube.errors import Conflict, Forbidden, NotFound
@@ -20,9 +25,6 @@ from controller.ray.pods.hashes import digest
 
 Json = dict[str, Any]
 
-
-RolloutKind: TypeAlias = RayClusterRollout | RayClusterFleetRollout
-"""A kind that is rolled out. Objects are plain data."""
 
 KINDS: Final[Mapping[str, RolloutKind]] = {
     each.resource.kind.lower(): each for each in (RayClusterRollout(), RayClusterFleetRollout())
@@ -93,7 +95,7 @@ async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Te
     uid = obj["metadata"]["uid"]
     owned = [each for each in listed.get("items") or () if _owner(each) == uid]
     present = workload.kind.templates_of(obj)
-    found = [_revision(workload, each, present) for each in owned]
+    found = [_revision(each, present) for each in owned]
     return sorted(found, key=lambda each: (each.revision, each.name))
 
 
@@ -143,7 +145,7 @@ def _owner(revision: Json) -> str:
     return next((each.get("uid", "") for each in owners if each.get("controller")), "")
 
 
-def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
+def _revision(raw: Json, present: Json) -> TemplateRevision:
     meta, templates = raw["metadata"], mapping(dig(raw, "data", "spec"))
     cause = mapping(meta.get("annotations")).get("kubernetes.io/change-cause", "")
     return TemplateRevision(
@@ -151,7 +153,7 @@ def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
         meta["name"],
         meta.get("creationTimestamp", ""),
         digest(templates) == digest(present),
-        tuple(workload.kind.images_of(templates)),
+        images_of(templates),
         cause,
         templates,
     )
