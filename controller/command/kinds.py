@@ -28,12 +28,10 @@ from controller.ray.service import RayServiceKind
 from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS, RaySettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from controller.kaito.inferenceset.kind import InferenceSetKind
     from controller.kaito.inferenceset.observe import InferenceSetSettings
     from controller.kaito.lookups.huggingface import WorkspaceLookups
-    from controller.kaito.workspace.kind import WorkspaceKind
     from controller.kaito.workspace.observation import WorkspaceSettings
     from controller.kube.client import Client
     from controller.ray.dashboard import DashboardActors
@@ -92,7 +90,9 @@ class KindSettings:
             raise ValueError(f"-mtls-issuer={mtls_issuer}: there are {known}")
         gates = feature_gates or FeatureGates()
         scheduler = chosen_scheduler(batch_scheduler, gates, legacy=legacy_batch_scheduler)
-        workspace = _workspace_settings(environment, gates) if gates.enabled(WORKSPACE) else None
+        workspace, inference_sets = None, None
+        if gates.enabled(WORKSPACE):
+            workspace, inference_sets = _kaito_settings(environment, gates)
         return cls(
             replace(
                 RaySettings.from_environment(environment),
@@ -101,7 +101,7 @@ class KindSettings:
                 batch_scheduler=scheduler,
             ),
             workspace,
-            _inference_set_settings(workspace) if workspace is not None else None,
+            inference_sets,
             {
                 name: reason
                 for name, reason in _WITHOUT_EFFECT.items()
@@ -138,9 +138,7 @@ def kinds_of(
     if gates.enabled(CLUSTER_FLEET):
         kinds.append(RayClusterFleetKind(settings.ray))
     if gates.enabled(WORKSPACE):
-        kinds.append(_workspace_kind(settings.workspace, lookups))
-        if gates.enabled(INFERENCE_SETS):
-            kinds.append(_inference_set_kind(settings.inference_set))
+        kinds += _kaito_kinds(settings, lookups)
     return kinds
 
 
@@ -165,8 +163,12 @@ def _asking_ray(
     return kind(settings, own, own)
 
 
-def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> WorkspaceSettings:
-    from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
+def _kaito_settings(
+    environment: Mapping[str, str], gates: FeatureGates
+) -> tuple[WorkspaceSettings, InferenceSetSettings]:
+    # few clusters have them
+    from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415
+    from controller.kaito.inferenceset.observe import InferenceSetSettings  # noqa: PLC0415
     from controller.kaito.workspace.observation import WorkspaceSettings  # noqa: PLC0415
 
     provisioner = environment.get("NODE_PROVISIONER") or "byo"
@@ -185,7 +187,7 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
         auto_upgrade=gates.enabled(IMAGE_UPGRADE),
         inference_pools=gates.enabled(INFERENCE_POOLS),
     )
-    return WorkspaceSettings(options)
+    return WorkspaceSettings(options), InferenceSetSettings(options)
 
 
 def workspace_lookups(
@@ -200,21 +202,11 @@ def workspace_lookups(
     return WorkspaceLookups(client, clock, WebReader(address) if address else None)
 
 
-def _workspace_kind(
-    settings: WorkspaceSettings | None, lookups: WorkspaceLookups | None
-) -> WorkspaceKind:
-    from controller.kaito.workspace.kind import WorkspaceKind  # noqa: PLC0415  few clusters have them
-
-    return WorkspaceKind(settings, lookups=lookups)
-
-
-def _inference_set_settings(workspaces: WorkspaceSettings) -> InferenceSetSettings:
-    from controller.kaito.inferenceset.observe import InferenceSetSettings  # noqa: PLC0415
-
-    return InferenceSetSettings(workspaces.options)
-
-
-def _inference_set_kind(settings: InferenceSetSettings | None) -> InferenceSetKind:
+def _kaito_kinds(settings: KindSettings, lookups: WorkspaceLookups | None) -> Iterator[Kind[Any]]:
+    # few clusters have them
     from controller.kaito.inferenceset.kind import InferenceSetKind  # noqa: PLC0415
+    from controller.kaito.workspace.kind import WorkspaceKind  # noqa: PLC0415
 
-    return InferenceSetKind(settings)
+    yield WorkspaceKind(settings.workspace, lookups=lookups)
+    if settings.ray.feature_gates.enabled(INFERENCE_SETS):
+        yield InferenceSetKind(settings.inference_set)

@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Final
 
-from controller.command.cli.arguments import add_log_level, add_machine, manifest
+from controller.command.cli.arguments import add_log_level, add_machine, given, manifest
 from controller.command.cli.printed import example_files
 from controller.kube.errors import ConfigurationError
 
@@ -83,7 +83,10 @@ def _add_dev(commands: Commands) -> None:
         help="kubeconfig to add the context to (default: one in ~/.cache/manta)",
     )
     dev.add_argument(
-        "--no-operator", action="store_true", help="run the cluster without the operator"
+        "--no-operator",
+        action="store_false",
+        dest="operator",
+        help="run the cluster without the operator",
     )
     dev.add_argument(
         "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
@@ -129,21 +132,8 @@ def _dev(options: argparse.Namespace) -> int:
         raise ConfigurationError(
             "--nodes: with --ray or --image the node is this machine; leave one of them out"
         )
-    chosen = DevOptions(
-        name=options.name,
-        port=options.port,
-        page_port=options.page_port,
-        kubeconfig=options.kubeconfig,
-        crds=options.crds,
-        operator=not options.no_operator,
-        log_level=options.log_level,
-        ray=options.ray,
-        images=tuple(options.images),
-        isolation=options.isolation,
-        workspaces=options.workspaces,
-        log=options.log,
-        nodes=() if processes else node_shapes(options.nodes),
-    )
+    options.nodes = () if processes else node_shapes(options.nodes)
+    chosen = DevOptions(**given(options))
     if options.isolation != "auto" and not chosen.processes:
         raise ConfigurationError(
             f"--isolation {options.isolation}: pods are simulated; add --ray or --image NAME=PATH"

@@ -158,19 +158,19 @@ class DevOptions:
         nodes: the simulated nodes; empty if the node is this machine.
     """
 
-    port: int
-    kubeconfig: Path | None
-    crds: Path | None
-    operator: bool
-    log_level: LogLevel
     name: str | None = None
-    ray: bool = False
-    images: tuple[str, ...] = ()
-    isolation: IsolationOption = "auto"
-    workspaces: bool = False
-    nodes: tuple[NodeShape, ...] = ()
-    log: bool = False
+    port: int = 0
     page_port: int = 0
+    kubeconfig: Path | None = None
+    crds: Path | None = None
+    operator: bool = True
+    ray: bool = False
+    images: Sequence[str] = ()
+    isolation: IsolationOption = "auto"
+    nodes: tuple[NodeShape, ...] = ()
+    workspaces: bool = False
+    log: bool = False
+    log_level: LogLevel = "info"
 
     @property
     def processes(self) -> bool:

@@ -48,12 +48,9 @@ class KubeconfigFile:
             self.existed = True
         except FileNotFoundError:
             text, self.existed = "", False
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot read the kubeconfig {path}: {error.strerror or error}"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"cannot read the kubeconfig {path}: {error}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise ConfigurationError(f"cannot read the kubeconfig {path}: {why}") from error
         self._root = self._parsed(text)
 
     @property

@@ -115,24 +115,6 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What a RayJob has recorded of an attempt."""
-
-    number: str
-    result: str
-    reason: str
-    message: str
-    cluster: str
-    log: str
-
-    @classmethod
-    def of(cls, recorded: Mapping[str, Any]) -> Attempt:
-        """Return what was recorded, which may lack anything."""
-        names = ("number", "result", "reason", "message", "rayClusterName", "log")
-        return cls(*(str(recorded.get(name) or "") for name in names))
-
-
-@dataclass(frozen=True, slots=True)
 class Details:
     """An object with all that the page says of it.
 
@@ -148,7 +130,7 @@ class Details:
     moments: Sequence[Moment]
     spans: Sequence[Bar]
     begin: datetime
-    attempts: Sequence[Attempt]
+    attempts: Sequence[Mapping[str, Any]]
     groups: Sequence[Bar]
     waits: Sequence[Bar]
     dashboards: Sequence[tuple[str, str, str]]
@@ -180,7 +162,7 @@ def details(
         moments,
         spans,
         begin,
-        [Attempt.of(each) for each in attempts[::-1]],
+        attempts[::-1],
         [_group(each) for each in _groups(found.object)],
         _waits(members, now),
         [*_dashboards(seen, found.object, direct=direct)],

@@ -113,10 +113,10 @@ async def check(gates: FeatureGates, *, kubeconfig: str | None, context: str | N
     """
     try:
         version = await _server_version(kubeconfig, context)
+        problem = _version_problem(version, gates)
     except KubeError as error:
-        sys.stderr.write(f"manta: the operator could not start here: {with_remedy(error)}\n")
-        return 1
-    if problem := _version_problem(version, gates):
+        version, problem = "", with_remedy(error)
+    if problem:
         sys.stderr.write(f"manta: the operator could not start here: {problem}\n")
         return 1
     sys.stdout.write(f"manta {controller.__version__} can start; the API server is {version}\n")
