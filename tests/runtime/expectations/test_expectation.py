@@ -12,7 +12,6 @@ from controller.runtime.expectations.record import (
     MAX_LIVE_READ_INTERVAL,
     MOST_OUTSIDE,
     OUTSIDE_INTERVAL,
-    Owner,
 )
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -92,18 +91,6 @@ def test_an_object_outside_the_selection_is_read_every_half_minute():
     assert book.entries == 1
 
 
-def test_an_object_outside_the_selection_is_no_write_that_caches_owe():
-    book = Book()
-    book.show(child("a", 2))
-    book.remove(child("a", 2), 20)
-    book.time += 1
-    book.answer("a", child("a", 10))
-    book.time += 3600
-    numbers = book.expectations.statistics()
-    assert (numbers.expectations, numbers.pending) == (1, 0)
-    assert (numbers.oldest_unseen, numbers.oldest_age) == (0.0, 0.0)
-
-
 def test_many_objects_outside_the_selection_are_read_no_more_often_than_one():
     book = Book()
     names = [f"pod-{number}" for number in range(MOST_OUTSIDE + 2)]
@@ -165,21 +152,6 @@ def test_a_name_is_taken_until_a_live_read_shows_our_object():
     assert not book.is_taken()
 
 
-def test_a_warning_ends_when_its_object_is_gone():
-    book = Book()
-    book.make("a", 10)
-    book.expectations.admission_mismatch(OWNER, create("a"), "a is odd", blocking=True)
-    book.show(child("a", 10))
-    book.answer("a", child("a", 10))
-    reads = book.expectations.reader
-    assert reads.record(OWNER.uid).consistency_warnings == ("a is odd",)
-    assert reads.record(OWNER.uid).pending_scopes == {"children"}
-    book.answer("a", None)
-    assert reads.record(OWNER.uid).consistency_warnings == ()
-    assert reads.record(OWNER.uid).pending_scopes == frozenset()
-    assert book.names() == []
-
-
 def test_what_was_looked_up_is_shown_where_the_store_is_behind():
     book = Book()
     book.expectations.record_lookup(OWNER, create("a").target, child("a", 10))
@@ -222,37 +194,6 @@ def test_a_store_that_follows_is_not_overdue_however_long_it_is_behind():
     assert book.expectations.statistics().oldest_unseen == 150
 
 
-def test_pending_writes_have_an_age_from_the_first_on():
-    book = Book()
-    book.time = 10.0
-    book.expectations.expect(OWNER, create("a"))
-    book.time = 12.0
-    book.expectations.confirm(OWNER, create("a"), child("a", 10))
-    book.time = 15.0
-    assert book.expectations.statistics().oldest_age == 3, "the cache has its answer to show"
-
-
-def test_what_two_owners_expect_stays_for_the_one_that_is_left():
-    book = Book()
-    other = Owner("uid-other", "default/o", "others")
-    book.expectations.add_owner(other)
-    book.make("a", 10)
-    book.make("b", 11)
-    book.expectations.confirm(other, patch("a"), child("a", 12))
-    book.expectations.remove_owner(OWNER.controller, OWNER.key)
-    assert list(expectation(book).owners) == [other.uid]
-    assert book.expectations.get(book.reference("b")) is None
-    book.show(child("a", 12))
-    assert book.entries == 0
-
-
-def test_nothing_is_kept_of_what_the_store_shows():
-    book = Book()
-    book.make("a", 10)
-    book.show(child("a", 10))
-    assert book.expectations.record(OWNER.uid).expectations == {}
-
-
 def test_the_end_of_an_object_that_no_event_ever_showed_wakes_its_owner():
     book = Book()
     book.make("a", 10)
@@ -261,11 +202,3 @@ def test_the_end_of_an_object_that_no_event_ever_showed_wakes_its_owner():
     book.relist([], 12)
     assert book.names() == []
     assert book.woken == [OWNER]
-
-
-def test_a_deletion_that_a_namesake_follows_is_over():
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a")
-    book.show(child("a", 5, uid="uid-next"))
-    assert (book.live(), book.entries) == (["a"], 0)

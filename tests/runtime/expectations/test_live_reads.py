@@ -7,14 +7,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.record import Owner
 from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
 from informers import Store
-from tests.runtime.kit import NOW, OWNER, Book, ScriptedClient, child, create, delete, patch
+from tests.runtime.kit import OWNER, Book, ScriptedClient, child, create, delete, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 
@@ -27,24 +25,6 @@ def test_what_became_of_a_write_is_planned_for_at_once(shown: int | None, found:
     book.expectations.mark_unknown(OWNER, patch("a"))
     book.answer("a", None if found is None else child("a", found))
     assert book.woken == [OWNER]
-
-
-def test_a_live_read_of_a_known_outcome_wakes_the_owners_at_once():
-    book = Book()
-    book.make("a", 10)
-    book.answer("a", child("a", 10))
-    assert book.woken == [OWNER]
-
-
-def test_what_no_cache_shows_is_settled_by_a_live_read_too():
-    book = Book()
-    write = Create(Target(PODS, "default", "a", "children"), {})
-    book.expectations.expect(OWNER, write)
-    (expectation,) = book.expectations.all()
-    book.expectations.mark_unknown(OWNER, write)
-    book.expectations.record_live_read(expectation, None)
-    assert book.woken == [OWNER]
-    assert book.entries == 0
 
 
 def test_what_the_store_settles_wakes_the_owners_at_once():
@@ -62,17 +42,6 @@ def test_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes()
         book.woken.clear()
         book.answer("a", None if revision is None else child("a", revision))
         assert (book.woken == [OWNER]) is news
-
-
-def test_each_live_read_is_a_change():
-    book = Book()
-    book.make("a", 10)
-    expectation = book.expectations.get(book.reference("a"))
-    assert expectation is not None
-    before = expectation.version
-    for number in (1, 2, 3):
-        book.answer("a", child("a", 10))
-        assert (expectation.version, expectation.live_reads) == (before + number, number)
 
 
 def test_all_owners_that_have_written_an_object_are_woken():
@@ -99,15 +68,6 @@ def test_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int)
     book.expectations.precondition_failed(OWNER, patch("a"), None)
     expected = "configmaps default/a is at 40, the store was at 100 before"
     assert signs == ([] if revision == 50 else [expected] * 2)
-
-
-def test_what_existed_already_is_no_sign_of_an_older_server():
-    book = Book(revision="100")
-    signs: list[str] = []
-    book.expectations.on_rewound = lambda _resource, sign: signs.append(sign)
-    book.expectations.expect(OWNER, create("a"))
-    book.expectations.confirm(OWNER, create("a"), child("a", 90))
-    assert signs == []
 
 
 def namespaced(book: Book) -> Store[ConfigMap]:
@@ -153,19 +113,6 @@ def test_a_target_is_peeked_at_where_it_is_watched():
     assert peek(Target(CONFIG_MAPS, "default", "b")) is made
 
 
-def test_expectations_need_no_listener():
-    store: Store = Store({})
-    store.replace([], "50")
-    expectations = Expectations(now=lambda: 0.0, wall=lambda: NOW)
-    expectations.overlay(CONFIG_MAPS).add_cache("", store, {})
-    expectations.add_owner(OWNER)
-    expectations.expect(OWNER, create("a"))
-    expectations.confirm(OWNER, create("a"), child("a", 40), created=True)
-    (expectation,) = expectations.all()
-    expectations.enqueue_owner(expectation)
-    assert expectations.statistics().expectations == 1
-
-
 def lose(book: Book, write: Write, *, told: bool = True) -> bool:
     """Send a write that gets no answer; whether its object is to be read live at once."""
     book.expectations.expect(OWNER, write)
@@ -208,14 +155,6 @@ def test_while_it_is_sent_again_nothing_is_presumed():
     assert book.expectations.reader.record(OWNER.uid).pending_scopes
 
 
-def test_after_a_live_read_nothing_is_presumed():
-    book = refuted(patch("a"))
-    lose(book, patch("a"))
-    book.time = 120.0
-    book.answer("a", child("a", 10))
-    assert due(book) == 60.0
-
-
 def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     book = refuted(patch("a"))
     lose(book, patch("a"))
@@ -223,12 +162,6 @@ def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     assert book.questions == ["a"]
     assert book.expectations.reader.record(OWNER.uid).pending_scopes
     assert due(book) == 0.0
-
-
-def test_a_change_of_another_revision_is_read_live():
-    book = refuted(patch("a"))
-    book.show(child("a", 12))
-    assert lose(book, patch("a"))
 
 
 def test_a_change_that_was_carried_out_refutes_nothing():
@@ -388,16 +321,6 @@ def test_a_deleted_object_that_has_left_the_store_is_read():
     assert asked(book) == ([], ["a"])
 
 
-def test_nobody_asks_about_what_another_owner_has_written():
-    other = replace(OWNER, uid="uid-other", key="default/g")
-    book = Book()
-    book.owned_by(other)
-    book.sent(create("a"), other)
-    book.lost(create("a"), other)
-    assert asked(book) == ([], [])
-    assert asked(book, other) == (["a"], [])
-
-
 def test_each_owner_finds_out_about_its_own_write():
     other = replace(OWNER, uid="uid-other", key="default/g")
     book = lost(patch("a"))
@@ -442,14 +365,3 @@ async def test_a_lost_create_is_settled_by_its_repetition():
     book.lost(create("a"))
     await book.perform(client, create("a"))
     assert (asked(book), book.names(), book.pending()) == (([], []), ["a"], frozenset())
-
-
-async def test_a_delete_without_an_answer_is_sent_again():
-    book, client = Book(), ScriptedClient()
-
-    def cut(_call: object) -> None:
-        raise OutcomeUnknown("reset")
-
-    client.script = cut  # type: ignore[assignment]
-    await book.perform(client, delete("a"))
-    assert asked(book) == (["a"], [])

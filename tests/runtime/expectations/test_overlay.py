@@ -35,17 +35,6 @@ def test_an_object_that_changes_its_index_twice_is_found_once():
     assert (book.names("x"), book.names("y"), book.names()) == ([], [], ["a"])
 
 
-def test_what_a_live_read_did_not_find_is_hidden_although_the_store_shows_it():
-    book = Book()
-    book.show(child("a", 2))
-    book.expectations.confirm_gone(OWNER, delete("a"))
-    assert (book.get(), book.names()) == (None, [])
-    book.show(child("a", 3, terminating=True))
-    assert book.names() == [], "late news of its end"
-    book.remove(child("a", 3, terminating=True), 4)
-    assert book.entries == 0
-
-
 def test_what_nobody_watches_is_an_error_and_not_absent():
     book = Book()
     with pytest.raises(NotCached, match="pods are not watched"):

@@ -7,17 +7,16 @@ import pytest
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.record import Owner
-from controller.runtime.kind import InstalledSchema, LogText
+from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import (
     Create,
     Failure,
     LiveList,
     LogTail,
-    ReplicaMember,
     Target,
 )
 from informers import Store
-from tests.runtime.kit import OWNER, Book, child, create, patch, target
+from tests.runtime.kit import OWNER, Book, child, create, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 UNKNOWN = "uid-unknown"
@@ -63,11 +62,6 @@ def test_writes_that_are_open_are_known_by_scope_and_resource(book: Book):
     book.expectations.mark_unknown(OWNER, elsewhere)
 
 
-def test_answered_writes_are_not_open(book: Book):
-    book.make("a", 10)
-    assert book.expectations.reader.record(OWNER.uid).pending_resources == frozenset()
-
-
 def test_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
     reads = book.expectations.reader
     book.expectations.admission_mismatch(OWNER, create("a"), "b is odd", blocking=False)
@@ -88,45 +82,6 @@ def test_a_taken_name_is_known_by_resource_and_owner(book: Book):
     assert reads.record(OWNER.uid).name_conflicts(CONFIG_MAPS) == {"a"}
     assert reads.record(OWNER.uid).name_conflicts(SERVICES) == frozenset()
     assert reads.record(STRANGER.uid).name_conflicts(CONFIG_MAPS) == frozenset()
-
-
-def test_an_absence_is_known_by_name(book: Book):
-    reads = book.expectations.reader
-    book.expectations.record_lookup(OWNER, target("a"), None)
-    book.expectations.record_lookup(OWNER, target("b"), child("b", 10))
-    assert reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/a")
-    assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/b")
-    assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/c")
-
-
-def test_what_is_found_for_an_owner_that_is_gone_is_not_kept(book: Book):
-    gone = Owner(UNKNOWN, "default/x", "widgets")
-    lookup, tail = LiveList(CONFIG_MAPS, "default", "a=b"), LogTail("default", "a=b", "x")
-    book.expectations.record(gone.uid).lists.add(lookup)
-    book.expectations.record(gone.uid).logs[tail] = LogText("text")
-    book.expectations.expect(gone, create("a"))
-    assert not book.expectations.reader.record(UNKNOWN).has_listed(lookup)
-    assert book.expectations.reader.record(UNKNOWN).log_tail(tail) is None
-    assert book.entries == 0
-
-
-def test_lists_and_replicas_are_known_to_their_owner(book: Book):
-    reads, lookup = book.expectations.reader, LiveList(PODS, "default", "a=b")
-    book.expectations.record(OWNER.uid).lists.add(lookup)
-    assert reads.record(OWNER.uid).has_listed(lookup)
-    assert not reads.record(STRANGER.uid).has_listed(lookup)
-    write = Create(target("a"), {}, member=ReplicaMember("r", 0, 2))
-    book.expectations.confirm(OWNER, write, child("a", 10), created=True)
-    assert reads.record(OWNER.uid).replicas == {"r": 1}
-    assert reads.record(STRANGER.uid).replicas == {}
-
-
-def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
-    reads, lookup = book.expectations.reader, LogTail("default", "a=b", "x")
-    assert reads.record(OWNER.uid).log_tail(lookup) is None
-    book.expectations.record(OWNER.uid).logs[lookup] = LogText("text")
-    assert reads.record(OWNER.uid).log_tail(lookup) == LogText("text")
-    assert reads.record(STRANGER.uid).log_tail(lookup) is None
 
 
 def test_what_a_plan_remembers_comes_with_what_was_created_since(book: Book):

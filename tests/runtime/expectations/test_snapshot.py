@@ -105,35 +105,6 @@ def test_what_left_the_selection_says_so():
     assert shown.age == 7.0
 
 
-def test_why_one_that_awaits_something_would_be_kept_is_not_said_yet():
-    book = Book()
-    book.make("a", 10)
-    book.time = 3.0
-    book.expectations.admission_mismatch(OWNER, create("a"), "a label is gone", blocking=False)
-    book.time = 5.0
-    assert book.expectations.snapshot().items == [entry("a", awaited="cache shows write", age=5.0)]
-
-
-def test_live_reads_are_counted():
-    book = Book()
-    book.expectations.expect(OWNER, create("a"))
-    book.expectations.mark_unknown(OWNER, create("a"))
-    expectation = book.expectations.get(book.reference("a"))
-    assert expectation is not None
-    expectation.live_reads = 3
-    (shown,) = book.expectations.snapshot().items
-    assert shown.live_reads == 3
-
-
-def test_all_owners_are_named():
-    book = Book()
-    book.expectations.add_owner(OTHER)
-    book.make("a", 10)
-    book.expectations.name_conflict(OTHER, create("a"))
-    (shown,) = book.expectations.snapshot().items
-    assert shown.owners == [f"{OWNER.controller} {OWNER.key}", "widgets default/g"]
-
-
 def test_of_many_the_oldest_are_shown():
     book = Book()
     for number in range(LIMIT + 5):
@@ -166,29 +137,6 @@ def test_no_value_is_quoted():
     book.expectations.mark_unknown(OWNER, create("b"), failure)
     unknown, kept = book.expectations.snapshot().items
     assert (kept.kept, unknown.cause) == ('admission: not ""', 'Invalid: not ""')
-
-
-def test_ages_are_milliseconds_exact():
-    book = Book()
-    book.make("a", 10)
-    book.time = 1.2345678
-    (shown,) = book.expectations.snapshot().items
-    assert shown.age == 1.235
-
-
-NONE = ExpectationStatistics(
-    owners=1,
-    expectations=0,
-    pending=0,
-    unknown=0,
-    oldest_age=0.0,
-    oldest_unseen=0.0,
-    live_reads=0,
-)
-
-
-def test_where_nothing_is_expected_everything_is_zero():
-    assert Book().expectations.statistics() == NONE
 
 
 def test_each_number_counts_what_its_name_says():

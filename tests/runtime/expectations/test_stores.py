@@ -118,15 +118,6 @@ def test_the_cache_of_the_namespace_settles_what_was_created_in_it():
     assert book.entries == 0
 
 
-def test_what_a_live_read_does_not_find_is_hidden_although_its_cache_shows_it():
-    book = Book()
-    watched(book).put(child("a", 6))
-    book.expectations.expect(OWNER, Delete(TARGET, "uid-a"))
-    (expectation,) = book.expectations.all()
-    book.expectations.record_live_read(expectation, None)
-    assert book.expectations.reader.get(PODS, "default/a") is None
-
-
 def test_what_a_cache_of_one_namespace_cannot_show_is_named():
     book = Book()
     odd = {"default/odd": Undecodable("default/odd", "u1", "4", "phase: not a str")}
@@ -157,10 +148,6 @@ def test_nothing_is_expected_of_a_resource_that_the_server_has_no_more():
     with pytest.raises(NotCached, match="not watched"):
         book.get()
     book.expectations.overlay(PODS).remove_caches()
-
-
-def test_no_schema_is_known_before_one_is_read():
-    assert Book().expectations.reader.installed_schema(PODS).schema is None
 
 
 MACHINES = Resource("test.dev", "v1", "machines", "Machine", KubeObject, namespaced=False)
@@ -269,14 +256,6 @@ def test_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
     machines.show(machine())
     assert reads.record(OWNER.uid).pending_scopes == frozenset()
     assert machines.names == ["a"]
-
-
-def test_the_object_of_another_owner_settles_no_lost_create():
-    machines = MachineCache()
-    machines.expectations.expect(OWNER, CREATE)
-    machines.expectations.mark_unknown(OWNER, CREATE)
-    machines.show(machine("other"))
-    assert machines.expectations.reader.record(OWNER.uid).pending_scopes == {"machines"}
 
 
 def test_one_that_leaves_the_selection_counts_until_it_is_read_live():

@@ -14,7 +14,6 @@ from controller.kube.client import Client
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ConfigMap, KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.expectations.record import MAX_LOG_TAILS, MAX_NAMES, Record
 from controller.runtime.kind import CacheReader, LogText
 from controller.runtime.plan import Create, LiveList, LogTail, Lookup, Plan, ReplicaMember, Target
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
@@ -241,18 +240,6 @@ def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
     assert not book.expectations.reader.record(OWNER.uid).has_listed(WIDGET)
 
 
-def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():
-    account = Record(OWNER)
-    account.record_member(ReplicaMember("in hand", 0, size=3))
-    for number in range(MAX_NAMES - 1):
-        account.record_member(ReplicaMember(f"failed-{number}", 0, size=2))
-    account.record_member(ReplicaMember("in hand", 1, size=3))
-    account.record_member(ReplicaMember("another", 0, size=2))
-    assert len(account.replicas) == MAX_NAMES
-    assert account.replicas["in hand"] == 2
-    assert "failed-0" not in account.replicas
-
-
 LAST_LINE = LogTail("default", "song=morning", "child", lines=1)
 
 
@@ -356,16 +343,3 @@ def test_answers_belong_to_their_owner_and_go_with_it():
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
     assert reads.record(OWNER.uid).log_tail(LAST_LINE) is None
-
-
-def test_only_the_newest_answers_are_kept():
-    book = Book()
-    tails = [replace(LAST_LINE, container=f"c{number}") for number in range(MAX_LOG_TAILS + 1)]
-    for tail in tails:
-        book.expectations.record(OWNER.uid).logs[tail] = LogText("la")
-    kept = [
-        tail
-        for tail in tails
-        if book.expectations.reader.record(OWNER.uid).log_tail(tail) is not None
-    ]
-    assert kept == tails[1:]
