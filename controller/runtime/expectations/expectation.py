@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectReference:
-    """Identifies an object by resource and `namespace/name`."""
+class ObjectReference(msgspec.Struct, frozen=True, cache_hash=True):
+    """Identifies an object by resource and `namespace/name`; each event needs its hash."""
 
     resource: Resource[Any]
     key: str
@@ -210,7 +209,10 @@ class Expectation(Generic[T]):
     @property
     def satisfied(self) -> bool:
         """True if nothing is expected that the store does not show."""
-        return self.entry is None and not self.unanswered and not self.findings
+        reference, owners = self.reference, self.owners.values()
+        return self.entry is None and not any(
+            reference in record.writes or reference in record.findings for record in owners
+        )
 
     def touch(self, now: float) -> None:
         """Record a change: its live read is due after `FIRST_LIVE_READ`."""

@@ -277,7 +277,7 @@ class Overlay(Generic[T]):
         """Compare a changed expectation with the store, and drop it if it is satisfied."""
         stored = self._stored(expectation)
         shown = revision_of(stored)
-        if self._cache_of(expectation.reference.namespace) is None:
+        if stored is None and self._cache_of(expectation.reference.namespace) is None:
             expectation.entry = None
         else:
             self._compare(expectation, stored)
@@ -295,13 +295,14 @@ class Overlay(Generic[T]):
         """Drop what the store satisfies; require a live read where it cannot tell (EXP-22)."""
         has_changed = revision_of(stored) != expectation.shown
         for owner in expectation.owners.values():
-            was_presumed = has_changed and owner.is_presumed_failed(expectation.reference)
-            if owner.settle(expectation, stored) or was_presumed:
-                self._notify(expectation)
+            if expectation.reference in owner.writes:
+                was_presumed = has_changed and owner.is_presumed_failed(expectation.reference)
+                if owner.settle(expectation, stored) or was_presumed:
+                    self._notify(expectation)
         entry = expectation.entry
         if entry is None:
             return
-        passed = self._has_passed(expectation.reference, entry.obj)
+        passed = stored is None and self._has_passed(expectation.reference, entry.obj)
         if is_ended(entry, stored, passed=passed):
             expectation.entry = None
             expectation.needs_live_read &= stored is None

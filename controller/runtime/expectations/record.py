@@ -319,9 +319,9 @@ class Record:
         known = self.writes.get(reference)
         if known is None or known.unknown_since is None:
             known = UnansweredWrite(write, self.owner.generation, now, tried_at)
-        self.writes[reference] = replace(
-            known, write=write, asked_at=now, tried_at=tried_at, in_flight=True
-        )
+        else:
+            known = replace(known, write=write, asked_at=now, tried_at=tried_at, in_flight=True)
+        self.writes[reference] = known
         if isinstance(write, Create):  # what was listed before lacks the object
             resource = reference.resource
             self.lists = {known for known in self.lists if known.resource is not resource}
