@@ -6,10 +6,10 @@ settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from controller.kaito.api import labels
 from controller.kaito.api.labels import subdomain_problem
 from controller.kube.objects import Condition, KubeObject, ObjectMeta, View
 from controller.kube.resources import Resource
+from controller.runtime.kind import Owned
+
+V = TypeVar("V", bound=KubeObject)
 
 
 class ConditionsStatus(View, frozen=True):
@@ -131,6 +134,25 @@ class NodePool(KubeObject, frozen=True):
 NODE_POOLS: Final = Resource(
     "karpenter.sh", "v1", "nodepools", "NodePool", NodePool, namespaced=False
 )
+
+
+def labelled(
+    resource: Resource[V],
+    index: str,
+    keys: Callable[[KubeObject], tuple[str, ...]],
+    selector: str = "",
+    *,
+    optional: bool = True,
+) -> Owned[V]:
+    """Return the watch of cluster-scoped objects whose labels name what they belong to."""
+    indexes = {index: keys}
+    return Owned(
+        resource,
+        label_selector=selector,
+        indexes=indexes,
+        also_enqueues=keys,
+        optional=optional,
+    )
 
 
 _CLASSES: Final = "KARPENTER_NODE_CLASSES"

@@ -16,7 +16,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec
-from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool
+from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodePool, labelled
 from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
 from controller.kaito.api.status import (
@@ -30,7 +30,7 @@ from controller.kaito.workloads.pods import base_image
 from controller.kaito.workloads.preset import server_image
 from controller.kube.objects import KubeObject, ObjectMeta, StatefulSet
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import CacheReader, CreateError, Owned, owned_by
+from controller.runtime.kind import CacheReader, CreateError, owned_by
 from controller.runtime.reconcile.definitions import (
     DefinitionsReader,
     InstalledDefinition,
@@ -223,14 +223,8 @@ def _set_keys(obj: KubeObject) -> tuple[str, ...]:
 
 
 WATCHES: Final = (
-    Owned(NODE_POOLS, indexes={_BY_SET: _set_keys}, also_enqueues=_set_keys, optional=True),
-    Owned(
-        POOL_CLAIMS,
-        label_selector=labels.POOL_WORKSPACE,
-        indexes={_BY_SET: _set_keys},
-        also_enqueues=_set_keys,
-        optional=True,
-    ),
+    labelled(NODE_POOLS, _BY_SET, _set_keys),
+    labelled(POOL_CLAIMS, _BY_SET, _set_keys, labels.POOL_WORKSPACE),
 )
 
 

@@ -46,47 +46,38 @@ _CHECK: Final = "python3 /workspace/vllm/multi-node-health-check.py"
 BENCHMARK_SCRIPT: Final = "benchmark_entrypoint.py"
 _BENCHMARK: Final = f"/workspace/vllm/{BENCHMARK_SCRIPT}"
 _LONGEST_BENCHMARK: Final = 600
-_JOIN_TIME: Final = 60
-"""Seconds that workers get to join before the leader is probed for them."""
+_LIVENESS_OF_SEVERAL: Final = {
+    "initialDelaySeconds": 60,  # workers get this time to join before the leader is probed for them
+    "timeoutSeconds": 5,
+    "failureThreshold": 1,
+    "terminationGracePeriodSeconds": 1,
+}
 
 
 def server_probes(server: Server) -> dict[str, Any]:
     """Return the probes; that of the start allows for all of it, the others begin after it."""
-    return {
-        "startupProbe": _startup(server),
-        "livenessProbe": _liveness(server),
-        "readinessProbe": _readiness(server),
-    }
-
-
-def _startup(server: Server) -> Body:
     failures = math.ceil(startup_seconds(server.serving.model) / _PERIOD)
-    budget = {"periodSeconds": _PERIOD, "failureThreshold": failures}
-    if server.is_benchmarked:
-        return _command(_benchmark(server), budget | {"timeoutSeconds": _LONGEST_BENCHMARK})
+    period = {"periodSeconds": _PERIOD}
+    budget = {**period, "failureThreshold": failures}
+    start: Body
     if server.leader_host:
-        return _command(_readiness_check(server), budget | {"timeoutSeconds": 1})
-    return _request(server, budget)
-
-
-def _liveness(server: Server) -> Body:
-    if not server.leader_host:
-        return _request(server, {"periodSeconds": _PERIOD, "failureThreshold": 3})
-    numbers = {
-        "initialDelaySeconds": _JOIN_TIME,
-        "periodSeconds": _PERIOD,
-        "timeoutSeconds": 5,
-        "failureThreshold": 1,
-        "terminationGracePeriodSeconds": 1,
-    }
-    return _command(_check(server, "liveness", {"ray-port": str(RAY_PORT)}), numbers)
-
-
-def _readiness(server: Server) -> Body:
-    if not server.leader_host:
-        return _request(server, {"initialDelaySeconds": 30, "periodSeconds": _PERIOD})
-    numbers = {"periodSeconds": _PERIOD, "timeoutSeconds": 1, "failureThreshold": 1}
-    return _command(_readiness_check(server), numbers)
+        alive = _check(server, "liveness", {"ray-port": str(RAY_PORT)})
+        ready = {
+            **_check(server, "readiness", {"vllm-port": str(server.port)}),
+            "timeoutSeconds": 1,
+        }
+        start = {**ready, **budget}
+        readiness = {**ready, **period, "failureThreshold": 1}
+        liveness = {**alive, **period, **_LIVENESS_OF_SEVERAL}
+    else:
+        request = {"httpGet": {"path": "/health", "port": server.port}, **period}
+        start = {**request, **budget}
+        readiness = {**request, "initialDelaySeconds": 30}
+        liveness = {**request, "failureThreshold": 3}
+    if server.is_benchmarked:
+        command = {"exec": {"command": _benchmark(server)}}
+        start = {**command, **budget, "timeoutSeconds": _LONGEST_BENCHMARK}
+    return {"startupProbe": start, "livenessProbe": liveness, "readinessProbe": readiness}
 
 
 def _benchmark(server: Server) -> list[str]:
@@ -96,21 +87,9 @@ def _benchmark(server: Server) -> list[str]:
     return in_shell(f'if [ "$POD_INDEX" = "0" ]; then python3 {_BENCHMARK}; else true; fi')
 
 
-def _readiness_check(server: Server) -> list[str]:
-    return _check(server, "readiness", {"vllm-port": str(server.port)})
-
-
-def _check(server: Server, what: str, flags: Mapping[str, str]) -> list[str]:
+def _check(server: Server, what: str, flags: Mapping[str, str]) -> Body:
     address = {"leader-address": server.leader_host}
-    return in_shell(with_flags(f"{_CHECK} {what}", {**address, **flags}))
-
-
-def _request(server: Server, numbers: Mapping[str, int]) -> Body:
-    return {"httpGet": {"path": "/health", "port": server.port}, **numbers}
-
-
-def _command(command: list[str], numbers: Mapping[str, int]) -> Body:
-    return {"exec": {"command": command}, **numbers}
+    return {"exec": {"command": in_shell(with_flags(f"{_CHECK} {what}", {**address, **flags}))}}
 
 
 SERVER_PORT: Final = 5000

@@ -16,7 +16,6 @@ from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.api.status import Cause
 from controller.kaito.presets.gpus import (
     DEFAULT_CONTEXT,
-    Cloud,
     DoesNotFit,
     NodeGPUs,
     UnknownGPUs,
@@ -32,12 +31,11 @@ from controller.kaito.provisioning.nodes import (
     NodeFacts,
     NodeHistory,
     NodeReadiness,
-    NodeRequest,
     node_claim_body,
     node_readiness,
     own_nodes,
 )
-from controller.kaito.provisioning.pool_decision import PoolDecision, PoolFacts, decide_pool
+from controller.kaito.provisioning.pool_decision import PoolDecision, decide_pool
 from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, node_pool_body
 from controller.kaito.workloads.server import workload_gpus
 from controller.kaito.workspace.observation import (
@@ -45,7 +43,6 @@ from controller.kaito.workspace.observation import (
     config_problem,
     missing_model,
 )
-from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target, Write
 
 _NANO = 10**9
@@ -135,7 +132,7 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
         UnknownGPUs: the GPUs of the nodes are unknown, or are not alike.
         DoesNotFit: the model does not fit into their memory.
     """
-    goal, gpus = seen.valid_goal, _gpus(seen)
+    goal, gpus = seen.valid_goal, node_gpus(seen)
     if goal.runtime is Runtime.VLLM:
         context = longest_context(seen.workload.config or {}) or DEFAULT_CONTEXT
         return estimate_nodes(model, gpus, context)
@@ -146,7 +143,7 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
     return nodes
 
 
-def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
+def node_gpus(seen: WorkspaceObservation) -> NodeGPUs:
     """Return the GPUs of each node; nodes of one's own must be alike.
 
     Raises:
@@ -264,21 +261,43 @@ def claim_target(name: str) -> Target:
     return Target(NODE_CLAIMS, "", name, scope=f"{CLAIM_SCOPE}{name}")
 
 
-def create_claims(
-    decision: ClaimDecision, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
-) -> Iterator[Create]:
-    """Yield creates of the claims that are due.
+def request_nodes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Create]:
+    """Yield creates of the claims, or of the pool, that are due.
 
     Where claims are lost again and again, events do not name them: equal ones are one series.
     """
-    for name in decision.create:
-        what = "another NodeClaim" if decision.again else f"NodeClaim {name}"
+    request, claims, pool = seen.valid_goal.request, progress.claims, progress.pool
+    if request is None:
+        return
+    workspace, options = seen.workspace.metadata, seen.settings.options
+    for name in claims.create if claims is not None else ():
+        what = "another NodeClaim" if claims and claims.again else f"NodeClaim {name}"
         note = f"created {what} for {request.instance_type}"
-        yield Create(
-            claim_target(name),
-            node_claim_body(name, request, workspace, cloud),
-            on_success=Event("Normal", "NodeClaimCreated", "Create", note),
-        )
+        event = Event("Normal", "NodeClaimCreated", "Create", note)
+        body = node_claim_body(name, request, workspace, options.cloud)
+        yield Create(claim_target(name), body, on_success=event)
+    if pool is not None and pool.create:
+        replicas = pool.commitment.replicas
+        body = node_pool_body(workspace, request, replicas, options.node_classes)
+        name: str = body["metadata"]["name"]
+        note = f"created NodePool {name} for {replicas} of {request.instance_type}"
+        event = Event("Normal", "NodePoolCreated", "Create", note)
+        yield Create(pool_target(name), body, on_success=event)
+
+
+def change_requests(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Write]:
+    """Yield the other writes: what is deleted, a larger pool, the NodeClass that is missing."""
+    claims, decision, pool = progress.claims, progress.pool, seen.pool
+    if claims is not None:
+        yield from delete_claims(claims.delete, "it is no longer wanted", again=claims.again)
+    if decision is None or pool is None:
+        return
+    if decision.create_class:
+        yield from _create_class(pool.node_class.name, seen.settings.options.node_classes)
+    if pool.found is not None and decision.grow:
+        yield _grow(pool.found, decision.commitment.replicas)
+    if pool.found is not None and decision.delete:
+        yield delete_pool(pool.found, "other nodes are asked for")
 
 
 def delete_claims(
@@ -325,33 +344,6 @@ def look_up_lost(decision: PoolDecision) -> tuple[Lookup, ...]:
     return (*nodes, *look_up_claims(decision.confirm_claims))
 
 
-def create_pool(seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision) -> Create:
-    """Return the create of the pool."""
-    request, classes = seen.valid_goal.request, seen.settings.options.node_classes
-    assert request is not None
-    replicas = decision.commitment.replicas
-    note = f"created NodePool {pool.name} for {replicas} of {request.instance_type}"
-    return Create(
-        pool_target(pool.name),
-        node_pool_body(seen.workspace.metadata, request, replicas, classes),
-        on_success=Event("Normal", "NodePoolCreated", "Create", note),
-    )
-
-
-def change_pool(
-    seen: WorkspaceObservation, pool: PoolFacts, decision: PoolDecision
-) -> Iterator[Write]:
-    """Yield the other writes: the NodeClass that is missing, more nodes, the end of the pool."""
-    if decision.create_class:
-        yield from _create_class(pool.node_class.name, seen.settings.options.node_classes)
-    if pool.found is None:
-        return
-    if decision.grow:
-        yield _grow(pool.found, decision.commitment.replicas)
-    if decision.delete:
-        yield delete_pool(pool.found, "other nodes are asked for")
-
-
 def delete_pool(pool: ObservedPool, why: str) -> Delete:
     """Return the delete of a pool, by its uid."""
     event = Event("Normal", "NodePoolDeleted", "Delete", f"deleted NodePool {pool.name}: {why}")
@@ -361,19 +353,17 @@ def delete_pool(pool: ObservedPool, why: str) -> Delete:
 def _grow(pool: ObservedPool, replicas: int) -> MergePatch:
     """Return the patch that gives a pool more nodes; it never removes any."""
     note = f"NodePool {pool.name} gets {replicas} nodes instead of {pool.replicas}"
-    return MergePatch(
-        pool_target(pool.name),
-        pool.uid,
+    event, patch = (
+        Event("Normal", "NodePoolScaled", "Update", note),
         {"spec": {"replicas": replicas}},
-        resource_version=pool.resource_version,
-        on_success=Event("Normal", "NodePoolScaled", "Update", note),
     )
+    target, version = pool_target(pool.name), pool.resource_version
+    return MergePatch(target, pool.uid, patch, resource_version=version, on_success=event)
 
 
 def _create_class(name: str, classes: NodeClassSettings) -> Iterator[Create]:
     body = classes.body(name)
     if body is not None:
         target = Target(classes.resource, "", name, scope=node_class_scope(name))
-        note = f"created {classes.kind} {name}"
-        event = Event("Normal", "NodeClassCreated", "Create", note)
+        event = Event("Normal", "NodeClassCreated", "Create", f"created {classes.kind} {name}")
         yield Create(target, body, on_success=event)

@@ -20,13 +20,10 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.background import Answered
 from controller.kaito.presets.models import write_model
 from controller.kaito.provisioning.claims import ClaimState, write_commitment
-from controller.kaito.provisioning.decision import ClaimDecision
 from controller.kaito.workspace.edits import write_history
 from controller.kaito.workspace.nodes import (
     NodeProgress,
-    change_pool,
-    create_claims,
-    create_pool,
+    change_requests,
     delete_claims,
     delete_pool,
     label_nodes,
@@ -35,6 +32,7 @@ from controller.kaito.workspace.nodes import (
     look_up_lost,
     pool_target,
     progress_of,
+    request_nodes,
 )
 from controller.kaito.workspace.observation import WorkspaceMemory, WorkspaceObservation
 from controller.kaito.workspace.status import current_status, deleting_status
@@ -43,7 +41,6 @@ from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import (
     NOTHING,
     AnyLookup,
-    Create,
     Delete,
     Event,
     Lookup,
@@ -85,8 +82,6 @@ def commit_patch(workspace: ObjectMeta, annotations: Mapping[str, str]) -> Merge
     )
 
 
-# Deletes a Workspace: first its NodePool and claims, then its finalizer.
-
 _WHY = "its Workspace is deleted"
 
 BOUND: Final = timedelta(minutes=15)
@@ -109,7 +104,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     deleted_at = time_of(meta.deletion_timestamp) or now
     end = counted_from(deleted_at, seen.clock_steady_since, now) + BOUND
     if not remaining or now >= end:
-        return _finish(seen, remaining)
+        return _finish(meta, remaining)
     return Plan(
         independent=tuple(_removals(seen)),
         status=deleting_status(seen, remaining, now),
@@ -158,15 +153,14 @@ def _removals(seen: WorkspaceObservation) -> Iterator[Delete]:
         yield from delete_claims(living, _WHY)
 
 
-def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...]) -> Plan:
-    meta, event = seen.workspace.metadata, None
+def _finish(meta: ObjectMeta, remaining: tuple[str, ...]) -> Plan:
+    event = None
     if remaining:
         minutes = int(BOUND.total_seconds() // 60)
         note = f"left behind after {minutes} minutes: {', '.join(remaining)}"
         event = Event("Warning", "NodeClaimsLeftBehind", "Delete", note)
-    target = workspace_target(meta)
-    removal = remove_finalizer(target, meta, labels.WORKSPACE_FINALIZER, on_success=event)
-    return Plan(commit=removal)
+    target, finalizer = workspace_target(meta), labels.WORKSPACE_FINALIZER
+    return Plan(commit=remove_finalizer(target, meta, finalizer, on_success=event))
 
 
 NAME_TAKEN_RETRY: Final = 30.0
@@ -195,16 +189,16 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
     return Plan(
         commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress)),
         subscriptions=asked,
-        stages=stages_of(_creates(seen, progress), *workload.stages),
+        stages=stages_of(tuple(request_nodes(seen, progress)), *workload.stages),
         independent=(
             *write_history(seen),
             *workload.changes,
-            *_changes(seen, progress),
+            *change_requests(seen, progress),
             *_inference_pool(seen),
             *label_nodes(seen, (name for name, wait in waits.items() if wait <= 0)),
         ),
         status=status,
-        requeue_after=min(_wake_ups(seen, progress.claims, waits.values(), now), default=None),
+        requeue_after=min(_wake_ups(seen, progress, waits.values(), now), default=None),
         memory=memory,
     )
 
@@ -245,33 +239,11 @@ def _annotations(seen: WorkspaceObservation, progress: NodeProgress) -> dict[str
     return marks
 
 
-def _creates(seen: WorkspaceObservation, progress: NodeProgress) -> tuple[Create, ...]:
-    """Return the requests for nodes."""
-    request, claims = seen.valid_goal.request, progress.claims
-    if progress.pool is not None and seen.pool is not None and progress.pool.create:
-        return (create_pool(seen, seen.pool, progress.pool),)
-    if claims is None or request is None:
-        return ()
-    cloud = seen.settings.options.cloud
-    return tuple(create_claims(claims, request, seen.workspace.metadata, cloud))
-
-
-def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Write]:
-    """Yield changes of the requests for nodes."""
-    if progress.claims is not None:
-        claims = progress.claims
-        yield from delete_claims(claims.delete, "it is no longer wanted", again=claims.again)
-    if progress.pool is not None and seen.pool is not None:
-        yield from change_pool(seen, seen.pool, progress.pool)
-
-
 def _wake_ups(
-    seen: WorkspaceObservation,
-    claims: ClaimDecision | None,
-    label_waits: Iterable[float],
-    now: datetime,
+    seen: WorkspaceObservation, progress: NodeProgress, label_waits: Iterable[float], now: datetime
 ) -> Iterator[float]:
     """Yield the seconds until each moment that causes no event."""
+    claims = progress.claims
     yield from (each for each in label_waits if each > 0)
     if claims is not None and claims.wake_at is not None:
         yield max((claims.wake_at - now).total_seconds(), 0.0)

@@ -16,7 +16,14 @@ import msgspec
 from controller.apimachinery.custom_object import dig, mapping
 from controller.kaito.api import inference_pool, labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES, POOL_CLAIMS, GpuNode
+from controller.kaito.api.karpenter import (
+    NODE_CLAIMS,
+    NODE_POOLS,
+    NODES,
+    POOL_CLAIMS,
+    GpuNode,
+    labelled,
+)
 from controller.kaito.api.labels import name_in
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
@@ -45,8 +52,6 @@ _BY_POOL_NAME: Final = "node-pool"
 _BY_NODE_CLASS: Final = "node-class"
 _DEFAULT_CONFIGS: Final = ("lora-params-template", "qlora-params-template")
 
-
-# Finds the Workspaces that an event of a claim or node concerns, and the nodes of a Workspace.
 
 BY_WORKSPACE: Final = "workspace"
 """Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
@@ -122,20 +127,9 @@ def _pair(key: str, value: str) -> str:
     return f"{key}={value}"
 
 
-# The watched resources.
-
-_CLAIMS: Final = Owned(
-    NODE_CLAIMS,
-    label_selector=labels.WORKSPACE,
-    indexes={BY_WORKSPACE: workspace_keys},
-    also_enqueues=workspace_keys,
-    optional=True,
-)
-_CLAIMED_NODES: Final = Owned(
-    NODES,
-    label_selector=labels.WORKSPACE,
-    indexes={BY_WORKSPACE: workspace_keys},
-    also_enqueues=workspace_keys,
+_CLAIMS: Final = labelled(NODE_CLAIMS, BY_WORKSPACE, workspace_keys, labels.WORKSPACE)
+_CLAIMED_NODES: Final = labelled(
+    NODES, BY_WORKSPACE, workspace_keys, labels.WORKSPACE, optional=False
 )
 _OWN_NODES: Final = Owned(
     NODES,
@@ -144,12 +138,8 @@ _OWN_NODES: Final = Owned(
 )
 """Nodes of one's own may have any labels, so that all nodes are watched."""
 
-_POOL_CLAIMS: Final = Owned(
-    POOL_CLAIMS,
-    label_selector=labels.POOL_WORKSPACE,
-    indexes={BY_POOL_WORKSPACE: pool_workspace_keys},
-    also_enqueues=pool_workspace_keys,
-    optional=True,
+_POOL_CLAIMS: Final = labelled(
+    POOL_CLAIMS, BY_POOL_WORKSPACE, pool_workspace_keys, labels.POOL_WORKSPACE
 )
 _ALL_NODES: Final = Owned(
     NODES,
