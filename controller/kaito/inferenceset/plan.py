@@ -187,10 +187,8 @@ def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
     """Delete surplus replicas."""
     why = f"spec.replicas is {seen.spec.replicas}"
     for each in decision.delete:
-        note, of_all = (
-            f"Deleted Workspace {each.name}: {why}",
-            f"Deleted {{count}} Workspaces: {why}",
-        )
+        note = f"Deleted Workspace {each.name}: {why}"
+        of_all = f"Deleted {{count}} Workspaces: {why}"
         deleted = Event("Normal", "DeletedWorkspace", "Delete", note, of_all)
         yield Delete(_target(seen, each.name), each.uid, on_success=deleted)
 

@@ -110,9 +110,8 @@ def current_status(
 def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch:
     """Return the status of a set that is being deleted: one condition."""
     conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
-    conditions.set(
-        "InferenceSetDeleting", "True", "inferencesetDeleted", "inferenceset is being deleted"
-    )
+    message = "inferenceset is being deleted"
+    conditions.set("InferenceSetDeleting", "True", "inferencesetDeleted", message)
     return StatusPatch({"conditions": conditions.as_list()})
 
 

@@ -186,12 +186,6 @@ def _condition(pod: Pod, type_: str) -> Condition | None:
     return next((each for each in pod.status.conditions if each.type == type_), None)
 
 
-# The benchmark of a model server: the log that has its result, and its part of the status.
-#
-# A result is recorded once (KAI-22); only a new image of the server removes it. A server serves
-# whether it was measured or not.
-
-
 def benchmark_log(
     workspace: ObjectMeta,
     goal: Goal,
@@ -199,14 +193,15 @@ def benchmark_log(
     pods: Iterable[Pod],
     conditions: Sequence[Mapping[str, Any]],
 ) -> BenchmarkLog | None:
-    """Return the log with a result that is not recorded yet; None if there is none."""
+    """Return the log with a result of the benchmark that is not recorded yet; None without one.
+
+    It is recorded once (KAI-22); only a new image of the server removes it. A server serves whether
+    it was measured or not.
+    """
     switched_off = (workspace.annotations or {}).get(labels.DISABLE_BENCHMARK) == "true"
     if server is None or switched_off or is_true(conditions, BENCHMARK_COMPLETED):
         return None
-    is_preset = goal.spec.inference is not None and goal.preset is not None
-    if not is_preset or goal.runtime is not Runtime.VLLM:
-        return None
-    if not is_benchmarked(server) or not serves(server):
+    if not goal.is_served_by_vllm or not is_benchmarked(server) or not serves(server):
         return None
     leader = next((each for each in pods if each.metadata.name == f"{workspace.name}-0"), None)
     return _log_of(leader, server) if leader is not None else None
@@ -233,9 +228,8 @@ def benchmark_condition(
         return ConditionFacts(BENCHMARK_COMPLETED, False, found.reason, found.message)
     if found is None and not is_true(conditions, BENCHMARK_COMPLETED):
         return None
-    return ConditionFacts(
-        BENCHMARK_COMPLETED, True, "BenchmarkCompleted", "benchmark result has been recorded"
-    )
+    message = "benchmark result has been recorded"
+    return ConditionFacts(BENCHMARK_COMPLETED, True, "BenchmarkCompleted", message)
 
 
 def performance(found: LookupState[Measurement] | None, quantization: str) -> dict[str, Any] | None:
@@ -246,8 +240,6 @@ def performance(found: LookupState[Measurement] | None, quantization: str) -> di
     config = {**measured.config, **engine, "quantization": quantization}
     return {"metrics": {PEAK_METRIC: throughput(measured.tokens_per_minute, config)}}
 
-
-# Gathers what a Workspace has besides nodes from the caches.
 
 T = TypeVar("T", bound=KubeObject)
 

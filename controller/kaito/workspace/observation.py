@@ -117,6 +117,12 @@ class Goal:
         return self.spec.inference.config if self.spec.inference is not None else ""
 
     @property
+    def is_served_by_vllm(self) -> bool:
+        """True if vLLM serves a preset."""
+        is_preset = self.spec.inference is not None and self.preset is not None
+        return is_preset and self.runtime is Runtime.VLLM
+
+    @property
     def lacks_model(self) -> bool:
         """True if a model is to be served about which nothing is known yet."""
         return self.spec.tuning is None and self.preset is not None and self.model is None
@@ -254,11 +260,8 @@ class WorkspaceObservation:
 
 def config_problem(seen: WorkspaceObservation) -> Cause | None:
     """Return the problem of the options, whose ConfigMap may come later; None without any."""
-    goal, config, namespace = (
-        seen.valid_goal,
-        seen.workload.config,
-        seen.workspace.metadata.namespace,
-    )
+    goal, config = seen.valid_goal, seen.workload.config
+    namespace = seen.workspace.metadata.namespace
     name, tuning = goal.config_name, goal.spec.tuning
     if not name or (config is None and tuning is not None and not tuning.config):
         return None  # it needs none, or the default one is created for it

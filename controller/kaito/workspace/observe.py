@@ -9,18 +9,9 @@ from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
-from controller.kaito.api import labels
+from controller.kaito.api import karpenter, labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
-from controller.kaito.api.karpenter import (
-    NODE_CLAIMS,
-    NODE_POOLS,
-    NODES,
-    POOL_CLAIMS,
-    NodeClaim,
-    NodeClass,
-    NodeClassSettings,
-)
-from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.status import Cause
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.lookups.huggingface import WorkspaceLookups
@@ -36,6 +27,7 @@ from controller.kaito.provisioning.claims import (
 from controller.kaito.provisioning.nodes import NodeFacts, matching, node_pool_name
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolFacts
 from controller.kaito.provisioning.pools import PoolCommitment, observed_pool, read_pool_commitment
+from controller.kaito.workspace import watches
 from controller.kaito.workspace.edits import edit_problem, workspace_in_force
 from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.nodes import CLAIM_SCOPE, POOL_SCOPE, node_class_scope
@@ -46,16 +38,6 @@ from controller.kaito.workspace.observation import (
     memory_of,
     read_goal,
     wanted_metadata,
-)
-from controller.kaito.workspace.watches import (
-    BY_LABEL,
-    BY_POOL_WORKSPACE,
-    BY_SELECTOR,
-    BY_WORKSPACE,
-    REVISIONS,
-    lookup_text,
-    node_text,
-    workspace_keys,
 )
 from controller.kube.objects import ObjectMeta
 from controller.runtime.expectations.record import Record
@@ -90,7 +72,7 @@ def observe_workspace(
     problem = seen.goal if isinstance(seen.goal, Problem) else edit_problem(seen)
     if problem is None:
         return seen
-    former = workspace_in_force(workspace, owned_by(reads, REVISIONS, workspace.metadata))
+    former = workspace_in_force(workspace, owned_by(reads, watches.REVISIONS, workspace.metadata))
     goal = problem if former is None else read_goal(former, sources.settings.options)
     if former is None or isinstance(goal, Problem):
         return replace(seen, goal=problem)
@@ -137,11 +119,8 @@ def _observe(
 def _inference_pool(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> SeenInferencePool:
     """Return the InferencePool of a server with vLLM; the replicas of a set have one together."""
     shared = {labels.CREATED_BY_INFERENCE_SET, labels.CREATED_BY_MULTI_ROLE}
-    serves = goal.spec.inference is not None and goal.preset is not None
-    is_wanted = (
-        serves and goal.runtime is Runtime.VLLM and shared.isdisjoint(workspace.labels or {})
-    )
-    return observe_inference_pool(workspace, reads, is_wanted=is_wanted)
+    is_alone = shared.isdisjoint(workspace.labels or {})
+    return observe_inference_pool(workspace, reads, is_wanted=is_alone and goal.is_served_by_vllm)
 
 
 def _claims(
@@ -152,7 +131,7 @@ def _claims(
     reads: CacheReader,
 ) -> ClaimFacts | None:
     """Return the claims; None if none are made, or the API server has none."""
-    if sources.settings.options.has_own_nodes or not reads.serves(NODE_CLAIMS):
+    if sources.settings.options.has_own_nodes or not reads.serves(karpenter.NODE_CLAIMS):
         return None
     own = _own_claims(workspace, committed, reads)
     record = reads.record(workspace.uid)
@@ -162,8 +141,10 @@ def _claims(
         commitment=commitment,
         claims={claim.metadata.name: observed_claim(claim) for claim in own},
         pending=frozenset(each.removeprefix(CLAIM_SCOPE) for each in pending),
-        absent=frozenset(n for n in committed if record.looked_up_absent(NODE_CLAIMS, n)),
-        conflicts=frozenset(n for n in committed if record.has_name_conflict(NODE_CLAIMS, n)),
+        absent=frozenset(n for n in committed if record.looked_up_absent(karpenter.NODE_CLAIMS, n)),
+        conflicts=frozenset(
+            n for n in committed if record.has_name_conflict(karpenter.NODE_CLAIMS, n)
+        ),
         process=sources.process,
         remembered=memory_of(record.memory).slots,
     )
@@ -171,22 +152,19 @@ def _claims(
 
 def _own_claims(
     workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
-) -> Iterator[NodeClaim]:
+) -> Iterator[karpenter.NodeClaim]:
     """Yield the claims with the Workspace's labels, and committed ones that have lost a label.
 
     A claim without the label of the watch is seen only after a look-up of its name.
     """
-    found = reads.by_index(NODE_CLAIMS, BY_WORKSPACE, workspace.key)
+    found = reads.by_index(karpenter.NODE_CLAIMS, watches.BY_WORKSPACE, workspace.key)
     for each in found:
-        if owner_of(each.metadata, workspace_keys(each), workspace) is Owner.THIS:
+        if owner_of(each.metadata, watches.workspace_keys(each), workspace) is Owner.THIS:
             yield each
-    for name in committed:
-        claim = reads.get(NODE_CLAIMS, name)
-        if (
-            claim is not None
-            and not workspace_keys(claim)
-            and owner_uid(claim.metadata) in {"", workspace.uid}
-        ):
+    for claim in (reads.get(karpenter.NODE_CLAIMS, name) for name in committed):
+        if claim is None or watches.workspace_keys(claim):
+            continue
+        if owner_uid(claim.metadata) in {"", workspace.uid}:
             yield claim
 
 
@@ -203,9 +181,9 @@ def _nodes(
     settings = sources.settings
     if settings.options.has_own_nodes:
         return _labelled(selector, reads)
-    found = reads.by_index(NODES, BY_WORKSPACE, workspace.key)
+    found = reads.by_index(karpenter.NODES, watches.BY_WORKSPACE, workspace.key)
     if settings.options.provisioner is Provisioner.NODE_POOLS:
-        found += reads.by_index(NODES, BY_POOL_WORKSPACE, workspace.key)
+        found += reads.by_index(karpenter.NODES, watches.BY_POOL_WORKSPACE, workspace.key)
     own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
     provisioned = matching(own, selector)
     if settings.options.provisioner is Provisioner.NODE_CLAIMS or not selector:
@@ -216,7 +194,7 @@ def _nodes(
 
 def _is_free(node: str, workspace: ObjectMeta, reads: CacheReader) -> bool:
     """Return whether an earlier node may be counted; of several Workspaces the oldest counts it."""
-    users = reads.by_index(WORKSPACES, BY_SELECTOR, node_text(node))
+    users = reads.by_index(WORKSPACES, watches.BY_SELECTOR, watches.node_text(node))
     if any(each.metadata.uid == workspace.uid for each in users):
         return workspace.uid == min((each.metadata for each in users), key=_seniority).uid
     return not users
@@ -228,26 +206,28 @@ def _seniority(meta: ObjectMeta) -> tuple[str, str]:
 
 def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:
     """Return all nodes with these labels."""
-    return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
+    return matching(
+        reads.by_index(karpenter.NODES, watches.BY_LABEL, watches.lookup_text(selector)), selector
+    )
 
 
 def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> PoolFacts | None:
     """Return the NodePool of the Workspace's name; None in other modes, or if there are none."""
     if options.provisioner is not Provisioner.NODE_POOLS:
         return None
-    if not (reads.serves(NODE_POOLS) and reads.serves(POOL_CLAIMS)):
+    if not (reads.serves(karpenter.NODE_POOLS) and reads.serves(karpenter.POOL_CLAIMS)):
         return None
     name = node_pool_name(workspace.namespace, workspace.name)
     text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
-    commitment, found = read_pool_commitment(text), reads.get(NODE_POOLS, name)
+    commitment, found = read_pool_commitment(text), reads.get(karpenter.NODE_POOLS, name)
     record = reads.record(workspace.uid)
     return PoolFacts(
         name=name,
         commitment=commitment,
         found=observed_pool(found, workspace) if found is not None else None,
         is_pending=POOL_SCOPE in record.pending_scopes,
-        is_taken=found is None and record.has_name_conflict(NODE_POOLS, name),
-        is_absent=found is None and record.looked_up_absent(NODE_POOLS, name),
+        is_taken=found is None and record.has_name_conflict(karpenter.NODE_POOLS, name),
+        is_absent=found is None and record.looked_up_absent(karpenter.NODE_POOLS, name),
         claims=_pool_claims(workspace, reads),
         node_class=_node_class(workspace, options.node_classes, record.pending_scopes, reads),
         absent=_absent(commitment, record, reads) if commitment is not None else frozenset(),
@@ -256,28 +236,25 @@ def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> P
 
 def _pool_claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, ObservedClaim]:
     """Return the claims of the pool, except an earlier Workspace's of this name (KAI-20)."""
-    found = reads.by_index(POOL_CLAIMS, BY_POOL_WORKSPACE, workspace.key)
+    found = reads.by_index(karpenter.POOL_CLAIMS, watches.BY_POOL_WORKSPACE, workspace.key)
     own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
     return {claim.metadata.name: observed_claim(claim) for claim in own}
 
 
 def _absent(commitment: PoolCommitment, record: Record, reads: CacheReader) -> frozenset[str]:
     """Return committed nodes and claims that are certainly gone, and nodes that no longer fit."""
-    nodes = (
-        name
-        for name in commitment.nodes
-        if record.looked_up_absent(NODES, name) or reads.get(NODES, name) is not None
-    )
-    claims = (
-        name
-        for name in commitment.claims
-        if reads.get(NODE_CLAIMS, name) is None and record.looked_up_absent(NODE_CLAIMS, name)
-    )
-    return frozenset((*nodes, *claims))
+    lost = {n for n in commitment.nodes if record.looked_up_absent(karpenter.NODES, n)}
+    unfit = {n for n in commitment.nodes if reads.get(karpenter.NODES, n) is not None}
+    unseen = (n for n in commitment.claims if reads.get(karpenter.NODE_CLAIMS, n) is None)
+    gone = {n for n in unseen if record.looked_up_absent(karpenter.NODE_CLAIMS, n)}
+    return frozenset(lost | unfit | gone)
 
 
 def _node_class(
-    workspace: ObjectMeta, classes: NodeClassSettings, scopes: frozenset[str], reads: CacheReader
+    workspace: ObjectMeta,
+    classes: karpenter.NodeClassSettings,
+    scopes: frozenset[str],
+    reads: CacheReader,
 ) -> ObservedNodeClass:
     name = classes.chosen_name(workspace.annotations or {})
     if not reads.serves(classes.resource):
@@ -296,8 +273,8 @@ def _node_class(
     return ObservedNodeClass(name, wait, is_missing=is_missing)
 
 
-def _problem(found: NodeClass, classes: NodeClassSettings) -> Cause | None:
-    """Return why no pool can use a NodeClass; None if one can."""
+def _problem(found: karpenter.NodeClass, classes: karpenter.NodeClassSettings) -> Cause | None:
+    """Return why no pool can use a karpenter.NodeClass; None if one can."""
     ready = found.status.condition(READY)
     if found.metadata.terminating:
         why = " is being deleted"

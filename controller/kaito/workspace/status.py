@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import Enum
@@ -90,16 +90,19 @@ def inference_conditions(state: WorkspaceState, cause: Cause) -> Iterator[Condit
     yield _pending("workspace is waiting for inference workload readiness")
 
 
-def tuning_conditions(state: WorkspaceState, cause: str) -> Iterator[ConditionFacts]:
+def tuning_conditions(state: WorkspaceState, cause: Cause) -> Iterator[ConditionFacts]:
     """Yield `JobStarted` and `WorkspaceSucceeded` of a model that is tuned."""
     started = state in {WorkspaceState.RUNNING, WorkspaceState.SUCCEEDED}
     if state is WorkspaceState.FAILED:
-        reason, text = "WorkspaceTuningJobStatusFailed", _because("tuning job failed", cause)
+        reason, text = (
+            "WorkspaceTuningJobStatusFailed",
+            _because("tuning job failed", cause.message),
+        )
     elif started:
         reason, text = "WorkspaceTuningJobStatusStarted", "Tuning job has started"
     else:
         reason = "WorkspaceTuningJobStatusPending"
-        text = _because("Tuning job has not started", cause)
+        text = _because("Tuning job has not started", cause.message)
     yield ConditionFacts(JOB_STARTED, started, reason, text)
     match state:
         case WorkspaceState.SUCCEEDED:
@@ -108,7 +111,7 @@ def tuning_conditions(state: WorkspaceState, cause: str) -> Iterator[ConditionFa
             yield ConditionFacts(WORKSPACE_SUCCEEDED, False, "workspaceFailed", text)
         case WorkspaceState.RUNNING:
             running = "workspace has not completed yet, tuning job is running"
-            yield _pending(_because(running, cause))
+            yield _pending(_because(running, cause.message))
         case _:
             yield _pending("workspace is initializing, tuning job has not started")
 
@@ -134,8 +137,6 @@ def tuning_state(job: Job | None, pods: Iterable[Pod]) -> WorkspaceState:
 def _pending(message: str) -> ConditionFacts:
     return ConditionFacts(WORKSPACE_SUCCEEDED, False, "workspacePending", message)
 
-
-# The conditions about the progress of a Workspace's nodes, and what holds it up.
 
 _NOT_SERVED: Final = (
     "the API server has no {}: install the definitions of the provisioner, or run the operator "
@@ -211,16 +212,18 @@ def current_status(
         return _patch(seen, _invalid(seen, seen.goal, now), failures)
     progress = progress_of(seen, now)
     resources = resource_conditions(progress, failures)
-    has_nodes = resources[-1].is_true
     step = _without_refused_upgrade(workload_step(seen, progress), failures)
-    parts = (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes))
+    state, cause = _state(seen, resources[-1]), _workload_cause(seen, step, failures)
+    is_tuning = seen.valid_goal.spec.tuning is not None
+    conditions = tuning_conditions if is_tuning else inference_conditions
+    parts = (*resources, *conditions(state, cause))
     if seen.refused is not None:
         refusal = invalid_condition(seen.refused)
         parts = (*(each for each in parts if each.type != refusal.type), refusal)
     wanted = {
         **_counts(progress),
         **_measured(seen, step),
-        "state": _state(seen, has_nodes=has_nodes).value,
+        "state": state.value,
         "conditions": _conditions(seen, parts, step, now),
     }
     return replace(_patch(seen, wanted, failures), settles=_settles(seen, progress, now))
@@ -238,19 +241,6 @@ def _settles(seen: WorkspaceObservation, progress: NodeProgress, now: datetime) 
     return least / 2 if progress.claims is not None and progress.claims.again else 0.0
 
 
-def _outcome(
-    seen: WorkspaceObservation,
-    step: WorkloadStep,
-    failures: tuple[Failure, ...],
-    *,
-    has_nodes: bool,
-) -> Iterator[ConditionFacts]:
-    state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, step, failures)
-    if seen.valid_goal.spec.tuning is not None:
-        return tuning_conditions(state, cause.message)
-    return inference_conditions(state, cause)
-
-
 def _workload_cause(
     seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
 ) -> Cause:
@@ -258,26 +248,23 @@ def _workload_cause(
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Cause(failure_reason(failure), what_failed(failure))
+    found = step.blocked or missing_pod(seen)
     if seen.valid_goal.spec.tuning is not None:
-        found = step.blocked or missing_pod(seen) or job_cause(seen.workload.pods)
+        found = found or job_cause(seen.workload.pods)
     else:
-        refused = step.blocked or missing_pod(seen)
-        found = refused or server_cause(seen.workload.pods) or _missing_service(seen)
+        found = found or server_cause(seen.workload.pods)
+        missing = next(missing_services(seen), None)
+        if found is None and seen.workload.server is not None and missing is not None:
+            message = f"Service {missing.target.name} does not exist yet"
+            return Cause("ServiceMissing", message)
     return found or Cause("", "")
 
 
-def _missing_service(seen: WorkspaceObservation) -> Cause | None:
-    """Return the first service that a server lacks, None if it has both."""
-    missing = next(missing_services(seen), None)
-    if seen.workload.server is None or missing is None:
-        return None
-    return Cause("ServiceMissing", f"Service {missing.target.name} does not exist yet")
-
-
-def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
+def _state(seen: WorkspaceObservation, resources: ConditionFacts) -> WorkspaceState:
     if seen.valid_goal.spec.tuning is not None:
         return tuning_state(seen.workload.job, seen.workload.pods)
-    if has_nodes and serves(seen.workload.server) and not any(missing_services(seen)):
+    is_served = serves(seen.workload.server) and not any(missing_services(seen))
+    if is_served and resources.is_true:
         return WorkspaceState.READY
     was_ready = seen.status.get("state") in {"Ready", "NotReady"}
     return WorkspaceState.NOT_READY if was_ready else WorkspaceState.PENDING
@@ -293,10 +280,9 @@ def _counts(progress: NodeProgress) -> Status:
 
 def _without_refused_upgrade(step: WorkloadStep, failures: tuple[Failure, ...]) -> WorkloadStep:
     """Return the step, in which the server keeps its image if the server's patch was refused."""
-    refused = any(
-        each.write.target.scope == WORKLOAD_SCOPE and not each.unknown for each in failures
-    )
-    return replace(step, upgrades=False) if refused else step
+    refused = (each for each in failures if not each.unknown)
+    is_refused = any(each.write.target.scope == WORKLOAD_SCOPE for each in refused)
+    return replace(step, upgrades=False) if is_refused else step
 
 
 def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
@@ -309,16 +295,14 @@ def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
 
 
 def _conditions(
-    seen: WorkspaceObservation, parts: Iterable[ConditionFacts], step: WorkloadStep, now: datetime
+    seen: WorkspaceObservation, parts: Sequence[ConditionFacts], step: WorkloadStep, now: datetime
 ) -> list[dict[str, Any]]:
     """Return the present conditions with these parts, without those that are no longer set."""
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
-    types: set[str] = set()
     for part in parts:
         part.set_in(conditions)
-        types.add(part.type)
-    if NODE_CLAIM_READY not in types:
+    if NODE_CLAIM_READY not in {part.type for part in parts}:
         conditions.remove(NODE_CLAIM_READY)
     benchmark = benchmark_condition(seen.workload.benchmark, seen.conditions)
     if step.upgrades:
