@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -80,7 +80,7 @@ DISCOVERY = ObjectId("", "")
 """The key of the discovery task."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Owners:
     """The owner references of one object, by the state of the owners.
 
@@ -89,10 +89,10 @@ class _Owners:
         unseen: whether a cache lacks an existing owner, which may be deleted without an event.
     """
 
-    solid: tuple[OwnerReference, ...]
-    waiting: tuple[OwnerReference, ...]
-    absent: tuple[OwnerReference, ...]
-    unseen: bool
+    solid: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    waiting: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    absent: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    unseen: bool = False
 
 
 class GarbageCollector:
@@ -210,10 +210,7 @@ class GarbageCollector:
 
     async def _classify(self, meta: ObjectMeta) -> _Owners | None:
         """Return the owners by state; None if one is of a kind that is not served."""
-        solid: list[OwnerReference] = []
-        waiting: list[OwnerReference] = []
-        absent: list[OwnerReference] = []
-        unseen = False
+        found = _Owners()
         for reference in meta.owner_references:
             resource = self._resource_of(reference)
             if resource is None or (resource.namespaced and not meta.namespace):
@@ -221,14 +218,14 @@ class GarbageCollector:
             owner = self._seen(resource, meta.namespace, reference)
             if owner is None:
                 owner = await self._read(resource, meta.namespace, reference)
-                unseen = unseen or owner is not None
+                found.unseen = found.unseen or owner is not None
             if owner is None:
-                absent.append(reference)
+                found.absent.append(reference)
             elif owner.terminating and FOREGROUND in owner.finalizers:
-                waiting.append(reference)
+                found.waiting.append(reference)
             else:
-                solid.append(reference)
-        return _Owners(tuple(solid), tuple(waiting), tuple(absent), unseen)
+                found.solid.append(reference)
+        return found
 
     def _seen(
         self, resource: Resource[Any], namespace: str, reference: OwnerReference

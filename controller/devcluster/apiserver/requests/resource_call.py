@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -62,30 +63,25 @@ class WholeObjects:
         return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
 
 
-class MetadataOnly:
+class MetadataOnly(WholeObjects):
     """The representation `as=PartialObjectMetadata`."""
 
-    def __init__(self) -> None:
-        self._head = _head("PartialObjectMetadata", "meta.k8s.io/v1")
+    def __init__(self, resource: ApiResource) -> None:
+        super().__init__(replace(resource, blank={}))
+        self._head = _head(_PARTIAL, _META)
 
-    def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """Return the object's metadata."""
-        return _join(self._head, stored.encoded("metadata", _only_metadata))
+    def _item(self, stored: Stored) -> bytes:
+        return stored.encoded("metadata", lambda object_: {"metadata": object_["metadata"]})
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
         """Return a `PartialObjectMetadataList`."""
-        head = _head("PartialObjectMetadataList", "meta.k8s.io/v1")
+        head = _head(f"{_PARTIAL}List", _META)
         if not items:
             return head + b'"metadata":' + encode(metadata) + b',"items":null}'
         return _list(head, metadata, [self.one(stored) for stored in items])
 
-    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """Return an empty object with the revision."""
-        return self._head + b'"metadata":' + encode(metadata) + b"}"
 
-
-def _only_metadata(object_: Json) -> Json:
-    return {"metadata": object_["metadata"]}
+_PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
 
 
 def _head(kind: str, api_version: str) -> bytes:
@@ -111,35 +107,19 @@ class TableRows:
         self._columns: Sequence[Column] = resource.columns
         self._wall = wall
         self._include = include or "Metadata"
-        self._resource = resource
 
     def _row(self, stored: Stored) -> Json:
-        now = self._wall()
-        row: Json = {"cells": [column.read(stored.object, now) for column in self._columns]}
-        if self._include == "Metadata":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": stored.object["metadata"],
-            }
-        elif self._include == "Object":
-            row["object"] = stored.object
-        else:
-            row["object"] = None
-        return row
+        now, metadata = self._wall(), stored.object["metadata"]
+        part = {"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata}
+        return {
+            "cells": [column.read(stored.object, now) for column in self._columns],
+            "object": {"Metadata": part, "Object": stored.object}.get(self._include),
+        }
 
     def _table(self, rows: list[Json], metadata: Json, *, definitions: bool = True) -> bytes:
-        return encode(
-            {
-                "kind": "Table",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-                "columnDefinitions": [column.definition() for column in self._columns]
-                if definitions
-                else None,
-                "rows": rows,
-            }
-        )
+        columns = [column.definition() for column in self._columns] if definitions else None
+        head = {"kind": "Table", "apiVersion": _META, "metadata": metadata}
+        return encode(head | {"columnDefinitions": columns, "rows": rows})
 
     def one(self, stored: Stored, *, first: bool = True) -> bytes:
         """Return a table with one row; in a stream only the first has column definitions."""
@@ -156,7 +136,7 @@ class TableRows:
         return self._table([], at, definitions=first)
 
 
-Representation: TypeAlias = WholeObjects | MetadataOnly | TableRows
+Representation: TypeAlias = WholeObjects | TableRows
 """One form, chosen by the request's Accept header."""
 
 
@@ -204,7 +184,7 @@ class ResourceCall(NamedTuple):
                 include = self.request.query.get("includeObject", "")
                 return TableRows(self.resource, self.wall, include)
             if form.startswith("PartialObjectMetadata"):
-                return MetadataOnly()
+                return MetadataOnly(self.resource)
             if not form:
                 break
         return WholeObjects(self.resource)
