@@ -99,7 +99,6 @@ def _service(gateway: Gateway, listening: Listening) -> Body:
 
 
 def _slice(gateway: Gateway, listening: Listening) -> Body:
-    """Return the EndpointSlice with the addresses of the listeners."""
     ports = [
         {"name": _port_name(port), "protocol": "TCP", "port": bound}
         for port, bound in listening.ports

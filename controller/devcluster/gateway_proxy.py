@@ -288,7 +288,6 @@ async def _bind(runner: web.ServerRunner, address: str, port: int) -> int:
 async def _pass_on(
     request: web.BaseRequest, response: aiohttp.ClientResponse
 ) -> web.StreamResponse:
-    """Stream the response to the client."""
     answer = web.StreamResponse(status=response.status, reason=response.reason)
     for name, value in response.headers.items():
         if _is_kept(name):

@@ -104,7 +104,6 @@ class SimulatedRays:
         raise _unavailable(f'nothing listens in simulated pod "{name}"')
 
     def _answer(self, pod: Json, port: str, request: ApiRequest, path: str) -> Answer | None:
-        """Return the answer of a pod's Ray; None if nothing listens there."""
         if port in {"serve", _serve_port(pod)}:
             return self._answer_of_serve(pod, path)
         place = _place(pod)
@@ -237,7 +236,6 @@ class SimulatedRays:
         ]
 
     def _item(self, table: str, key: str) -> Json:
-        """Return an object that the API server has just found."""
         return self._store.table(table).items[key].object
 
 
@@ -249,7 +247,6 @@ def _serve_port(pod: Json) -> str:
 
 
 def _submitters(pod: Json) -> Iterator[tuple[Json, dict[str, str]]]:
-    """Yield the containers that submit a job, with their variables."""
     for container in pod["spec"]["containers"]:
         env = {each["name"]: each.get("value", "") for each in container.get("env", ())}
         if env.get(_JOB_ID):

@@ -143,7 +143,6 @@ class Job:
         return self._state(now)[0]
 
     def _state(self, now: float) -> tuple[JobStatus, float | None, str]:
-        """Return status, end and message."""
         if self.ended is not None and self.ended[0] <= now:
             end, status, message = self.ended
             return status, end, message
@@ -268,14 +267,12 @@ class SimulatedRay:
         return json_answer({"job_id": job_id, "submission_id": job_id})
 
     def _actors(self, place: Incarnation) -> Answer:
-        """Return the actors, of which only Serve's controller is of interest."""
         serves = place in self._serves and self._serves[place].puts
         found = [{"class_name": "ServeController", "state": "ALIVE"}] if serves else []
         listing = {"total": len(found), "result": found}
         return json_answer({"result": True, "msg": "", "data": {"result": listing}})
 
     def _activities(self, place: Incarnation) -> Answer:
-        """Return whether a driver is connected, and when the last one ended."""
         ended = self._drivers.get(place, math.nan)
         last = None if ended is None or math.isnan(ended) else _seconds(self.epoch, ended)
         driver = {
@@ -287,7 +284,6 @@ class SimulatedRay:
         return json_answer({"driver": driver})
 
     def _described(self, place: Incarnation, path: str) -> Answer:
-        """Return what Ray says of itself."""
         if path.endswith("/v0/actors"):
             return self._actors(place)
         if "/v0/" in path:

@@ -123,7 +123,6 @@ class _Bridge:
             return await _stream(request, status, headers, chunks)
 
     async def _connect(self, request: web.Request, sender: User | None) -> web.StreamResponse:
-        """Serve a two-way connection."""
         try:
             session = self._server.connect(
                 request.path,
@@ -174,6 +173,5 @@ def _is_upgrade(request: web.Request) -> bool:
 async def _serve_session(
     request: web.Request, session: Session | PortForward
 ) -> web.StreamResponse:
-    """Switch to the protocol that the request asks for and serve a session."""
     protocol = sessions if sessions.is_websocket(request) else spdy_sessions
     return await protocol.serve_session(request, session)

@@ -320,7 +320,6 @@ class ObjectWriter:
         *,
         applied: bool,
     ) -> None:
-        """Set what the server sets, keep what it keeps, and check the rest."""
         causes = validate_metadata_update(new["metadata"], old["metadata"])
         keep_system_fields(new, old)
         if subresource == "status":
@@ -341,7 +340,6 @@ class ObjectWriter:
     def _prepare_create(
         self, resource: ApiResource, namespace: str, object_: Json, options: WriteOptions
     ) -> None:
-        """Set what the server sets, and check the rest."""
         metadata: Json = object_["metadata"]
         self._stamp(resource, object_)
         self._name(resource, namespace, metadata)

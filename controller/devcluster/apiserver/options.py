@@ -137,7 +137,6 @@ class ListOptions:
 
     @property
     def _contradicts_itself(self) -> bool:
-        """True if the parameters do not go together."""
         if self.watch:
             wanted = "" if self.initial_events is None else "NotOlderThan"
             return self.match != wanted or bool(wanted and self.continue_token)

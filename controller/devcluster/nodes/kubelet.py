@@ -345,6 +345,5 @@ class Kubelet(LoopComponent[str]):
         return self.nodes.is_lost(node)
 
     def _start_tasks(self, group: asyncio.TaskGroup) -> None:
-        """Start everything that runs until the kubelet is cancelled."""
         group.create_task(self.nodes.run())
         group.create_task(self._loop.run())

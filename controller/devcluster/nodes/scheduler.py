@@ -342,7 +342,6 @@ class _Neighbours:
         return not anywhere and _selects(term.get("labelSelector"), self._pod)  # the first one
 
     def _count(self, term: Json, labels: Mapping[str, str]) -> int:
-        """Return how many pods of a term are in the same part of its topology."""
         key = term["topologyKey"]
         return sum(
             self._matching(term, node)

@@ -153,7 +153,6 @@ class SimulatedKubelet(Kubelet):
                 self._enqueue_pods(node.metadata.name)
 
     def _enqueue_pods(self, name: str, *, initial: bool = False) -> None:
-        """Enqueue the pods of a node and unscheduled ones."""
         for node in (name, ""):
             for pod in self._pods.by_index(_BY_NODE, node):
                 if not initial:

@@ -216,7 +216,6 @@ def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
 def _with_container(
     status: ReportedPodStatus, changed: ReportedContainerStatus
 ) -> ReportedPodStatus:
-    """Return `status` with the container of that name replaced."""
 
     def substitute(
         statuses: tuple[ReportedContainerStatus, ...],

@@ -229,7 +229,6 @@ async def _pass_on(channels: Channels, channel: int, reader: asyncio.StreamReade
 
 
 def _result(code: int) -> bytes:
-    """Return the `Status` of a command that has ended."""
     if code == 0:
         return msgspec.json.encode(_SUCCESS)
     code = 128 - code if code < 0 else code

@@ -127,7 +127,6 @@ class ContainerRuns:
     # Start.
 
     async def _start(self) -> ContainerProcess:
-        """Start it as soon as possible."""
         wanted = env_sources(self.container)
         runtime, namespace = self._context.runtime, self._context.pod.metadata.namespace
         image = await self._image()
@@ -312,7 +311,6 @@ class ContainerRuns:
         await run.kill()
 
     async def _finish(self, run: ContainerProcess) -> int:
-        """Report how it ended, and clean up."""
         if self._run is not run:
             return self.status.state.terminated.exit_code if self.status.state.terminated else 0
         self._run = None
@@ -337,7 +335,6 @@ class ContainerRuns:
         return code
 
     def _termination_message(self, code: int) -> str:
-        """Return the termination message."""
         text = b""
         with suppress(OSError):
             if self._message:
@@ -348,7 +345,6 @@ class ContainerRuns:
         return text.decode(errors="replace")
 
     async def _pause(self, seconds: float) -> None:
-        """Wait before the next start."""
         if not seconds:
             return
         meta, name = self._context.pod.metadata, self.container.name

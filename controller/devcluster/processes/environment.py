@@ -131,7 +131,6 @@ def resource_value(
 
 
 def _listed(entries: Mapping[str, str] | None) -> str:
-    """Return one `key="value"` a line, as the volume shows all labels."""
     lines = (
         f"{key}={json.dumps(value, ensure_ascii=False)}"
         for key, value in sorted((entries or {}).items())

@@ -189,7 +189,6 @@ class Forwarder:
         return peer is not None and self._admits(peer, here)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Return a connection to the next backend that accepts one."""
         backends = self.backends
         for _ in backends:
             self._next += 1
@@ -212,7 +211,6 @@ async def _both_ways(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Copy until both ends are closed or one fails."""
     with contextlib.suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
             group.create_task(_copy(here[0], there[1]))
@@ -343,7 +341,6 @@ class ServiceNetwork:
         return {service for service, address in self._held.items() if address in used}
 
     async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
-        """Listen at the desired addresses and ports, and at no others."""
         for endpoint in self._forwarders.keys() - wanted.keys():
             self._forwarders[endpoint].close()
             self._closed.append((endpoint[0], self._forwarders.pop(endpoint)))

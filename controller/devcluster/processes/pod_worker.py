@@ -152,7 +152,6 @@ class PodWorker:
             await self._supervise(pod)
 
     async def _prepare(self, pod: SpecifiedPod) -> None:
-        """Open the sandbox, mount the volumes, and get the containers ready to run."""
         self._sandbox = await self._open(pod)
         downward = self._downward_values(self._sandbox)
         self._volumes = VolumeManager(
@@ -185,7 +184,6 @@ class PodWorker:
                 group.create_task(runs.supervise(restarts))
 
     def _accept(self, pod: SpecifiedPod) -> None:
-        """Accept the pod, none of whose containers has run yet."""
         self._start_time = rfc3339(self._runtime.wall())
         reason = containers.INITIALIZING if pod.spec.init_containers else containers.CREATING
         self._expected = tuple(
@@ -255,7 +253,6 @@ class PodWorker:
             await runs.stop(grace)
 
     async def _kill(self) -> None:
-        """Kill everything at once."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(

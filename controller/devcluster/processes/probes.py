@@ -213,7 +213,6 @@ class ContainerProbes:
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
     def _expanded(self, probe: ProbeSpecification) -> ProbeSpecification:
-        """Expand variables with known values in a probe's command."""
         if probe.exec is None:
             return probe
         variables = {v.name: v.value for v in self._container.env if v.value_from is None}

@@ -180,7 +180,6 @@ def _token(token: TokenSource, pod: SpecifiedPod) -> AccountToken:
 
 
 def _only(source: SourceReference, sources: Contents) -> bytes:
-    """Return the data of a source that has one key."""
     data = sources[source]
     if data is None:
         raise InvalidConfiguration(f"{source} not found")

@@ -68,7 +68,6 @@ def prune(schema: Schema, object_: Json) -> list[str]:
 
 
 def _prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> None:
-    """Drop unknown fields below a value in place and note their paths."""
     if isinstance(value, list) and schema.items:
         for index, item in enumerate(cast("list[Any]", value)):
             _prune(schema.items, item, f"{path}[{index}]", unknown)

@@ -179,7 +179,6 @@ class Definitions:
             self._empty(event.key, spec)
 
     def _empty(self, table: str, spec: Json) -> None:
-        """Delete all objects of a terminating definition."""
         version = next(version["name"] for version in spec["versions"] if version["storage"])
         resource = self._registry.find(spec["group"], version, spec["names"]["plural"])
         for key, _ in self._store.table(table).now():
@@ -189,7 +188,6 @@ class Definitions:
         self._release(table)
 
     def _release(self, table: str) -> None:
-        """Remove a terminating definition once it has no objects."""
         stored = self._store.table(TABLE).items.get(table)
         if stored is None or self._store.table(table).items:
             return

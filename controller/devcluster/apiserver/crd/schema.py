@@ -102,7 +102,6 @@ class SchemaLimits:
         return [unsupported_value(path, value, self.enum)]
 
     def _expected_instead(self, value: Any) -> str:
-        """Return the expected type if a value has another one."""
         if self.type == INT_OR_STRING:
             fits = isinstance(value, (int, str)) and not isinstance(value, bool)
             return "" if fits else "integer,string"

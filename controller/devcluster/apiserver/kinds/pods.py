@@ -143,7 +143,6 @@ def _added_gates(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _fixed_parts(spec: Json) -> Json:
-    """Return the fields that may not change after creation."""
     fixed = {
         name: value
         for name, value in spec.items()

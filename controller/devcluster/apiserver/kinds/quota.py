@@ -119,7 +119,6 @@ def _refusal(quota: Json, table: str, object_: Json) -> str:
 
 
 def _missing(table: str, object_: Json, hard: Json) -> list[str]:
-    """Return the limited resources that containers do not declare."""
     if table != "pods":
         return []
     containers: list[Json] = entries(object_["spec"], "containers")

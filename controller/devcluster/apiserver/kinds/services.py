@@ -102,7 +102,6 @@ def _validate_headless(spec: Json) -> list[StatusCause]:
 
 
 def _validate_closed(spec: Json) -> list[StatusCause]:
-    """Refuse external fields on internal services."""
     why = "may not be used when `type` is 'ClusterIP'"
     causes = [
         forbidden_field(f"spec.ports[{index}].nodePort", why)

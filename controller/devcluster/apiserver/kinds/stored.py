@@ -122,7 +122,6 @@ def _key_problems(key: str) -> list[str]:
 
 
 def _thawed(new: Json, old: Json) -> list[StatusCause]:
-    """Return causes for changes of an immutable config map or secret."""
     causes: list[StatusCause] = []
     if not new.get("immutable"):
         causes.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))

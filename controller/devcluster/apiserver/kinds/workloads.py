@@ -195,7 +195,6 @@ def _validate_change(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _resizes(spec: Json, before: Json) -> bool:
-    """Return whether an indexed job changes completions and parallelism together."""
     return before["completionMode"] == "Indexed" and spec.get("completions") == spec["parallelism"]
 
 

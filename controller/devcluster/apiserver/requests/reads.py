@@ -124,7 +124,6 @@ class Watch:
             yield b"".join(lines[first : first + BATCH])
 
     def _pending(self) -> bytes:
-        """Return the next batch of the log that this watch selects."""
         lines: list[bytes] = []
         seen = 0
         for event in self.table.events_from(self._position):

@@ -187,7 +187,6 @@ def _patch(call: ResourceCall) -> Callable[[Json], Json]:
 def _scaled(
     call: ResourceCall, current: Json, paths: ScalePaths, change: Callable[[Json], Json]
 ) -> Json:
-    """Return the object with the number of the changed scale."""
     scale = paths.scale(current)
     scale["spec"].setdefault("replicas", _UNSET)
     new = change(scale)
