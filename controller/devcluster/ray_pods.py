@@ -19,7 +19,7 @@ from controller.devcluster.apiserver.messages import (
     bytes_response,
     proxy_target,
 )
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.status import unavailable
 from controller.devcluster.nodes.components import ANNOTATION_PREFIX
 from controller.devcluster.nodes.endpointslices import selects
 from controller.devcluster.simulated_ray import (
@@ -93,7 +93,7 @@ class SimulatedRays:
         for pod in self._behind(service):
             if answer := self._answer(pod, port, request, where.rest):
                 return _response(answer)
-        raise _unavailable(f'no endpoints available for service "{name}": no Ray is ready there')
+        raise unavailable(f'no endpoints available for service "{name}": no Ray is ready there')
 
     async def pod_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Answer a request to a pod of Ray."""
@@ -101,7 +101,7 @@ class SimulatedRays:
         pod = self._item("pods", f"{where.namespace}/{name}")
         if answer := self._answer(pod, port, request, where.rest):
             return _response(answer)
-        raise _unavailable(f'nothing listens in simulated pod "{name}"')
+        raise unavailable(f'nothing listens in simulated pod "{name}"')
 
     def _answer(self, pod: Json, port: str, request: ApiRequest, path: str) -> Answer | None:
         if port in {"serve", _serve_port(pod)}:
@@ -303,7 +303,3 @@ def _place(pod: Json) -> Incarnation | None:
 
 def _response(answer: Answer) -> ApiResponse:
     return bytes_response(answer.status, answer.body, answer.content_type)
-
-
-def _unavailable(message: str) -> ApiError:
-    return ApiError(503, "ServiceUnavailable", message)

@@ -207,6 +207,11 @@ def method_not_allowed() -> ApiError:
     )
 
 
+def unavailable(message: str) -> ApiError:
+    """Return 503: what would answer is not there."""
+    return ApiError(503, "ServiceUnavailable", message)
+
+
 def expired(message: str, continue_token: str = "") -> ApiError:
     """Return 410: the revision is no longer available."""
     metadata = {"continue": continue_token} if continue_token else {}

@@ -95,7 +95,7 @@ class _Owners:
     unseen: bool = False
 
 
-class GarbageCollector:
+class GarbageCollector(LoopComponent[ObjectId]):
     """Collects dependents of every resource that can be listed, watched, patched and deleted."""
 
     def __init__(self, context: ComponentContext) -> None:
@@ -105,7 +105,7 @@ class GarbageCollector:
         self._by_kind: dict[tuple[str, str], Resource[Any]] = {}
         self._informers: dict[str, SharedInformer[Any]] = {}
         self._unresolved: dict[ObjectId, None] = {}
-        self._loop = context.control_loop("gc", self._sync)
+        super().__init__("gc", context)
         crds = context.caches.informer(CRDS)
         crds.add_handler(Enqueue(self._loop.add, self._to_discover), name="gc")
 
@@ -116,10 +116,6 @@ class GarbageCollector:
             controller.kube.errors.KubeError: a discovery document could not be read.
         """
         await self._discover()
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     def _to_discover(self, definition: KubeObject) -> tuple[ObjectId, ...]:
         """Look for new resources, unless that of the definition is known."""

@@ -162,7 +162,7 @@ def is_lost(node: ScheduledNode | None) -> bool:
     return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
 
 
-class Registration:
+class Registration(LoopComponent[str]):
     """Maintains the Node objects of `settings.node_names`."""
 
     def __init__(self, context: ComponentContext, runtime: NodeInfo | None = None) -> None:
@@ -173,7 +173,7 @@ class Registration:
         self._numbers = {name: i for i, name in enumerate(context.settings.node_names)}
         self._shapes = {shape.name: shape for shape in context.settings.node_shapes}
         self._reported: dict[str, bool] = {}
-        self._loop = context.control_loop("nodes", self._sync)
+        super().__init__("nodes", context)
         informer = context.caches.informer(NODES)
         self._nodes = informer.lister
         informer.add_handler(Enqueue(self._loop.add, self._ours), name="nodes")
@@ -186,10 +186,6 @@ class Registration:
         """
         for name in self._numbers:
             await self._create(name)
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     def number(self, name: str) -> int | None:
         """Return the index of the node `name` among ours, None for other nodes."""

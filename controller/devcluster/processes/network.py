@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from controller.devcluster.nodes.components import ComponentContext, Enqueue
+from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES, RawEndpointSlice
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.processes.pod_sandbox import Isolation
@@ -231,7 +231,7 @@ _ALL = ("network",)
 _AGAIN = 5.0  # seconds until an address that could not be bound is tried again
 
 
-class ServiceNetwork:
+class ServiceNetwork(LoopComponent[str]):
     """Reconciles forwarders and names with Services and EndpointSlices.
 
     Args:
@@ -248,7 +248,7 @@ class ServiceNetwork:
         self._isolation = isolation
         self._permitted = permitted_users()
         self._api_server = api_server
-        self._loop = context.control_loop("network", self._sync)
+        super().__init__("network", context)
         services = context.caches.informer(SERVICES)
         services.add_handler(Enqueue(self._loop.add, _everything), name="network")
         self._services = services.lister
@@ -262,14 +262,11 @@ class ServiceNetwork:
         self._refused: set[tuple[str, int]] = set()
         self._held: Mapping[str, str] = {}
 
-    async def start(self) -> None:
-        """Do nothing."""
-
     async def run(self) -> None:
         """Work until cancelled."""
         self._loop.add("network")
         try:
-            await self._loop.run()
+            await super().run()
         finally:
             closed = (each for _, each in self._closed)
             for forwarder in (*self._forwarders.values(), *closed):

@@ -21,7 +21,7 @@ from controller.devcluster.apiserver.messages import (
     ResourcePath,
     proxy_target,
 )
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.status import ApiError, unavailable
 from controller.devcluster.gateway_proxy import HOP_BY_HOP, passing_session
 from controller.devcluster.processes.network import Backend, ServiceNetwork
 
@@ -49,13 +49,13 @@ class Proxies:
         scheme, name, port = proxy_target(where.name)
         service = self._network.service(where.namespace, name)
         if service is None:
-            raise _unavailable(f'no endpoints available for service "{name}"')
+            raise unavailable(f'no endpoints available for service "{name}"')
         ports = {str(one.port): one.name for one in service.spec.ports}
         if port.isdigit() and port not in ports:
-            raise _unavailable(f'no service port {port} found for service "{name}"')
+            raise unavailable(f'no service port {port} found for service "{name}"')
         behind = self._network.backends(service, ports.get(port, port))
         if not behind:
-            raise _unavailable(f'no endpoints available for service "{name}"')
+            raise unavailable(f'no endpoints available for service "{name}"')
         return await self._pass_on(request, where, scheme, self._rng.choice(behind))
 
     async def pod_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
@@ -63,7 +63,7 @@ class Proxies:
         scheme, name, port = proxy_target(where.name)
         pod = self._network.pod(where.namespace, name)
         if pod is None or not pod.status.pod_ip:
-            raise _unavailable(f'pod "{name}" has no address yet')
+            raise unavailable(f'pod "{name}" has no address yet')
         first = next((one.container_port for c in pod.spec.containers for one in c.ports), 80)
         number = int(port) if port.isdigit() else first
         return await self._pass_on(request, where, scheme, Backend(pod.status.pod_ip, number))
@@ -77,7 +77,7 @@ class Proxies:
             response = await self._send(request, where, scheme, to)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             why = str(error) or "no answer in time"
-            raise _unavailable(f"error trying to reach service: {why}") from error
+            raise unavailable(f"error trying to reach service: {why}") from error
         headers = _passed_on({name.lower(): each for name, each in response.headers.items()})
         if (length := response.headers.get("content-length")) is not None:
             headers["content-length"] = length
@@ -113,7 +113,3 @@ async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]
             yield chunk
     finally:
         response.close()
-
-
-def _unavailable(message: str) -> ApiError:
-    return ApiError(503, "ServiceUnavailable", message)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from controller.devcluster.nodes.components import ComponentContext, Enqueue
+from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.processes.environment import (
     ACCOUNT,
     AUTHORITY,
@@ -190,7 +190,7 @@ def _only(source: SourceReference, sources: Contents) -> bytes:
 _BOUND = "Bound"
 
 
-class Claims:
+class Claims(LoopComponent[str]):
     """Binds claims, and removes the directories of deleted ones.
 
     Args:
@@ -200,15 +200,11 @@ class Claims:
     def __init__(self, context: ComponentContext, root: Path) -> None:
         self._client = context.client
         self._root = root
-        self._loop = context.control_loop("bound-claims", self._sync)
+        super().__init__("bound-claims", context)
         informer = context.caches.informer(CLAIMS)
         informer.add_handler(self._on_change, name="bound-claims")
         self._claims = informer.lister
         self._deleted: dict[str, str] = {}
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     def _on_change(self, change: Notification[PersistentVolumeClaim]) -> None:
         match change:

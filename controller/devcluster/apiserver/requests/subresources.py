@@ -39,6 +39,7 @@ from controller.devcluster.apiserver.status import (
     conflict,
     method_not_allowed,
     not_found,
+    unavailable,
 )
 from controller.devcluster.apiserver.store import ObjectStore, Stored
 
@@ -306,7 +307,7 @@ class Subresources:
         self._require(call._replace(where=replace(call.where, name=name)))
         hook = getattr(self._hooks, f"{call.resource.singular}_{call.where.subresource}")
         if hook is None:
-            raise ApiError(503, "ServiceUnavailable", "no kubelet or proxy is attached")
+            raise unavailable("no kubelet or proxy is attached")
         return await hook(call.request, call.where)
 
     def _require(self, call: ResourceCall) -> Json:
@@ -318,7 +319,7 @@ class Subresources:
     def _issue_token(self, call: ResourceCall) -> ApiResponse:
         tokens = self._hooks.tokens
         if tokens is None:
-            raise ApiError(503, "ServiceUnavailable", "this server issues no tokens")
+            raise unavailable("this server issues no tokens")
         if not tokens.exists(call.where.namespace, call.where.name):
             raise not_found(call.resource.name, call.where.name)
         wanted, _ = call.body, _options(call, "create")
