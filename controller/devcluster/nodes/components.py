@@ -348,20 +348,18 @@ class ComponentContext:
     wall: Callable[[], datetime]
     rng: random.Random
 
-    def control_loop(
-        self, name: str, sync: Callable[[K], Awaitable[float | None]]
-    ) -> ControlLoop[K]:
-        """Return a loop around `sync` with as many workers as the settings demand."""
-        return ControlLoop(
-            name, sync, clock=self.clock, rng=self.rng, workers=self.settings.workers
-        )
-
 
 class LoopComponent(ABC, Generic[K]):
     """A component that is one control loop."""
 
     def __init__(self, name: str, context: ComponentContext) -> None:
-        self._loop = context.control_loop(name, self._sync)
+        self._loop: ControlLoop[K] = ControlLoop(
+            name,
+            self._sync,
+            clock=context.clock,
+            rng=context.rng,
+            workers=context.settings.workers,
+        )
 
     @abstractmethod
     async def _sync(self, key: K, /) -> float | None:
