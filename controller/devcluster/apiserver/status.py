@@ -133,6 +133,11 @@ def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> StatusC
     )
 
 
+def check_choice(field: str, value: Any, allowed: Sequence[Any]) -> list[StatusCause]:
+    """Return the cause of a value that is not among those allowed, if it is not."""
+    return [] if value in allowed else [unsupported_value(field, value, allowed)]
+
+
 def duplicate(field: str, value: Any) -> StatusCause:
     """Return the cause of a duplicate list entry."""
     return StatusCause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")

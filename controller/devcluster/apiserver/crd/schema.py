@@ -14,10 +14,10 @@ from controller.devcluster.apiserver.crd.cel import Rule, RuleError, compile_rul
 from controller.devcluster.apiserver.objects import Json, child, entries
 from controller.devcluster.apiserver.status import (
     StatusCause,
+    check_choice,
     invalid_type,
     invalid_value,
     shown,
-    unsupported_value,
 )
 
 CHECKED_FORMATS = frozenset({"", "date-time", "double", "float", "int32", "int64", "password"})
@@ -97,9 +97,7 @@ class SchemaLimits:
         return causes, True
 
     def _check_choice(self, value: Any, path: str) -> list[StatusCause]:
-        if not self.enum or value in self.enum:
-            return []
-        return [unsupported_value(path, value, self.enum)]
+        return check_choice(path, value, self.enum) if self.enum else []
 
     def _expected_instead(self, value: Any) -> str:
         if self.type == INT_OR_STRING:

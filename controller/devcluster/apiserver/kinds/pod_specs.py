@@ -17,11 +17,11 @@ from controller.devcluster.apiserver.objects import (
 )
 from controller.devcluster.apiserver.status import (
     StatusCause,
+    check_choice,
     duplicate,
     forbidden_field,
     invalid_value,
     required,
-    unsupported_value,
 )
 
 _POD_DEFAULTS: Json = {
@@ -142,14 +142,15 @@ def validate_pod_spec(spec: Json, field: str) -> list[StatusCause]:
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers"))
     names: set[str] = set()
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or []):
-            causes += _validate_container(container, f"{field}.{group}[{index}]", names)
-    causes += [
-        unsupported_value(f"{field}.{name}", spec.get(name), allowed)
-        for name, allowed in _CHOICES.items()
-        if spec.get(name) not in allowed
-    ]
+    containers = {
+        f"{field}.{group}[{index}]": container
+        for group in ("containers", "initContainers")
+        for index, container in enumerate(entries(spec, group))
+    }
+    for path, container in containers.items():
+        causes += _validate_container(container, path, names)
+    for name, allowed in _CHOICES.items():
+        causes += check_choice(f"{field}.{name}", spec.get(name), allowed)
     causes += _validate_names(spec, field)
     causes += _validate_tolerations(entries(spec, "tolerations"), f"{field}.tolerations")
     deadline = spec.get("activeDeadlineSeconds")
@@ -159,15 +160,14 @@ def validate_pod_spec(spec: Json, field: str) -> list[StatusCause]:
     causes += validate_labels(child(spec, "nodeSelector"), f"{field}.nodeSelector")
     causes = _validate_volumes(entries(spec, "volumes"), f"{field}.volumes") + causes
     volumes = {volume.get("name") for volume in entries(spec, "volumes")}
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or []):
-            for at, mount in enumerate(entries(container, "volumeMounts")):
-                path = f"{field}.{group}[{index}].volumeMounts[{at}]"
-                if (name := mount.get("name")) not in volumes:
-                    detail = f'Not found: "{name}"'
-                    causes.append(StatusCause("FieldValueNotFound", f"{path}.name", detail))
-                if not mount.get("mountPath"):
-                    causes.append(required(f"{path}.mountPath"))
+    for place, container in containers.items():
+        for at, mount in enumerate(entries(container, "volumeMounts")):
+            path = f"{place}.volumeMounts[{at}]"
+            if (name := mount.get("name")) not in volumes:
+                detail = f'Not found: "{name}"'
+                causes.append(StatusCause("FieldValueNotFound", f"{path}.name", detail))
+            if not mount.get("mountPath"):
+                causes.append(required(f"{path}.mountPath"))
     return causes
 
 
@@ -278,8 +278,7 @@ def _validate_container(container: Json, field: str, names: set[str]) -> list[St
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
     policy = container.get("imagePullPolicy")
-    if policy not in PULL_POLICIES:
-        causes.append(unsupported_value(f"{field}.imagePullPolicy", policy, PULL_POLICIES))
+    causes += check_choice(f"{field}.imagePullPolicy", policy, PULL_POLICIES)
     for index, port in enumerate(entries(container, "ports")):
         causes += _validate_port(port, f"{field}.ports[{index}]")
     causes += _validate_env(entries(container, "env"), f"{field}.env")

@@ -18,11 +18,11 @@ from controller.devcluster.apiserver.objects import (
 from controller.devcluster.apiserver.resources import Strategy
 from controller.devcluster.apiserver.status import (
     StatusCause,
+    check_choice,
     duplicate,
     forbidden_field,
     invalid_value,
     required,
-    unsupported_value,
 )
 from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
@@ -81,11 +81,8 @@ def validate_service(service: Json) -> list[StatusCause]:
         return refused
     causes = _validate_headless(spec) + _validate_ports(spec)
     causes += validate_labels(child(spec, "selector"), "spec.selector")
-    if spec["sessionAffinity"] not in _AFFINITIES:
-        affinity = spec["sessionAffinity"]
-        causes.append(unsupported_value("spec.sessionAffinity", affinity, _AFFINITIES))
-    if spec["type"] not in _TYPES:
-        causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
+    causes += check_choice("spec.sessionAffinity", spec["sessionAffinity"], _AFFINITIES)
+    causes += check_choice("spec.type", spec["type"], _TYPES)
     causes += [] if spec["type"] in EXPOSED else _validate_closed(spec)
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
     if ingress and spec["type"] != "LoadBalancer":
@@ -164,8 +161,7 @@ def _validate_port(port: Json, field: str, *, several: bool) -> list[StatusCause
         causes.append(required(f"{field}.name"))
     if name:
         causes += [invalid_value(f"{field}.name", name, problem) for problem in is_label(name)]
-    if port["protocol"] not in _PROTOCOLS:
-        causes.append(unsupported_value(f"{field}.protocol", port["protocol"], _PROTOCOLS))
+    causes += check_choice(f"{field}.protocol", port["protocol"], _PROTOCOLS)
     if not 1 <= port.get("port", 0) <= 65535:
         causes.append(invalid_value(f"{field}.port", port.get("port", 0), _PORT_RANGE))
     if isinstance(target, int):

@@ -12,9 +12,9 @@ from controller.devcluster.apiserver.objects import Json, child, is_name_label
 from controller.devcluster.apiserver.resources import Strategy
 from controller.devcluster.apiserver.status import (
     StatusCause,
+    check_choice,
     invalid_value,
     required,
-    unsupported_value,
 )
 
 
@@ -135,8 +135,7 @@ class JobStrategy(WorkloadStrategy):
         if policy == "Always":
             field = "spec.template.spec.restartPolicy"
             causes.append(required(field, 'valid values: "OnFailure", "Never"'))
-        if spec["completionMode"] not in _MODES:
-            causes.append(unsupported_value("spec.completionMode", spec["completionMode"], _MODES))
+        causes += check_choice("spec.completionMode", spec["completionMode"], _MODES)
         if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
             why = "when completion mode is Indexed"
             causes.append(required("spec.completions", why))
