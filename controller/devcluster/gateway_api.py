@@ -119,7 +119,7 @@ def route_parents(
     unresolved = _unresolved(found, service_of)
     parents: list[Status] = []
     for reference in found.spec.parent_refs:
-        gateway = gateways.get(_key(reference, namespace))
+        gateway = gateways.get(key_of(reference, namespace))
         if gateway is None:
             continue
         accepted = _condition("Accepted", "Accepted", "")
@@ -149,22 +149,17 @@ def attached_routes(gateway: Gateway, routes: Iterable[HTTPRoute]) -> list[HTTPR
         each
         for each in routes
         if gateway.metadata.key
-        in {_key(ref, each.metadata.namespace) for ref in each.spec.parent_refs}
+        in {key_of(ref, each.metadata.namespace) for ref in each.spec.parent_refs}
     ]
     return sorted(
         found, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.key)
     )
 
 
-def backend_key(backend: Mapping[str, Any], namespace: str) -> str:
-    """Return the key of the Service of a `backendRefs[]`."""
-    return _key(backend, namespace)
-
-
 def _unresolved(found: HTTPRoute, service_of: Callable[[str], Service | None]) -> str:
     for rule in found.spec.rules:
         for each in rule.get("backendRefs") or ():
-            key = backend_key(each, found.metadata.namespace)
+            key = key_of(each, found.metadata.namespace)
             service = service_of(key)
             if service is None:
                 return f"Service {key} does not exist"
@@ -192,7 +187,8 @@ def _listener_status(
     }
 
 
-def _key(reference: Mapping[str, Any], namespace: str) -> str:
+def key_of(reference: Mapping[str, Any], namespace: str) -> str:
+    """Return the key of what a reference of an object of that namespace names."""
     return f"{reference.get('namespace') or namespace}/{reference['name']}"
 
 

@@ -34,7 +34,7 @@ import structlog
 from aiohttp import web
 from yarl import URL
 
-from controller.devcluster.gateway_api import PROTOCOL, Listening, backend_key
+from controller.devcluster.gateway_api import PROTOCOL, Listening, key_of
 from controller.kube.objects import Gateway, HTTPRoute
 
 Endpoint = tuple[str, int]
@@ -241,7 +241,7 @@ class WeightedProxy:
         chosen = choose(backends, self._rng)
         if chosen is None:
             return web.Response(status=500, text="no backend has a weight\n")
-        key = backend_key(chosen, route.metadata.namespace)
+        key = key_of(chosen, route.metadata.namespace)
         behind = list(self._endpoints(key, chosen.get("port") or 0))
         self._rng.shuffle(behind)
         for endpoint in behind:

@@ -49,7 +49,8 @@ class SimulatedLogs:
             for moment, text in lines[sent:]:
                 yield (f"{moment} {text}\n" if stamped else f"{text}\n").encode()
             sent = max(sent, len(lines))
-            if query.get("follow") != "true" or _has_ended(stored.object, name):
+            state = _status(stored.object, name).get("state", {})
+            if query.get("follow") != "true" or "terminated" in state:
                 return
             await self._pods.next_change()
 
@@ -84,29 +85,21 @@ def _status(pod: Json, name: str) -> Json:
 
 def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
     """Return why there is no log; empty if there is one."""
-    status = _status(pod, name)
+    status, its_pod = _status(pod, name), pod["metadata"]["name"]
     if previous:
         if "terminated" in status.get("lastState", {}):
             return ""
-        return f'previous terminated container "{name}" in pod "{_name(pod)}" not found'
+        return f'previous terminated container "{name}" in pod "{its_pod}" not found'
     state: Json = status.get("state", {})
     if state.keys() & {"running", "terminated"} or "terminated" in status.get("lastState", {}):
         return ""
     reason = state.get("waiting", {}).get("reason", "ContainerCreating")
-    return f'container "{name}" in pod "{_name(pod)}" is waiting to start: {reason}'
+    return f'container "{name}" in pod "{its_pod}" is waiting to start: {reason}'
 
 
 def is_waiting(pod: Json, name: str) -> bool:
     """Return whether a container waits for its first or next start."""
     return "waiting" in _status(pod, name).get("state", {})
-
-
-def _name(pod: Json) -> str:
-    return str(pod["metadata"]["name"])
-
-
-def _has_ended(pod: Json, name: str) -> bool:
-    return "terminated" in _status(pod, name).get("state", {})
 
 
 def _lines(pod: Json, name: str, previous: bool) -> list[tuple[str, str]]:

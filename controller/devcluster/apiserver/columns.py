@@ -31,13 +31,8 @@ class Column:
 
     def definition(self) -> Json:
         """Return the entry for `columnDefinitions`."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        }
+        shown = ("name", "type", "format", "description", "priority")
+        return {name: getattr(self, name) for name in shown}
 
 
 def name_of(object_: Json, now: datetime) -> str:  # noqa: ARG001 - cells have one signature

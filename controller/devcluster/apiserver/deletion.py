@@ -62,14 +62,11 @@ class Deleter:
                 _set_policy_finalizers(metadata, options.propagation)
                 return entries(metadata, "finalizers") != before
             return _shorten(metadata, options.grace)
-        _set_policy_finalizers(metadata, options.propagation or self._default_policy(resource))
+        usual = "Orphan" if resource.strategy.orphans_by_default else ""
+        _set_policy_finalizers(metadata, options.propagation or usual)
         deadline = timestamp(self._wall() + timedelta(seconds=asked or 0))
         resource.strategy.begin_deletion(object_, deadline, asked or 0)
         return True
-
-    @staticmethod
-    def _default_policy(resource: ApiResource) -> str:
-        return "Orphan" if resource.strategy.orphans_by_default else ""
 
 
 def _check_preconditions(resource: ApiResource, metadata: Json, options: DeleteOptions) -> None:

@@ -318,7 +318,8 @@ class Kubelet(LoopComponent[str]):
         """
         client = self._context.client
         if self._scheduler is None:
-            names = [each for each in self._context.settings.node_names if not self._is_lost(each)]
+            ours = self._context.settings.node_names
+            names = [each for each in ours if not self.nodes.is_lost(each)]
             if names:
                 number = zlib.crc32(pod.metadata.uid.encode()) % len(names)
                 await bind(client, pod, names[number])
@@ -336,9 +337,6 @@ class Kubelet(LoopComponent[str]):
             for pod in self._context.caches.informer(PODS).lister.list():
                 if not pod.spec.node_name:
                     self._loop.add(pod.metadata.key)
-
-    def _is_lost(self, node: str) -> bool:
-        return self.nodes.is_lost(node)
 
     def _start_tasks(self, group: asyncio.TaskGroup) -> None:
         group.create_task(self.nodes.run())

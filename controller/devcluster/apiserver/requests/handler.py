@@ -90,7 +90,7 @@ class ResourceHandler:
         """
         call = ResourceCall(request, where, resource, self._wall)
         verb = verb_of(request, where, custom=resource.custom)
-        self._authorise(request, where, verb)
+        self._audit.admit(_attributes(request, where, verb))
         if where.subresource and where.subresource not in resource.subresources:
             if resource.custom:
                 raise not_found(resource.name, where.name)
@@ -118,14 +118,11 @@ class ResourceHandler:
         Raises:
             ApiError: it is forbidden or not possible.
         """
-        self._authorise(request, where, "create")
+        self._audit.admit(_attributes(request, where, "create"))
         if where.subresource not in CONNECTIONS & resource.subresources:
             raise path_not_found()
         call = ResourceCall(request, where, resource, self._wall)
         return self._subresources.connect(call, command)
-
-    def _authorise(self, request: ApiRequest, where: ResourcePath, verb: str) -> None:
-        self._audit.admit(_attributes(request, where, verb))
 
     # Writes.
 
