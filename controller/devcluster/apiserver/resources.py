@@ -60,6 +60,7 @@ class Strategy:
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
     def __init__(self, **traits: Any) -> None:
+        assert traits.keys() <= vars(Strategy).keys()
         vars(self).update(traits)
 
     def openapi_schema(self) -> Json | None:
