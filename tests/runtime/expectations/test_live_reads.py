@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import msgspec
@@ -11,6 +12,7 @@ from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.record import Owner
 from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
+from controller.runtime.reconcile.lookups import LookupReader
 from informers import Store
 from tests.runtime.kit import OWNER, Book, ScriptedClient, child, create, delete, patch
 
@@ -365,3 +367,22 @@ async def test_a_lost_create_is_settled_by_its_repetition():
     book.lost(create("a"))
     await book.perform(client, create("a"))
     assert (asked(book), book.names(), book.pending()) == (([], []), ["a"], frozenset())
+
+
+async def test_of_two_live_reads_at_once_the_first_answer_counts():
+    book, client = Book(), ScriptedClient()
+    book.make("a", 10)
+    answers = iter([child("a", 12), child("a", 11)])
+    client.script = lambda _call: next(answers)
+    reader = LookupReader(client, book.expectations)  # type: ignore[arg-type]
+    await asyncio.gather(*(reader.ask(OWNER, book.reference("a")) for _ in range(2)))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "12"
+
+
+def test_nothing_is_expected_of_a_write_that_failed():
+    book = Book()
+    book.sent(create("a"))
+    book.expectations.mark_failed(OWNER, create("a"))
+    assert (book.entries, book.pending()) == (0, frozenset())
