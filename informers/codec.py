@@ -80,16 +80,19 @@ class InternPool:
         return known
 
     def _shared_mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        """Return an equal dictionary, a new one because keys are shared too, as labels have."""
+        """Return an equal dictionary with shared keys; one of texts, as labels are, is shared."""
         shared = self._parts.setdefault
         found: dict[Any, Any] = {}
+        is_flat = True
         for key, item in value.items():
             if type(item) is str:
                 item = shared(item, item)  # noqa: PLW2901  its shared equal
-            elif type(item) is dict:
-                item = self._shared_mapping(cast("dict[Any, Any]", item))  # noqa: PLW2901  likewise
+            else:
+                is_flat = False
+                if type(item) is dict:
+                    item = self._shared_mapping(cast("dict[Any, Any]", item))  # noqa: PLW2901
             found[shared(key, key)] = item
-        return found
+        return shared(tuple(found.items()), found) if is_flat else found
 
 
 @cache

@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from informers.errors import IndexFunctionError
 
@@ -281,6 +283,8 @@ class Store(Generic[T]):
         key = key_of(obj)
         values = [(index, index.values(key, obj)) for index in self._indexes.values()]
         old = self._objects.get(key)
+        if old is not None:
+            _share_unchanged(obj, old)
         for index, after in values:
             index.move(key, index.values(key, old) if old is not None else (), after)
         self._objects[key] = obj
@@ -312,6 +316,9 @@ class Store(Generic[T]):
             IndexFunctionError: an index function raised; the store is unchanged.
         """
         fresh = {key_of(obj): obj for obj in objects}
+        for key, obj in fresh.items():
+            if (old := self._objects.get(key)) is not None:
+                _share_unchanged(obj, old)
         indexes = {name: _Index(name, index.function) for name, index in self._indexes.items()}
         for index in indexes.values():
             index.fill(fresh)
@@ -325,6 +332,23 @@ class Store(Generic[T]):
         """
         for index in self._indexes.values():
             index.values(key_of(obj), obj)
+
+
+def _share_unchanged(obj: Any, old: Any) -> None:
+    """Let a new version have the parts of the one before that are equal.
+
+    Whoever remembers a part, as the specification that was planned, then keeps no second one.
+    """
+    if type(obj) is not type(old) or not isinstance(obj, msgspec.Struct):
+        return
+    for name in obj.__struct_fields__:
+        new, part = getattr(obj, name), getattr(old, name)
+        # In plain data, true equals 1: there the texts must be equal too.
+        if new == part and (type(new) is not dict or _text(new) == _text(part)):
+            msgspec.structs.force_setattr(obj, name, part)
+
+
+_text = msgspec.json.encode
 
 
 class _Index(Generic[T]):

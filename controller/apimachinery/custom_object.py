@@ -157,7 +157,9 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return plain data without nulls, which mean absent in Kubernetes."""
+    """Return plain data without nulls, which mean absent in Kubernetes; itself if it has none."""
+    if not _has_nulls(value):
+        return value
     root = [value]
     pending: list[dict[Any, Any] | list[Any]] = [root]
     while pending:  # users nest as they like, so that the stack is a list
@@ -172,6 +174,20 @@ def without_nulls(value: Any) -> Any:
                 continue
             pending.append(around[key])
     return root[0]
+
+
+def _has_nulls(value: Any) -> bool:
+    pending = [value]
+    while pending:
+        around = pending.pop()
+        if isinstance(around, dict):
+            fields = cast("dict[str, Any]", around).values()
+            if None in fields:
+                return True
+            pending.extend(fields)
+        elif isinstance(around, list):
+            pending.extend(cast("list[Any]", around))
+    return False
 
 
 # Containment: plain data contains everything wanted, and may contain more.

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
+from controller.ray.api.raycluster import ClusterMeta, RayCluster
 from informers import Codec, IndexFunctionError, Store, is_comparable, key_of, object_key
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
@@ -53,6 +54,29 @@ class TestContents:
         assert names(filled.list()) == {"a"}
         filled.replace([thing("c", 6)], "7")
         assert names(filled.list()) == {"c"}
+
+    @pytest.mark.parametrize("relisted", [False, True])
+    def test_a_new_version_has_the_equal_parts_of_the_one_before(self, relisted: bool):
+        filled: Store[RayCluster] = Store({})
+
+        def stored(revision: str, value: object, state: str) -> RayCluster:
+            meta = ClusterMeta("a", "ns", "uid-a", revision)
+            spec = {"deep": [{"value": value}]}
+            made = RayCluster(meta, spec=spec, status={"state": state})
+            if relisted:
+                filled.replace([made], revision)
+            else:
+                filled.put(made)
+            assert filled.get("ns/a") is made
+            return made
+
+        first, second = stored("1", 1, ""), stored("2", 1, "ready")
+        assert second.spec is first.spec
+        assert second.status == {"state": "ready"}
+        assert second.metadata.resource_version == "2"
+        third = stored("3", True, "ready")  # equals 1
+        assert third.spec["deep"][0]["value"] is True
+        assert third.status is second.status
 
     def test_objects_that_cannot_be_indexed_are_named_and_the_others_stored(self):
         def picky(obj: Thing) -> list[str]:

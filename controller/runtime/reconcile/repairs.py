@@ -64,6 +64,8 @@ class Repair:
     """The last repair of one field.
 
     Attributes:
+        target: the object, without the scope of the write.
+        path: where the field is.
         value: the value that the operator wants.
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
@@ -182,7 +184,7 @@ class Repairs:
             if writer:
                 count = max(count, common + 1)
             key = _key(write.target, path)
-            repair = Repair(write.target, path, value, count, now, now, writer)
+            repair = Repair(key[0], path, value, count, now, now, writer)
             repair.disowned = last is not None and last.disowned
             self._known[key] = repair
 
@@ -210,7 +212,7 @@ class Repairs:
         """Return the seconds until the turn of an object whose repairs another writer undoes."""
         latest: dict[Target, Repair] = {}
         for repair in sorted(self.contested(now), key=lambda each: each.at):
-            latest[replace(repair.target, scope="")] = repair
+            latest[repair.target] = repair
         order = sorted(latest, key=lambda each: latest[each].at)
         if len(order) < 2:
             return 0.0

@@ -414,6 +414,7 @@ def test_keys_and_values_of_maps_are_shared():
     [(key, value)], [(other_key, other_value)] = first.labels.items(), second.labels.items()
     assert key is other_key
     assert value is other_value
+    assert first.labels is second.labels
 
 
 def test_equal_tuples_are_shared_whole():
