@@ -87,12 +87,11 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
         yield wrong(f"Duplicate adapter source name found: {name or EMPTY}", "adapters")
 
 
-def deprecated_error(inference: InferenceSpec) -> FieldError | None:
-    """Return the error of a former preset, which Kaito reports beside the resources."""
+def _deprecated_errors(inference: InferenceSpec) -> Iterator[FieldError]:
+    """Yield the error of a former preset, which Kaito reports beside the resources."""
     name = inference.preset.name.lower() if inference.preset else ""
-    if is_preset_name(name) or not is_deprecated(name):
-        return None
-    return wrong(f"Model {name} is deprecated and no longer supported", "presetName")
+    if is_deprecated(name) and not is_preset_name(name):
+        yield wrong(f"Model {name} is deprecated and no longer supported", "resource.presetName")
 
 
 def runtime_errors(
@@ -209,14 +208,14 @@ def _errors(
     problem = label_problem(workspace.metadata.name)
     if problem:
         yield invalid_value(problem, "name")
-    yield from via("spec", _purpose_errors(spec))
+    if spec.inference is None and spec.tuning is None:
+        yield wrong("Either Inference or Tuning must be specified, not neither", "spec")
+    if spec.inference is not None and spec.tuning is not None:
+        yield wrong("Either Inference or Tuning must be specified, but not both", "spec")
     yield from via("spec", instance_type_errors(spec.resource, options))
-    yield from via("spec", _image_family_errors(annotations))
     yield from _annotation_errors(annotations, options)
     if spec.inference is not None:
-        deprecated = deprecated_error(spec.inference)
-        if deprecated is not None:
-            yield from via("resource", [deprecated])
+        yield from _deprecated_errors(spec.inference)
         yield from via("resource", inference_resource_errors(spec.resource, options))
         runtime = options.runtime(annotations)
         yield from via("inference", inference_errors(spec.inference, runtime))
@@ -225,23 +224,14 @@ def _errors(
         yield from via("tuning", tuning_errors(spec.tuning))
 
 
-def _purpose_errors(spec: WorkspaceSpec) -> Iterator[FieldError]:
-    if spec.inference is None and spec.tuning is None:
-        yield wrong("Either Inference or Tuning must be specified, not neither", "")
-    if spec.inference is not None and spec.tuning is not None:
-        yield wrong("Either Inference or Tuning must be specified, but not both", "")
-
-
-def _image_family_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
-    value, known = annotations.get(labels.NODE_IMAGE_FAMILY), ", ".join(IMAGE_FAMILIES)
-    if value is not None and image_family(value) is None:
-        why = f'unsupported node image family "{value}", supported values are {known}'
-        yield invalid_value(why, f'metadata.annotations["{labels.NODE_IMAGE_FAMILY}"]')
-
-
 def _annotation_errors(
     annotations: Mapping[str, str], options: KaitoOptions
 ) -> Iterator[FieldError]:
+    family = annotations.get(labels.NODE_IMAGE_FAMILY)
+    if family is not None and image_family(family) is None:
+        known = ", ".join(IMAGE_FAMILIES)
+        why = f'unsupported node image family "{family}", supported values are {known}'
+        yield invalid_value(why, f'spec.metadata.annotations["{labels.NODE_IMAGE_FAMILY}"]')
     mode = annotations.get(labels.PERFORMANCE_MODE)
     if mode is not None and mode not in PERFORMANCE_MODES:
         known = ", ".join(PERFORMANCE_MODES)

@@ -115,10 +115,7 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """Return the current status, naming the first failed write.
-
-        That of a deletion stays, and what is left as it is gets none.
-        """
+        """Return the current status; that of a deletion stays, what is left as it is gets none."""
         if is_left_as_it_is(observation.inference_set, observation.definition):
             return plan.status
         return current_status(observation, now, failures)

@@ -240,7 +240,8 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
     requeue_after = _BLOCKED_RETRY if seen.missing.taken or seen.unreadable else None
     if seen.has_pending_writes or seen.unreadable:
         return Plan(status=status, requeue_after=requeue_after)
-    batch = seen.settings.batch
+    batch, meta = seen.settings.batch, seen.inference_set.metadata
+    pods = {labels.CREATED_BY_INFERENCE_SET: meta.name}
     step = next_upgrade(seen, now)
     desired = seen.spec.replicas + step.surge
     decision = next_changes(desired, seen.replicas, seen.missing.free, batch)
@@ -251,18 +252,12 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
             *delete_workspaces(seen, decision),
             *islice(label_workspaces(seen, decision), batch),
             *_upgrade_workspace(seen, step, now),
-            *_inference_pool(seen),
+            *pool_writes(seen.inference_pool, INFERENCE_SETS, meta, pods),
             *next_budget(seen),
         ),
         status=status,
         requeue_after=min(waits, default=None),
     )
-
-
-def _inference_pool(seen: InferenceSetObservation) -> Iterator[Create | Delete]:
-    meta = seen.inference_set.metadata
-    pods = {labels.CREATED_BY_INFERENCE_SET: meta.name}
-    return pool_writes(seen.inference_pool, INFERENCE_SETS, meta, pods)
 
 
 def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:

@@ -155,8 +155,6 @@ _HEADS: Final = ("num_attention_heads", "n_head", "n_heads")
 _KV_HEADS: Final = ("num_key_value_heads", "n_head_kv", "n_kv_heads")
 _HEAD_DIM: Final = ("head_dim", "attention_head_dim")
 _NESTED: Final = ("text_config", "llm_config")
-_DEFAULT_TOKEN_LIMIT: Final = 2048
-_MISTRAL: Final = "mistral"
 _UNNAMED: Final = {
     "mistral-large-3": "MistralLarge3ForCausalLM",
     "ministral-3": "Mistral3ForConditionalGeneration",
@@ -201,7 +199,7 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
         name=name.lower(),
         weights=f"{min(sum(each.size for each in weights), 2**60) / GIB:.2f}Gi",
         architectures=_architectures(name, merged),
-        token_limit=_number(merged, _TOKEN_LIMIT) or _DEFAULT_TOKEN_LIMIT,
+        token_limit=_number(merged, _TOKEN_LIMIT) or 2048,
         hidden_size=_number(merged, _HIDDEN_SIZE),
         layers=_number(merged, _LAYERS) or len(_items(merged.get("layers_block_type"))),
         heads=_number(merged, _HEADS),
@@ -211,7 +209,7 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
         qk_rope_head_dim=_number(merged, ("qk_rope_head_dim",)),
         quantization=method if isinstance(method, str) else "",
         quantization_bits=_number(found, ("bits",)),
-        load_format=_MISTRAL if is_mistral else "",
+        load_format="mistral" if is_mistral else "",
     )
     check_model(model)
     return model

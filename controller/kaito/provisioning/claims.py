@@ -336,10 +336,8 @@ def _new_slot(uid: str, place: int, generation: int, taken: Container[str]) -> S
 
 def read_commitment(text: str | None) -> Commitment | None:
     """Return the set in an annotation; None if there is none or it is implausible."""
-    if not text:
-        return None
     try:
-        found = msgspec.json.decode(text, type=Commitment)
+        found = msgspec.json.decode(text or "", type=Commitment)
         for slot in found.slots:
             slot.may_be_created(_ANY_TIME)
             slot.failures_when(_ANY_TIME, timedelta())

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -193,11 +192,6 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, False, reason, message)
 
 
-_DISAPPEARED: Final = "NodeClaimDisappeared"
-_TAKEN: Final = "NodeClaimNameTaken"
-_GIVEN_BACK: Final = "NodesGivenBack"
-
-
 @dataclass(frozen=True, slots=True)
 class NextSet:
     """The set that is committed next.
@@ -313,11 +307,13 @@ def _replaced(
         return slot
     if slot.name in facts.conflicts:
         message = f"a claim of another owner has the name {slot.name}"
-        return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
+        return _next(
+            replace(slot, reason="NodeClaimNameTaken", message=message), generation, facts.uid
+        )
     if not slot.seen or slot.name not in facts.absent:
         return _not_longer(slot, now + settings.longest_retry)
     failures = slot.failures_when(now, settings.longest_retry)
-    reason = slot.reason or _DISAPPEARED
+    reason = slot.reason or "NodeClaimDisappeared"
     message = slot.message or f"{slot.name} is gone"
     failed = replace(slot, failures=failures, reason=reason, message=message)
     renamed = _next(failed, generation, facts.uid)
@@ -385,6 +381,7 @@ def _given_back(
     until = now + settings.retry_after(times)
     replaced = commitment.replaced(facts.uid)
     slots = [
-        replace(slot.delayed(until), reason=_GIVEN_BACK, message=message) for slot in replaced.slots
+        replace(slot.delayed(until), reason="NodesGivenBack", message=message)
+        for slot in replaced.slots
     ]
     return replace(replaced, slots=tuple(slots), given_back=times)

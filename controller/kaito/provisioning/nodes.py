@@ -182,7 +182,6 @@ _NODE_CLASSES: Final = {
     Cloud.AZURE: ("kaito.sh", "KaitoNodeClass"),
     Cloud.AWS: ("karpenter.k8s.aws", "EC2NodeClass"),
 }
-_NODE_CLASS: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +256,7 @@ def node_claim_body(
         },
         "spec": {
             "expireAfter": "Never",
-            "nodeClassRef": {"name": _NODE_CLASS, "kind": kind, "group": group},
+            "nodeClassRef": {"name": "default", "kind": kind, "group": group},
             "taints": [dict(NODE_TAINT)],
             "requirements": _requirements(request, cloud),
             "resources": {"requests": {"storage": request.storage}},

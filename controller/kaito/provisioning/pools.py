@@ -150,10 +150,8 @@ class PoolCommitment(Stored, frozen=True):
 
 def read_pool_commitment(text: str | None) -> PoolCommitment | None:
     """Return the size in an annotation; None if there is none or it is implausible."""
-    if not text:
-        return None
     try:
-        found = msgspec.json.decode(text, type=PoolCommitment)
+        found = msgspec.json.decode(text or "", type=PoolCommitment)
     except (msgspec.DecodeError, ValueError):
         return None
     return found if 0 <= found.replicas <= found.target <= MOST_NODES else None

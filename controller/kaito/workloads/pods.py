@@ -108,14 +108,13 @@ LOCAL_DISK_CLASS: Final = "kaito-local-nvme-disk"
 
 DATA_PATH: Final = "/mnt/data"
 ADAPTER_PATH: Final = "/mnt/adapter"
-_CONFIG_PATH: Final = "/mnt/config"
 
 
 def config_volume(config_map: str) -> PodParts:
     """Return the options of a ConfigMap; nothing if none is named."""
     if not config_map:
         return PodParts()
-    return _volume("config-volume", _CONFIG_PATH, {"configMap": {"name": config_map}})
+    return _volume("config-volume", "/mnt/config", {"configMap": {"name": config_map}})
 
 
 def shared_memory() -> PodParts:
@@ -241,7 +240,6 @@ def _source(adapter: Adapter) -> DataSource:
 GPU: Final = "nvidia.com/gpu"
 _NVIDIA: Final = "nvidia.com/"
 _EFFECT: Final = "NoSchedule"
-_SPOT: Final = "kubernetes.azure.com/scalesetpriority"
 
 
 def gpu_resource(resource: ResourceSpec) -> str:
@@ -356,7 +354,14 @@ def _of_nobody(resource: ResourceSpec, options: KaitoOptions) -> list[Body]:
 def _spot_machines(options: KaitoOptions) -> list[Body]:
     if options.cloud is not Cloud.AZURE:
         return []
-    return [{"key": _SPOT, "operator": "Equal", "value": "spot", "effect": _EFFECT}]
+    return [
+        {
+            "key": "kubernetes.azure.com/scalesetpriority",
+            "operator": "Equal",
+            "value": "spot",
+            "effect": _EFFECT,
+        }
+    ]
 
 
 def _requirement(key: str, value: str) -> Body:

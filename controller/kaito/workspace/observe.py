@@ -18,7 +18,6 @@ from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
     Commitment,
-    ObservedClaim,
     Owner,
     observed_claim,
     owner_of,
@@ -221,6 +220,9 @@ def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> P
     text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
     commitment, found = read_pool_commitment(text), reads.get(karpenter.NODE_POOLS, name)
     record = reads.record(workspace.uid)
+    claims = reads.by_index(karpenter.POOL_CLAIMS, watches.BY_POOL_WORKSPACE, workspace.key)
+    # those of an earlier Workspace of this name are not its own (KAI-20)
+    own = (each for each in claims if owner_uid(each.metadata) in {"", workspace.uid})
     return PoolFacts(
         name=name,
         commitment=commitment,
@@ -228,17 +230,10 @@ def _pool(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> P
         is_pending=POOL_SCOPE in record.pending_scopes,
         is_taken=found is None and record.has_name_conflict(karpenter.NODE_POOLS, name),
         is_absent=found is None and record.looked_up_absent(karpenter.NODE_POOLS, name),
-        claims=_pool_claims(workspace, reads),
+        claims={claim.metadata.name: observed_claim(claim) for claim in own},
         node_class=_node_class(workspace, options.node_classes, record.pending_scopes, reads),
         absent=_absent(commitment, record, reads) if commitment is not None else frozenset(),
     )
-
-
-def _pool_claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, ObservedClaim]:
-    """Return the claims of the pool, except an earlier Workspace's of this name (KAI-20)."""
-    found = reads.by_index(karpenter.POOL_CLAIMS, watches.BY_POOL_WORKSPACE, workspace.key)
-    own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
-    return {claim.metadata.name: observed_claim(claim) for claim in own}
 
 
 def _absent(commitment: PoolCommitment, record: Record, reads: CacheReader) -> frozenset[str]:

@@ -47,7 +47,6 @@ from controller.runtime.plan import (
     MergePatch,
     Plan,
     Target,
-    Write,
     stages_of,
 )
 from controller.runtime.reasons import events_of
@@ -179,6 +178,7 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)
+    meta = seen.workspace.metadata
     asked = tuple(filter(None, (seen.wanted_model, seen.workload.benchmark_log)))
     progress = progress_of(seen, now)
     lookups, memory = _lookups(seen, progress, now), _memory(seen, progress)
@@ -187,25 +187,20 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
     waits = label_waits(seen, progress, now)
     workload = workload_step(seen, progress)
     return Plan(
-        commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress)),
+        commit=commit_patch(meta, _annotations(seen, progress)),
         subscriptions=asked,
         stages=stages_of(tuple(request_nodes(seen, progress)), *workload.stages),
         independent=(
             *write_history(seen),
             *workload.changes,
             *change_requests(seen, progress),
-            *_inference_pool(seen),
+            *pool_writes(seen.inference_pool, WORKSPACES, meta, {labels.WORKSPACE: meta.name}),
             *label_nodes(seen, (name for name, wait in waits.items() if wait <= 0)),
         ),
         status=status,
         requeue_after=min(_wake_ups(seen, progress, waits.values(), now), default=None),
         memory=memory,
     )
-
-
-def _inference_pool(seen: WorkspaceObservation) -> Iterator[Write]:
-    meta = seen.workspace.metadata
-    return pool_writes(seen.inference_pool, WORKSPACES, meta, {labels.WORKSPACE: meta.name})
 
 
 def _memory(seen: WorkspaceObservation, progress: NodeProgress) -> WorkspaceMemory:
