@@ -176,74 +176,60 @@ def _level(text: str) -> LogLevel:
 
 @dataclass(frozen=True, slots=True)
 class _Flag:
-    """A flag's parser, the field of `Configuration` that it sets, and a word for the help."""
+    """A flag's parser, a word for the help, and the field that it sets if that has another name."""
 
     read: Callable[[str], object]
-    field: str
-    help: str
+    help: str = ""
+    field: str = ""
 
 
 _FLAGS: Final[Mapping[str, _Flag]] = {
-    "metrics-addr": _Flag(str, "metrics_addr", "address of /metrics"),
-    "health-probe-bind-address": _Flag(str, "probe_addr", "address of /healthz and /readyz"),
-    "enable-leader-election": _Flag(
-        truth, "enable_leader_election", "write only while this process holds the lease"
-    ),
-    "leader-election-namespace": _Flag(
-        str, "leader_election_namespace", "namespace of the lease; empty for that of the pod"
-    ),
-    "reconcile-concurrency": _Flag(
-        int, "reconcile_concurrency", "concurrent reconciles of each kind, at most 1000"
-    ),
-    "watch-namespace": _Flag(
-        str, "watch_namespace", "namespaces to watch, separated by commas; empty for all"
-    ),
-    "log-file-path": _Flag(str, "log_file", "a file for the log, besides standard error"),
-    "log-file-encoder": _Flag(str, "log_file_encoder", "json or console"),
-    "log-stdout-encoder": _Flag(str, "log_stdout_encoder", "json or console"),
+    "metrics-addr": _Flag(str, "address of /metrics"),
+    "health-probe-bind-address": _Flag(str, "address of /healthz and /readyz", "probe_addr"),
+    "enable-leader-election": _Flag(truth, "write only while this process holds the lease"),
+    "leader-election-namespace": _Flag(str, "namespace of the lease; empty for that of the pod"),
+    "reconcile-concurrency": _Flag(int, "concurrent reconciles of each kind, at most 1000"),
+    "watch-namespace": _Flag(str, "namespaces to watch, separated by commas; empty for all"),
+    "log-file-path": _Flag(str, "a file for the log, besides standard error", "log_file"),
+    "log-file-encoder": _Flag(str, "json or console"),
+    "log-stdout-encoder": _Flag(str, "json or console"),
     "batch-scheduler": _Flag(
-        str,
-        "batch_scheduler",
-        "scheduler of all pods: volcano, yunikorn, kai-scheduler or scheduler-plugins",
+        str, "scheduler of all pods: volcano, yunikorn, kai-scheduler or scheduler-plugins"
     ),
-    "enable-batch-scheduler": _Flag(truth, "enable_batch_scheduler", "deprecated: volcano"),
+    "enable-batch-scheduler": _Flag(truth, "deprecated: volcano"),
     "mtls-issuer": _Flag(
-        str, "mtls_issuer", "who issues certificates of clusters with mTLS: cert-manager or manta"
+        str, "who issues certificates of clusters with mTLS: cert-manager or manta"
     ),
-    "use-kubernetes-proxy": _Flag(
-        truth, "use_kubernetes_proxy", "reach Ray's dashboards through the API server"
-    ),
-    "enable-metrics": _Flag(truth, "enable_metrics", "without effect: /metrics has all of them"),
-    "qps": _Flag(float, "qps", "requests a second to the API server; no limit if not given"),
-    "burst": _Flag(int, "burst", "requests to the API server at once; 200 if only qps is given"),
+    "use-kubernetes-proxy": _Flag(truth, "reach Ray's dashboards through the API server"),
+    "enable-metrics": _Flag(truth, "without effect: /metrics has all of them"),
+    "qps": _Flag(float, "requests a second to the API server; no limit if not given"),
+    "burst": _Flag(int, "requests to the API server at once; 200 if only qps is given"),
 }
-_OTHERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "config": Path,
-    "feature-gates": str,
-    "kubeconfig": str,
-    "zap-log-level": _level,
-    "grace-period": float,
-    "debug-port": int,
-    "page-port": int,
-    "forced-cluster-upgrade": truth,
-    "zap-devel": truth,
-    "zap-encoder": str,
-    "zap-stacktrace-level": str,
-    "zap-time-encoding": str,
-    "version": truth,
-    "h": truth,
-    "help": truth,
+"""Flags that set fields of `Configuration`."""
+
+_OTHERS: Final[Mapping[str, _Flag]] = {
+    "config": _Flag(Path),
+    "feature-gates": _Flag(str),
+    "kubeconfig": _Flag(str),
+    "zap-log-level": _Flag(_level, field="log_level"),
+    "grace-period": _Flag(float, field="grace_seconds"),
+    "debug-port": _Flag(int),
+    "page-port": _Flag(int),
+    "forced-cluster-upgrade": _Flag(truth),
+    "zap-devel": _Flag(truth),
+    "zap-encoder": _Flag(str),
+    "zap-stacktrace-level": _Flag(str),
+    "zap-time-encoding": _Flag(str),
+    "version": _Flag(truth, field="wants_version"),
+    "h": _Flag(truth, field="wants_help"),
+    "help": _Flag(truth, field="wants_help"),
 }
-_WITHOUT_EFFECT: Final = frozenset(
-    {
-        "enable-metrics",
-        "forced-cluster-upgrade",
-        "zap-devel",
-        "zap-encoder",
-        "zap-stacktrace-level",
-        "zap-time-encoding",
-    }
-)
+"""Flags that set fields of `ManagerOptions`."""
+
+_WITHOUT_EFFECT: Final = (
+    "forced-cluster-upgrade", "zap-devel", "zap-encoder", "zap-stacktrace-level",
+    "zap-time-encoding",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +240,13 @@ class ManagerOptions:
     """
 
     configuration: Configuration
+    without_effect: tuple[str, ...] = ()
     feature_gates: str = ""
     kubeconfig: str = ""
     log_level: LogLevel = "info"
     grace_seconds: float = Settings().grace_seconds
     debug_port: int = Settings().debug_port
     page_port: int = Settings().page_port
-    without_effect: tuple[str, ...] = ()
     wants_help: bool = False
     wants_version: bool = False
 
@@ -271,13 +257,10 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
     Raises:
         ValueError: a flag or the file is unusable; the message names it.
     """
-    known = {name: flag.read for name, flag in _FLAGS.items()} | dict(_OTHERS)
-    given = parse(arguments, known)
-    fields: dict[str, Any] = {
-        _FLAGS[name].field: value for name, value in given.items() if name in _FLAGS
-    }
-    ignored = [name for name in given if name in _WITHOUT_EFFECT]
-    file: Any = given.get("config")
+    given = parse(arguments, {name: flag.read for name, flag in (_FLAGS | _OTHERS).items()})
+    ignored = [name for name in given if name in {*_WITHOUT_EFFECT, "enable-metrics"}]
+    fields, others = _fields(given, _FLAGS), _fields(given, _OTHERS, without=_WITHOUT_EFFECT)
+    file: Path | None = others.pop("config", None)
     if file is None:
         configuration = Configuration(**fields)
     else:
@@ -286,22 +269,18 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
         configuration = msgspec.structs.replace(configuration, **encoders)
         ignored += [name for name in given if name in _FLAGS and not name.endswith("-encoder")]
     _refuse_unsupported(configuration)
-    level: Any = given.get("zap-log-level", "info")
-    grace: Any = given.get("grace-period", Settings().grace_seconds)
-    debug_port: Any = given.get("debug-port", Settings().debug_port)
-    page_port: Any = given.get("page-port", Settings().page_port)
-    return ManagerOptions(
-        configuration,
-        str(given.get("feature-gates", "")),
-        str(given.get("kubeconfig", "")),
-        level,
-        grace,
-        debug_port,
-        page_port,
-        tuple(dict.fromkeys(ignored)),
-        wants_help=bool(given.get("help") or given.get("h")),
-        wants_version=bool(given.get("version")),
-    )
+    return ManagerOptions(configuration, tuple(dict.fromkeys(ignored)), **others)
+
+
+def _fields(
+    given: Mapping[str, object], flags: Mapping[str, _Flag], without: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the given values of these flags by the fields that they set."""
+    return {
+        flags[name].field or name.replace("-", "_"): value
+        for name, value in given.items()
+        if name in flags and name not in without
+    }
 
 
 def help_text() -> str:
