@@ -221,13 +221,8 @@ class Planner:
         try:
             wanted = await dry_run_apply(self._client, resource, namespace, manifest, present)
         except StatusError as error:
-            return ObjectPlan(
-                kind=resource.kind,
-                namespace=namespace,
-                name=name,
-                exists=present is not None,
-                problem=await self._refused(kind, namespace, manifest, present, error),
-            )
+            problem = await self._refused(kind, namespace, manifest, present, error)
+            return _without_effect(resource, namespace, name, present, problem)
         wanted["metadata"]["generation"] = _generation(present, wanted)
         return await self._plan(kind, present, wanted)
 
@@ -294,20 +289,15 @@ class Planner:
         try:
             seen = kind.observe(key, snapshot)
         except ObjectUnreadable as error:
-            return ObjectPlan(
-                kind=kind.primary.kind,
-                namespace=meta["namespace"],
-                name=meta["name"],
-                exists=present is not None,
-                problem=str(error),
+            return _without_effect(
+                kind.primary, meta["namespace"], meta["name"], present, str(error)
             )
         problem = kind.problem(seen) if seen is not None else None
         recorder = _recorder(snapshot, present, wanted)
-        rolling = _rolling_recorder(snapshot, present, wanted)
-        dry_run = DryRun(snapshot, self._now, recorder or rolling)
+        dry_run = DryRun(snapshot, self._now, recorder)
         if kind.primary is RAYSERVICES:
             dry_run.reconcile_with_created(kinds, key, patience=_PATIENCE)
-        elif present is None or recorder is not None or rolling is not None:
+        elif present is None or recorder is not None:
             dry_run.reconcile_with_created(kinds, key)
         else:
             dry_run.reconcile(kind, key)
@@ -326,7 +316,7 @@ class Planner:
             edits=edits_of(present, wanted),
             items=net_changes(dry_run, primaries, under_way),
             rollout=_rollout(recorder, dry_run, primaries),
-            rolling=rolling.rolling() if rolling is not None else None,
+            rolling=recorder.rolling() if isinstance(recorder, RollingRecorder) else None,
             refusals=(*verdict.refusals, *next_job),
             notes=(*notes, *verdict.notes),
             outlook=() if problem else tuple(dict.fromkeys(self._outlook(kinds, wanted, dry_run))),
@@ -386,41 +376,44 @@ def _is_among(field: str, fields: Iterable[str]) -> bool:
     return any(each == field or each.startswith((f"{field}.", f"{field}[")) for each in fields)
 
 
+def _without_effect(
+    resource: Resource[Any], namespace: str, name: str, present: Json | None, problem: str
+) -> ObjectPlan:
+    """Return the plan of an object that would be refused."""
+    return ObjectPlan(
+        kind=resource.kind,
+        namespace=namespace,
+        name=name,
+        exists=present is not None,
+        problem=problem,
+    )
+
+
 def _rollout(
-    recorder: RolloutRecorder | None, dry_run: DryRun, primaries: list[Resource[Any]]
+    recorder: RollingRecorder | RolloutRecorder | None,
+    dry_run: DryRun,
+    primaries: list[Resource[Any]],
 ) -> RolloutPlan | None:
     """Return what was recorded, with the generated names as patterns; None without steps."""
-    rollout = recorder.rollout() if recorder is not None else None
-    if rollout is None or not rollout.steps:
+    if not isinstance(recorder, RolloutRecorder) or not (found := recorder.rollout()).steps:
         return None
-    return rollout.renamed(name_patterns(dry_run, primaries))
+    return found.renamed(name_patterns(dry_run, primaries))
 
 
-def _recorder(snapshot: Snapshot, present: Json | None, wanted: Json) -> RolloutRecorder | None:
-    """Return a recorder of what happens to the clusters of an object that replaces them.
-
-    A new fleet creates all of its copies at once: there is no order to tell.
-    """
-    replaces = wanted.get("kind") == RAYSERVICES.kind or (
-        wanted.get("kind") == RAYCLUSTERFLEETS.kind and present is not None
-    )
-    if not replaces:
-        return None
-    contents = snapshot.contents()
-    clusters, pods = contents[RAYCLUSTERS].values(), contents[PODS].values()
-    return RolloutRecorder(wanted, list(clusters), list(pods))
-
-
-def _rolling_recorder(
+def _recorder(
     snapshot: Snapshot, present: Json | None, wanted: Json
-) -> RollingRecorder | None:
-    """Return a recorder of the steps of an existing RayCluster; None if its pods are not rolled."""
-    if present is None or wanted.get("kind") != RAYCLUSTERS.kind:
+) -> RollingRecorder | RolloutRecorder | None:
+    """Return a recorder of what happens to clusters, or pods, that are replaced in an order.
+
+    A new fleet creates all of its copies at once, and a new cluster its pods: there is no order.
+    """
+    contents, kind = snapshot.contents(), wanted.get("kind")
+    pods = list(contents.get(PODS, {}).values())
+    if kind == RAYSERVICES.kind or (kind == RAYCLUSTERFLEETS.kind and present is not None):
+        return RolloutRecorder(wanted, list(contents[RAYCLUSTERS].values()), pods)
+    if kind != RAYCLUSTERS.kind or present is None or (rolling := rolling_update(wanted)) is None:
         return None
-    settings = rolling_update(wanted)
-    if settings is None:
-        return None
-    return RollingRecorder(wanted, settings, snapshot.contents()[PODS].values())
+    return RollingRecorder(wanted, rolling, pods)
 
 
 def _under_way(dry_run: DryRun, owner: Json) -> set[str]:
