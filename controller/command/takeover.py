@@ -7,8 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
-
-import msgspec
+from typing import Literal
 
 import controller
 from controller.command.connection import CommandFailed, connected, with_remedy
@@ -27,6 +26,7 @@ from controller.command.operator_deployments import (
     wait_until_available,
     wait_until_gone,
 )
+from controller.command.output import CommandOutput
 from controller.command.planning import PlanRequest, plan
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
@@ -43,16 +43,6 @@ class Tools:
     client: Client
     plan: Callable[[], Awaitable[int]]
     helm: Helm
-
-
-async def take_over(options: ChangeOptions) -> int:
-    """Start Manta in the place of KubeRay's operator; returns the exit status."""
-    return await _run(options, "take-over", take_over_with)
-
-
-async def hand_back(options: ChangeOptions) -> int:
-    """Start KubeRay's operator in the place of Manta; returns the exit status."""
-    return await _run(options, "hand-back", hand_back_with)
 
 
 async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
@@ -189,12 +179,11 @@ async def _manta(client: Client, namespace: str) -> Deployment:
     return found.items[0]
 
 
-async def _run(
-    options: ChangeOptions,
-    command: str,
-    steps: Callable[[ChangeOptions, Tools], Awaitable[None]],
+async def change_operators(
+    command: Literal["take-over", "hand-back"], options: ChangeOptions
 ) -> int:
-    """Run the steps with real tools; report how they ended."""
+    """Perform the steps of a command with real tools; returns the exit status."""
+    steps = take_over_with if command == "take-over" else hand_back_with
     out = sys.stdout
     failure, status = "", 0
     with redirect_stdout(sys.stderr if options.output == "json" else out):
@@ -213,22 +202,22 @@ async def _run(
             "command": command, "namespace": options.namespace, "deployment": options.deployment,
             "image": options.image, "done": not failure, "error": failure,
         }  # fmt: skip
-        out.write(f"{msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()}\n")
+        CommandOutput(out, as_json=True).document(summary)
     if failure:
         sys.stderr.write(f"manta {command}: {failure}\n")
     return status
 
 
 async def _plan(options: ChangeOptions) -> int:
-    request = PlanRequest(
-        None,
-        namespace="",
-        offline=False,
-        settings=KindSettings.from_environment(FeatureGates()),
-        kubeconfig=options.kubeconfig,
-        context=options.context,
+    settings = KindSettings.from_environment(FeatureGates())
+    return await plan(
+        PlanRequest(
+            settings,
+            forbid=("delete", "replace"),
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+        )
     )
-    return await plan(request, "text", forbidden=["delete", "replace"])
 
 
 def _say(step: str) -> None:

@@ -188,8 +188,7 @@ def _demo(options: argparse.Namespace) -> int:
 
     kind = demos.DEMOS[options.kind]
     path = options.file or example_files()[_EXAMPLES[options.kind]]
-    machine = demos.MachineOptions(options.images, options.isolation)
-    if kind.pods == "simulated" and machine != demos.MachineOptions([]):
+    if kind.pods == "simulated" and (options.images or options.isolation != "auto"):
         raise ConfigurationError(
             "--image and --isolation are for the kinds whose pods are processes"
         )
@@ -199,7 +198,7 @@ def _demo(options: argparse.Namespace) -> int:
         raise ConfigurationError("--chart is for --kind rayservice-incremental")
     else:
         demo = kind(path)
-    status = asyncio.run(interruptible(demos.run(demo, machine)))
+    status = asyncio.run(interruptible(demos.run(demo, options.images, options.isolation)))
     if status == 0:
         words = _NEXT[options.kind == "raycluster"].format(as_typed())
         sys.stdout.write(f"\nTry next: {words}\n")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from controller.command.cli.arguments import (
     add_batch_scheduler,
@@ -89,14 +90,16 @@ def _plan(options: argparse.Namespace) -> int:
     for name, reason in gates.without_effect().items():
         sys.stderr.write(f"manta: feature gate {name} has no effect: {reason}\n")
     request = PlanRequest(
+        kind_settings(options),
         options.file,
+        options.offline,
+        options.forbid,
         namespace=options.namespace,
-        offline=options.offline,
-        settings=kind_settings(options),
+        output=options.output,
         kubeconfig=options.kubeconfig,
         context=options.context,
     )
-    return asyncio.run(plan(request, options.output, forbidden=options.forbid))
+    return asyncio.run(plan(request))
 
 
 def _add_rollout(commands: Commands) -> None:
@@ -282,7 +285,7 @@ def _add_take_over(commands: Commands) -> None:
         help="only stop KubeRay's operator; you start Manta yourself",
     )
     _add_operator_options(command)
-    command.set_defaults(start=_take_over)
+    command.set_defaults(start=partial(_change, "take-over"))
 
 
 def _add_hand_back(commands: Commands) -> None:
@@ -304,7 +307,7 @@ def _add_hand_back(commands: Commands) -> None:
         "waits until KubeRay runs",
     )
     _add_operator_options(command)
-    command.set_defaults(start=_hand_back)
+    command.set_defaults(start=partial(_change, "hand-back"))
 
 
 def _add_operator_options(command: argparse.ArgumentParser) -> None:
@@ -332,17 +335,9 @@ def _add_operator_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _take_over(options: argparse.Namespace) -> int:
+def _change(command: Literal["take-over", "hand-back"], options: argparse.Namespace) -> int:
     from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
     from controller.command.process import interruptible  # noqa: PLC0415
-    from controller.command.takeover import take_over  # noqa: PLC0415
+    from controller.command.takeover import change_operators  # noqa: PLC0415
 
-    return asyncio.run(interruptible(take_over(ChangeOptions(**given(options)))))
-
-
-def _hand_back(options: argparse.Namespace) -> int:
-    from controller.command.operator_deployments import ChangeOptions  # noqa: PLC0415
-    from controller.command.process import interruptible  # noqa: PLC0415
-    from controller.command.takeover import hand_back  # noqa: PLC0415
-
-    return asyncio.run(interruptible(hand_back(ChangeOptions(**given(options)))))
+    return asyncio.run(interruptible(change_operators(command, ChangeOptions(**given(options)))))

@@ -56,13 +56,14 @@ def add_example(commands: Commands) -> None:
 
 
 def _crds(options: argparse.Namespace) -> int:
-    import msgspec  # noqa: PLC0415  only what the command needs
-    import yaml  # noqa: PLC0415
+    import yaml  # noqa: PLC0415  only what the command needs
+
+    from controller.command.output import CommandOutput  # noqa: PLC0415
 
     definitions = _definitions(options.kind)
     if options.output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode() + "\n")
+        CommandOutput(sys.stdout, as_json=True).document(listed)
     else:
         sys.stdout.write(yaml.dump_all(definitions, sort_keys=False, Dumper=yaml.CSafeDumper))
     return 0

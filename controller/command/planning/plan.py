@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 
 import controller
 from controller.apimachinery.custom_object import mapping
-from controller.command.connection import connected, with_remedy
+from controller.command.connection import ConnectionOptions, connected, with_remedy
 from controller.command.kinds import GATED, KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.output import CommandOutput, duration
@@ -45,28 +45,22 @@ USER_AGENT = f"manta-plan/{controller.__version__}"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRequest:
+class PlanRequest(ConnectionOptions):
     """The subject of a plan, with the settings of the kinds as the operator has them.
 
     Without a file it is about all existing objects, of a namespace or all; offline, about an empty
-    cluster.
+    cluster. The command fails if an action that it forbids would happen to any object, unless an
+    upgrade that has begun already leads to it.
     """
 
-    file: Path | None
-    namespace: str
-    offline: bool
     settings: KindSettings
-    kubeconfig: str | None
-    context: str | None
+    file: Path | None = None
+    offline: bool = False
+    forbid: Collection[Action] = ()
 
 
-async def plan(
-    request: PlanRequest, output: Literal["text", "json"], *, forbidden: Collection[Action] = ()
-) -> int:
+async def plan(request: PlanRequest) -> int:
     """Print what the operator would do; returns the exit status.
-
-    The command fails if a forbidden action would happen to any object, unless an upgrade that has
-    begun already leads to it.
 
     Raises:
         ConfigurationError: unusable file, credentials or API server.
@@ -78,13 +72,18 @@ async def plan(
         )
     kinds = kinds_to_plan(request.settings)
     plans = await _ask(request, kinds)
-    _print(plans, kinds, output)
+    if request.output == "json":
+        CommandOutput(sys.stdout, as_json=True).document(_by_kind(plans, kinds))
+    else:
+        write_text(plans, sys.stdout)
     if not plans:
         where = f"in namespace {request.namespace}" if request.namespace else "in the cluster"
         sys.stderr.write(f"manta plan: there is no object to plan for {where}\n")
     if any(each.problem or each.refusals for each in plans):
         return 1
-    broken = sorted(action for action in forbidden if any(each.begins(action) for each in plans))
+    broken = sorted(
+        action for action in request.forbid if any(each.begins(action) for each in plans)
+    )
     if broken:
         sys.stderr.write(f"manta plan: forbidden, and would happen: {', '.join(broken)}\n")
     return 3 if broken else 0
@@ -105,15 +104,6 @@ async def _ask(request: PlanRequest, kinds: list[Kind[Any]]) -> list[ObjectPlan]
             return await _plans(Planner(client, kinds, wall()), request, manifests)
         except KubeError as error:
             raise ConfigurationError(f"cannot ask the cluster: {with_remedy(error)}") from error
-
-
-def _print(
-    plans: list[ObjectPlan], kinds: list[Kind[Any]], output: Literal["text", "json"]
-) -> None:
-    if output == "json":
-        CommandOutput(sys.stdout, as_json=True).document(_by_kind(plans, kinds))
-    else:
-        write_text(plans, sys.stdout)
 
 
 async def _plans(

@@ -10,10 +10,10 @@ from controller.command.development.demos.job import JobDemo
 from controller.command.development.demos.mtls import MtlsDemo
 from controller.command.development.demos.rolling import DrainDemo, RollingDemo
 from controller.command.development.demos.service import IncrementalDemo, ServiceDemo
-from controller.command.development.demos.stage import Demo, MachineOptions, run
+from controller.command.development.demos.stage import Demo, run
 from controller.command.development.demos.workspace import WorkspaceDemo
 
-__all__ = ["DEMOS", "Demo", "IncrementalDemo", "MachineOptions", "run"]
+__all__ = ["DEMOS", "Demo", "IncrementalDemo", "run"]
 
 DEMOS: Final[dict[str, type[Demo]]] = {
     "autoscaling": AutoscalingDemo,

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast
@@ -234,30 +233,24 @@ class Demo:
         self.screen.change(f"operator: process {await self.operator.start()}")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineOptions:
-    """How pods run on this machine: environments for images, `NAME=PATH`, and isolation."""
-
-    images: Sequence[str] = ()
-    isolation: IsolationOption = "auto"
-
-
-async def run(demo: Demo, machine: MachineOptions) -> int:
+async def run(demo: Demo, images: Sequence[str], isolation: IsolationOption) -> int:
     """Run a demo and print its summary; returns the exit status.
+
+    Environments stand for images, `NAME=PATH`; one with Ray is made unless there is one.
 
     Raises:
         ConfigurationError: Ray cannot be installed, or the isolation is not possible; the message
             names a remedy.
     """
-    images = None
+    known = None
     if demo.pods != "simulated":
-        images = await images_for(machine.images, ray=demo.pods == "ray")
+        known = await images_for(images, ray=demo.pods == "ray")
     configure_logging(level="error", format="console")
     loop = asyncio.get_running_loop()
     start, node = loop.time(), None
     async with AsyncExitStack() as stack:
-        if images is not None:
-            node = await stack.enter_async_context(process_node(images, machine.isolation))
+        if known is not None:
+            node = await stack.enter_async_context(process_node(known, isolation))
             demo.node = node
         demo.screen = screen_for(lambda: loop.time() - start)
         demo.view = View(demo.screen, demo.words)
