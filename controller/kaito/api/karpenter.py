@@ -200,7 +200,7 @@ class NodeClassSettings:
             environment.get("KARPENTER_NODE_CLASS_VERSION") or default.version,
             environment.get("KARPENTER_NODE_CLASS_KIND") or default.kind,
             environment.get("KARPENTER_NODE_CLASS_RESOURCE_NAME") or default.plural,
-            _parse_classes(environment.get(_CLASSES) or ""),
+            _parse_classes(environment.get("KARPENTER_NODE_CLASSES") or ""),
         )
 
     @cached_property
