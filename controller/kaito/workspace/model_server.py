@@ -268,7 +268,7 @@ def observe_workload(
         deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
         pods=pods,
-        failed_create=record.failed_creates.get(creator.metadata.uid) if creator else None,
+        failed_create=record.failed_create(creator.metadata.uid) if creator else None,
         benchmark_log=log,
         benchmark=lookups.benchmark(log) if lookups is not None and log is not None else None,
         config=options.texts if options is not None else None,

@@ -71,7 +71,7 @@ def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
         pods=tuple(owned_by(reads, PODS, job.metadata)) if job is not None and is_ours else (),
         has_name_conflict=not is_ours and (job is not None or record.has_name_conflict(JOBS, key)),
         refusal=record.create_error(JOBS, key),
-        failed_create=record.failed_creates.get(job.metadata.uid) if job is not None else None,
+        failed_create=record.failed_create(job.metadata.uid) if job is not None else None,
         heads_listed=record.has_listed(every_head(cluster)),
     )
 

@@ -192,7 +192,7 @@ def _with_submitter(
         submitter_pods=pods,
         foreign_submitter=(found is not None and job is None)
         or record.has_name_conflict(JOBS, key),
-        failed_create=record.failed_creates.get(job.metadata.uid) if job is not None else None,
+        failed_create=record.failed_create(job.metadata.uid) if job is not None else None,
         log=record.log_tail(submitter.log) if submitter.log is not None else None,
         create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, record)),
     )

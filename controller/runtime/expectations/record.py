@@ -210,6 +210,10 @@ class Record:
         """Return the result of that lookup, None before it was made."""
         return self.logs.get(lookup)
 
+    def failed_create(self, uid: str) -> FailedCreate | None:
+        """Return what the events of that object said of a refused create, None before a lookup."""
+        return self.failed_creates.get(uid)
+
     def created(self, resource: Resource[Any]) -> tuple[Any, ...]:
         """Return objects created since the plan that left the memory; some may be gone."""
         return tuple(self.made.get(resource, ()))
