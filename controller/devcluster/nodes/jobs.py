@@ -129,9 +129,7 @@ def _plan_finished(job: ControlledJob, now: datetime) -> JobPlan:
 
 
 def _plan_suspended(status: ReportedJobStatus, pods: _Pods, now: datetime) -> JobPlan:
-    verdict = ConditionUpdate(
-        SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended"
-    )
+    verdict = _verdict(SUSPENDED, "JobSuspended", "Job suspended")
     return JobPlan(
         _with_condition(replace(status, start_time=None), now, verdict), deletes=pods.active
     )
@@ -153,30 +151,18 @@ def _outcome(
     for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
         given = status.condition(kind)
         if given:
-            return ConditionUpdate(kind, is_true=True, reason=given.reason, message=given.message)
+            return _verdict(kind, given.reason, given.message)
     limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
     if status.failed + pods.restarts > limit:
-        return ConditionUpdate(
-            FAILURE_TARGET,
-            is_true=True,
-            reason="BackoffLimitExceeded",
-            message="Job has reached the specified backoff limit",
-        )
+        message = "Job has reached the specified backoff limit"
+        return _verdict(FAILURE_TARGET, "BackoffLimitExceeded", message)
     deadline = spec.active_deadline_seconds
     if deadline is not None and seconds_since(status.start_time, now) >= deadline:
-        return ConditionUpdate(
-            FAILURE_TARGET,
-            is_true=True,
-            reason="DeadlineExceeded",
-            message="Job was active longer than specified deadline",
-        )
+        message = "Job was active longer than specified deadline"
+        return _verdict(FAILURE_TARGET, "DeadlineExceeded", message)
     if _is_complete(spec, status):
-        return ConditionUpdate(
-            SUCCESS_CRITERIA_MET,
-            is_true=True,
-            reason="CompletionsReached",
-            message="Reached expected number of succeeded pods",
-        )
+        message = "Reached expected number of succeeded pods"
+        return _verdict(SUCCESS_CRITERIA_MET, "CompletionsReached", message)
     return None
 
 
@@ -195,8 +181,7 @@ def _plan_finishing(
     if pods.active or pods.terminating:
         return JobPlan(status, deletes=pods.active)
     kind = COMPLETE if verdict.type == SUCCESS_CRITERIA_MET else FAILED_JOB
-    end = ConditionUpdate(kind, is_true=True, reason=verdict.reason, message=verdict.message)
-    status = _with_condition(status, now, end)
+    status = _with_condition(status, now, _verdict(kind, verdict.reason, verdict.message))
     if kind == COMPLETE:
         status = replace(status, completion_time=rfc3339(now))
     return JobPlan(status, requeue_after=0.0)
@@ -245,6 +230,10 @@ def _pause_after_failure(pods: _Pods, now: datetime) -> float:
 def _failed_at(pod: KubeletPod) -> str | None:
     ends = [c.state.terminated.finished_at for c in pod.status.in_order if c.state.terminated]
     return max((end for end in ends if end), default=pod.metadata.creation_timestamp)
+
+
+def _verdict(kind: str, reason: str | None, message: str | None) -> ConditionUpdate:
+    return ConditionUpdate(kind, is_true=True, reason=reason, message=message)
 
 
 def _with_condition(

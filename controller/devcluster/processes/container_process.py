@@ -84,6 +84,11 @@ class ActionResult:
     is_good: bool
     text: str
 
+    @classmethod
+    def failed(cls, text: str) -> ActionResult:
+        """Return that of an action that has failed."""
+        return cls(is_good=False, text=text)
+
 
 class ContainerProcess:
     """A running container, created by `start`.
@@ -203,18 +208,18 @@ class ContainerProcess:
         try:
             process = await self.start_other(argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
         except OSError as error:
-            return ActionResult(is_good=False, text=f"command cannot be started: {error}")
+            return ActionResult.failed(f"command cannot be started: {error}")
         try:
             async with asyncio.timeout(seconds):
                 text = await _read(process)
                 code = await process.wait()
         except TimeoutError:
-            return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
+            return ActionResult.failed(f"command timed out after {seconds:g}s")
         finally:  # what it has started may hold its output, even if it has ended itself
             await self.kill_other(process)
         if code == 0:
             return ActionResult(is_good=True, text=text)
-        return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
+        return ActionResult.failed(text.strip() or f"command exited with code {code}")
 
     async def close(self) -> None:
         """Remove its directory after it has ended."""

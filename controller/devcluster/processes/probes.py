@@ -43,17 +43,15 @@ async def run_action(
             if action.tcp_socket:
                 return await _connect(action.tcp_socket, container, pod_ip)
     except TimeoutError:
-        return ActionResult(is_good=False, text=f"no answer within {seconds:g}s")
+        return ActionResult.failed(f"no answer within {seconds:g}s")
     what = "grpc" if action.grpc else "this kind of action"
-    return ActionResult(
-        is_good=False, text=f"{what} is not supported here; use exec, httpGet or tcpSocket"
-    )
+    return ActionResult.failed(f"{what} is not supported here; use exec, httpGet or tcpSocket")
 
 
 async def _get(action: HttpAction, container: ContainerSpecification, pod_ip: str) -> ActionResult:
     port = container.port(action.port)
     if port is None:
-        return ActionResult(is_good=False, text=f"no port is named {action.port!r}")
+        return ActionResult.failed(f"no port is named {action.port!r}")
     path = action.path if action.path.startswith("/") else f"/{action.path}"
     url = f"{action.scheme.lower()}://{action.host or pod_ip}:{port}{path}"
     headers = {"User-Agent": "kube-probe/manta", "Accept": "*/*"}
@@ -69,9 +67,9 @@ async def _get(action: HttpAction, container: ContainerSpecification, pod_ip: st
             text = f"HTTP probe failed with statuscode: {answer.status}"
             return ActionResult(is_good, "" if is_good else text)
     except aiohttp.ClientConnectorError as error:
-        return ActionResult(is_good=False, text=f'Get "{url}": {error.strerror or error}')
+        return ActionResult.failed(f'Get "{url}": {error.strerror or error}')
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return ActionResult(is_good=False, text=f'Get "{url}": {error or type(error).__name__}')
+        return ActionResult.failed(f'Get "{url}": {error or type(error).__name__}')
 
 
 async def _connect(
@@ -79,14 +77,12 @@ async def _connect(
 ) -> ActionResult:
     port = container.port(action.port)
     if port is None:
-        return ActionResult(is_good=False, text=f"no port is named {action.port!r}")
+        return ActionResult.failed(f"no port is named {action.port!r}")
     host = action.host or pod_ip
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
-        return ActionResult(
-            is_good=False, text=f"dial tcp {host}:{port}: {error.strerror or error}"
-        )
+        return ActionResult.failed(f"dial tcp {host}:{port}: {error.strerror or error}")
     writer.close()
     return ActionResult(is_good=True, text="")
 
