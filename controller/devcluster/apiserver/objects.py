@@ -169,9 +169,14 @@ def validate_labels(labels: Json, field: str) -> list[StatusCause]:
     """Check a map of labels."""
     causes: list[StatusCause] = []
     for key, value in labels.items():
-        causes += [invalid_value(field, key, problem) for problem in is_qualified_name(key)]
-        causes += [invalid_value(field, value, problem) for problem in is_label_value(value)]
+        causes += check_name(field, key, is_qualified_name)
+        causes += check_name(field, value, is_label_value)
     return causes
+
+
+def check_name(field: str, name: str, rule: Callable[[str], list[str]]) -> list[StatusCause]:
+    """Return a cause for each problem that a rule finds in a name."""
+    return [invalid_value(field, name, problem) for problem in rule(name)]
 
 
 def validate_metadata(
@@ -187,18 +192,12 @@ def validate_metadata(
     if not metadata.get("name"):
         causes.append(required("metadata.name", "name or generateName is required"))
     else:
-        causes += [
-            invalid_value("metadata.name", metadata["name"], problem)
-            for problem in name_rule(metadata["name"])
-        ]
+        causes += check_name("metadata.name", metadata["name"], name_rule)
     causes += validate_labels(child(metadata, "labels"), "metadata.labels")
     causes += _validate_annotations(child(metadata, "annotations"))
     causes += _validate_owners(entries(metadata, "ownerReferences"))
     for finalizer in entries(metadata, "finalizers"):
-        causes += [
-            invalid_value("metadata.finalizers", finalizer, problem)
-            for problem in is_qualified_name(finalizer)
-        ]
+        causes += check_name("metadata.finalizers", finalizer, is_qualified_name)
     return causes
 
 

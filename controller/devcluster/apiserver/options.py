@@ -71,12 +71,12 @@ def is_dry_run(value: str, kind: str) -> bool:
     """
     if value in {"", "All"}:
         return value == "All"
-    cause = StatusCause(
-        "FieldValueNotSupported",
-        "dryRun",
-        f'Unsupported value: ["{value}"]: supported values: "All"',
-    )
-    raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
+    said = f'Unsupported value: ["{value}"]: supported values: "All"'
+    raise _refused(kind, StatusCause("FieldValueNotSupported", "dryRun", said))
+
+
+def _refused(kind: str, cause: StatusCause) -> ApiError:
+    return invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
 
 
 _MATCH = "resourceVersionMatch"
@@ -123,7 +123,7 @@ class ListOptions:
         split_field_selector(query.get("fieldSelector", ""))
         if options._contradicts_itself:
             cause = forbidden_field(_MATCH, "does not go with the other parameters")
-            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", [cause])
+            raise _refused("ListOptions", cause)
         return options
 
     @property
@@ -177,7 +177,7 @@ class WriteOptions:
         validation = query.get("fieldValidation") or "Warn"
         if validation not in _VALIDATIONS:
             cause = unsupported_value("fieldValidation", validation, ("", *_VALIDATIONS))
-            raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
+            raise _refused(kind, cause)
         return cls(
             dry_run=dry_run,
             field_validation=validation,
@@ -185,11 +185,6 @@ class WriteOptions:
             manager_given=bool(query.get("fieldManager")),
             force=bool(flag(query, "force")),
         )
-
-
-def _grace(seconds: int) -> int:
-    """Read a grace period: a negative one counts as one second upstream."""
-    return seconds if seconds >= 0 else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,20 +222,19 @@ class DeleteOptions:
             if propagation:
                 detail = "orphanDependents and deletionPropagation cannot be both set"
                 cause = invalid_value("propagationPolicy", propagation, detail)
-                raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
+                raise _refused("DeleteOptions", cause)
             orphan = str(source["orphanDependents"]).lower() == "true"
             propagation = "Orphan" if orphan else "Background"
         if propagation not in {"", "Background", "Foreground", "Orphan"}:
-            cause = StatusCause(
-                "FieldValueNotSupported",
-                "propagationPolicy",
-                f'Unsupported value: "{propagation}": supported values: "Foreground", '
-                '"Background", "Orphan", "nil"',
+            choices = ("Foreground", "Background", "Orphan", "nil")
+            raise _refused(
+                "DeleteOptions", unsupported_value("propagationPolicy", propagation, choices)
             )
-            raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
+        if grace is not None:
+            grace = int(grace) if int(grace) >= 0 else 1  # as upstream
         dry_run = (body or {}).get("dryRun") or [query.get("dryRun", "")]
         return cls(
-            grace=None if grace is None else _grace(int(grace)),
+            grace=grace,
             propagation=propagation,
             uid=preconditions.get("uid") or "",
             resource_version=preconditions.get("resourceVersion") or "",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from controller.apimachinery.quantity import parse_quantity
 from controller.devcluster.apiserver.objects import (
     Json,
+    check_name,
     child,
     entries,
     is_label,
@@ -182,10 +183,10 @@ def _validate_tolerations(tolerations: list[Json], field: str) -> list[StatusCau
 def _validate_names(spec: Json, field: str) -> list[StatusCause]:
     rules = {"hostname": is_label, "subdomain": is_label, "serviceAccountName": is_subdomain}
     return [
-        invalid_value(f"{field}.{name}", spec[name], problem)
+        cause
         for name, rule in rules.items()
         if spec.get(name)
-        for problem in rule(spec[name])
+        for cause in check_name(f"{field}.{name}", spec[name], rule)
     ]
 
 
@@ -209,10 +210,8 @@ def _validate_unique_name(entry: Json, field: str, names: set[str]) -> list[Stat
     field = f"{field}.name"
     if not name:
         causes = [required(field)]
-    elif problems := is_label(name):
-        causes = [invalid_value(field, name, problem) for problem in problems]
-    else:
-        causes = [duplicate(field, name)] if name in names else []
+    elif not (causes := check_name(field, name, is_label)) and name in names:
+        causes = [duplicate(field, name)]
     names.add(name)
     return causes
 

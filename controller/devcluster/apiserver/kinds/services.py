@@ -9,6 +9,7 @@ from typing import Any
 
 from controller.devcluster.apiserver.objects import (
     Json,
+    check_name,
     child,
     entries,
     is_label,
@@ -160,7 +161,7 @@ def _validate_port(port: Json, field: str, *, several: bool) -> list[StatusCause
     if several and not name:
         causes.append(required(f"{field}.name"))
     if name:
-        causes += [invalid_value(f"{field}.name", name, problem) for problem in is_label(name)]
+        causes += check_name(f"{field}.name", name, is_label)
     causes += check_choice(f"{field}.protocol", port["protocol"], _PROTOCOLS)
     if not 1 <= port.get("port", 0) <= 65535:
         causes.append(invalid_value(f"{field}.port", port.get("port", 0), _PORT_RANGE))
