@@ -70,11 +70,7 @@ class WorkloadController(LoopComponent[str], Generic[W, C]):
             return None
 
     async def _create_pod(self, workload: W, body: dict[str, Any], prefix: str) -> None:
-        """Create a pod; an event tells of a refusal.
-
-        Raises:
-            KubeError: it was not created.
-        """
+        """Create a pod; an event tells of a refusal."""
         try:
             await self._client.create(PODS, workload.metadata.namespace, body)
         except (AlreadyExists, Conflict):

@@ -99,11 +99,7 @@ class Bridge:
         await self._keep_others_out()
 
     async def _keep_others_out(self) -> None:
-        """Give other users of this machine no route to pods.
-
-        Raises:
-            IpFailed: `ip` refused.
-        """
+        """Give other users of this machine no route to pods."""
         place = f"pref {_RULES + int(self._cluster_dir.id, 16) % _RULES}"
         for others in ranges_of_others(permitted_users()):
             rule = f"{place} to {self.network} uidrange {others} prohibit"

@@ -127,11 +127,6 @@ class ResourceHandler:
     # Writes.
 
     def _write(self, verb: str, call: ResourceCall) -> ApiResponse:
-        """Create, update or patch an object.
-
-        Raises:
-            ApiError: the query or the type of the body is unusable.
-        """
         if verb == "patch":
             check_patch_type(call.resource, call.media_type)
         options = WriteOptions.parse(call.request.query, call.request.user_agent, verb)
@@ -145,11 +140,6 @@ class ResourceHandler:
         return answer
 
     def _delete(self, call: ResourceCall) -> ApiResponse:
-        """Delete an object, or all that are selected.
-
-        Raises:
-            ApiError: the query or the body is unusable.
-        """
         body: Json | None = call.body if call.request.body else None
         options = DeleteOptions.parse(call.request.query, body)
         if not call.where.name:

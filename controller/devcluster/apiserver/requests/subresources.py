@@ -381,11 +381,7 @@ class Subresources:
 
 
 def _options(call: ResourceCall, verb: str) -> WriteOptions:
-    """Return the options of a request that Kubernetes treats as a create or update.
-
-    Raises:
-        ApiError: 422, an unknown value.
-    """
+    """Return the options of a request that Kubernetes treats as a create or update."""
     return WriteOptions.parse(call.request.query, call.request.user_agent, verb)
 
 
