@@ -22,12 +22,12 @@ import controller
 from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.command.debug import page_of
+from controller.command.operator_deployments import DEPLOYMENTS
 from controller.command.redaction import Redaction
 from controller.command.status.reading import KINDS, MODEL_KINDS
 from controller.command.targets import parse_target
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, Forbidden, KubeError, PathNotFound
-from controller.kube.objects import KubeObject
 from controller.kube.resources import (
     CRDS,
     EVENTS,
@@ -42,7 +42,6 @@ from controller.kube.resources import (
 
 Json = dict[str, Any]
 
-_DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
 _CHILDREN: Final[tuple[Resource[Any], ...]] = (PODS, SERVICES, JOBS, INGRESSES, NETWORK_POLICIES)
 _OPERATORS: Final = "app.kubernetes.io/name in (manta-operator,kuberay-operator)"
 _GROUPS: Final = frozenset(each.group for each in KINDS)
@@ -142,7 +141,7 @@ class _Report:
 
     async def operators(self) -> None:
         """Collect configuration, logs and metrics of the operators that the cluster runs."""
-        for resource in (_DEPLOYMENTS, PODS):
+        for resource in (DEPLOYMENTS, PODS):
             items = await self._list(resource, "", labelSelector=_OPERATORS)
             self._keep_objects(
                 f"operator/{resource.plural}.yaml", f"operator {resource.plural}", items

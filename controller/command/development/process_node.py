@@ -80,7 +80,9 @@ async def images_for(options: Sequence[str], *, ray: bool) -> Images:
     """
     images = parse_images(options)
     if ray and RAY_IMAGE not in images:
-        images[RAY_IMAGE] = await ray_image()
+        environment = ray_environment()
+        await create_ray_environment(environment, Progress())
+        images[RAY_IMAGE] = Image(environment.folder, env=VARIABLES)
     return Images(images)
 
 
@@ -91,17 +93,6 @@ def ray_program(images: Images) -> str:
     except UnknownImage:
         return "ray"
     return str(program) if program.exists() else "ray"
-
-
-async def ray_image() -> Image:
-    """Return the environment with the Ray version that Manta pins, created if it does not exist.
-
-    Raises:
-        ConfigurationError: it cannot be created; the message says why and names a remedy.
-    """
-    environment = ray_environment()
-    await create_ray_environment(environment, Progress())
-    return Image(environment.folder, env=VARIABLES)
 
 
 class ProcessNode:

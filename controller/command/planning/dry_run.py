@@ -215,10 +215,6 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     group: str = ""
     count: int = 1
 
-    def counted(self, count: int) -> Refusal:
-        """Return the same refusal of so many objects."""
-        return msgspec.structs.replace(self, count=count)
-
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswers:
@@ -236,7 +232,11 @@ async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Ser
     Raises:
         KubeError: the server could not be reached.
     """
-    writes = [write for write in _askable(dry_run) if new is None or not _same(write.target, new)]
+    writes = [
+        write
+        for write in _askable(dry_run)
+        if new is None or (write.target.resource, write.target.key) != (new.resource, new.key)
+    ]
     answers = await asyncio.gather(*(_refusal_of(client, write) for write in writes))
     created = {write.target.name for write in writes if isinstance(write, Create)}
     refused: Counter[Refusal] = Counter()
@@ -249,12 +249,9 @@ async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Ser
         else:
             refused[_refusal(write, error)] += 1
     return ServerAnswers(
-        tuple(each.counted(count) for each, count in refused.items()), tuple(notes)
+        tuple(msgspec.structs.replace(each, count=count) for each, count in refused.items()),
+        tuple(notes),
     )
-
-
-def _same(target: Target, other: Target) -> bool:
-    return (target.resource, target.key) == (other.resource, other.key)
 
 
 def _askable(dry_run: DryRun) -> Iterable[Write]:

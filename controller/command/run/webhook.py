@@ -254,24 +254,26 @@ class WebhookServer(HttpListener):
 
     def _edit_problems(self, kind: Kind[Any], before: Json, obj: Json) -> tuple[Problem, ...]:
         """Return what the kind finds wrong with an edit of an object."""
-        views: list[Any] = []
-        for each in (before, obj):
-            objects = Snapshot([kind], now=self._wall())
-            objects.add(kind.primary, [each])
-            views.append(objects.get(kind.primary, _key(each)))
+        views: list[Any] = [
+            self._alone(kind, each).get(kind.primary, _key(each)) for each in (before, obj)
+        ]
         problem = kind.edit_problem(*views) if all(views) else None
         return problem.all if problem is not None else ()
 
     def _problems(self, kind: Kind[Any], obj: Json) -> tuple[Problem, ...]:
-        """Return what the kind finds wrong with an object that is alone in the world."""
-        objects = Snapshot([kind], now=self._wall())
-        objects.add(kind.primary, [obj])
+        """Return what the kind finds wrong with an object."""
         try:
-            observation = kind.observe(_key(obj), objects)
+            observation = kind.observe(_key(obj), self._alone(kind, obj))
         except ObjectUnreadable as error:
             return (Problem("object", str(error)),)
         problem = None if observation is None else kind.problem(observation)
         return problem.all if problem is not None else ()
+
+    def _alone(self, kind: Kind[Any], obj: Json) -> Snapshot:
+        """Return an object that is alone in the world."""
+        objects = Snapshot([kind], now=self._wall())
+        objects.add(kind.primary, [obj])
+        return objects
 
 
 def _key(obj: Json) -> str:

@@ -106,7 +106,6 @@ class Demo:
         for each in self.documents:
             if not dig(each, "metadata", "name"):
                 raise ConfigurationError(f"{manifest} holds a {each['kind']} without metadata.name")
-        self.manifest = manifest
         self.object: Json = found[0]
         self.others = [each for each in self.documents if each is not self.object]
         self.name = str(self.object["metadata"]["name"])
@@ -226,10 +225,10 @@ class Demo:
                 for line in lines:
                     yield line.decode(errors="replace")
 
-    async def kill_operator(self, seconds: float = 3.0) -> None:
+    async def kill_operator(self) -> None:
         """Kill the operator, and start another one some seconds later."""
         self.screen.change(f"operator killed: exit status {await self.operator.kill()}")
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(3.0)
         self.screen.change(f"operator: process {await self.operator.start()}")
 
 
