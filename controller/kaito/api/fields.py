@@ -210,9 +210,6 @@ def _is_internal(host: str) -> bool:
     return any(address in network for network in _PRIVATE)
 
 
-_OWN_NODES_ONLY: Final = (
-    "GPU partitioning is only supported with BYO nodes (disableNodeAutoProvisioning=true)"
-)
 _OTHER_OPERATORS: Final = frozenset({"NotIn", "Exists", "DoesNotExist"})
 _ONE_NODE: Final = (
     "Tuning does not currently support multinode configurations. Please set the node count to 1. "
@@ -243,7 +240,8 @@ def inference_resource_errors(
         if resource.partition is not None:
             yield from partition_errors(resource.partition, options)
     elif resource.partition is not None:
-        yield wrong(_OWN_NODES_ONLY, "partition")
+        gate = "disableNodeAutoProvisioning=true"
+        yield wrong(f"GPU partitioning is only supported with BYO nodes ({gate})", "partition")
     elif resource.instance_type and not may_be_provisioned(options.cloud, resource.instance_type):
         known = " ".join(instance_type_names(options.cloud))
         yield invalid_value(

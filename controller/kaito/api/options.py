@@ -117,11 +117,7 @@ def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
 
 
 def _hugging_face(environment: Mapping[str, str], default: str) -> str:
-    """Return the address of Hugging Face; empty if `HF_HUB_OFFLINE` is set.
-
-    Raises:
-        ValueError: `HF_ENDPOINT` is not an address to which a token may be sent.
-    """
+    """Return the address of Hugging Face, to which a token may be sent; empty if it is offline."""
     if environment.get("HF_HUB_OFFLINE", "").upper() in _YES:
         return ""
     address = environment.get("HF_ENDPOINT") or default
@@ -131,11 +127,7 @@ def _hugging_face(environment: Mapping[str, str], default: str) -> str:
 
 
 def _default_family(environment: Mapping[str, str], default: str) -> str:
-    """Return the family of images of nodes, Kaito's flag `--default-node-image-family`.
-
-    Raises:
-        ValueError: there is no such family.
-    """
+    """Return the family of images of nodes, Kaito's flag `--default-node-image-family`."""
     text = environment.get("DEFAULT_NODE_IMAGE_FAMILY") or default
     family = image_family(text)
     if family is None:

@@ -126,13 +126,8 @@ def _estimated(seen: WorkspaceObservation) -> int | Cause:
 
 
 def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
-    """Return the number of nodes: vLLM spreads a model over several; otherwise it is the user's.
-
-    Raises:
-        UnknownGPUs: the GPUs of the nodes are unknown, or are not alike.
-        DoesNotFit: the model does not fit into their memory.
-    """
-    goal, gpus = seen.valid_goal, node_gpus(seen)
+    """Return the number of nodes: vLLM spreads a model over several; otherwise it is the user's."""
+    goal, gpus = seen.valid_goal, _gpus(seen)
     if goal.runtime is Runtime.VLLM:
         context = longest_context(seen.workload.config or {}) or DEFAULT_CONTEXT
         return estimate_nodes(model, gpus, context)
@@ -143,12 +138,8 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
     return nodes
 
 
-def node_gpus(seen: WorkspaceObservation) -> NodeGPUs:
-    """Return the GPUs of each node; nodes of one's own must be alike.
-
-    Raises:
-        UnknownGPUs: they are unknown, or are not alike.
-    """
+def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
+    """Return the GPUs of each node; those of one's own must be known and alike."""
     resource, options = seen.valid_goal.spec.resource, seen.settings.options
     ready = [(node.name, node.labels) for node in seen.nodes if node.is_ready]
     if options.has_own_nodes and resource.partition is None:

@@ -132,11 +132,7 @@ def missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
 
 
 def _server_body(seen: WorkspaceObservation, progress: NodeProgress) -> dict[str, Any] | None:
-    """Return the body of the StatefulSet; None while the model is not known.
-
-    Raises:
-        UnknownGPUs: the GPUs of the nodes are not known yet.
-    """
+    """Return the body of the StatefulSet; None while the model is not known."""
     goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
     nodes, revision = progress.target, seen.workload.history.revision
     earlier = progress.uses_earlier_nodes
@@ -233,11 +229,7 @@ def _new_job(seen: WorkspaceObservation) -> WorkloadStep:
 
 
 def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
-    """Return the GPUs of each node.
-
-    Raises:
-        UnknownGPUs: they are not known yet.
-    """
+    """Return the GPUs of each node, as far as those of a ready one are known."""
     ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
     resource = seen.valid_goal.spec.resource
     return workload_gpus(resource, seen.settings.options, next(ready, None))
@@ -261,7 +253,7 @@ def _wanted(server: StatefulSet) -> int:
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _TEMPLATE: Final = "inference.template"
 _OF_TEMPLATE: Final = {
-    reasons.QUOTA_EXCEEDED: (f"ask for a larger quota, or change the resources in {_TEMPLATE}"),
+    reasons.QUOTA_EXCEEDED: f"ask for a larger quota, or change the resources in {_TEMPLATE}",
     reasons.QUOTA_NEEDS_RESOURCES: f"set them in {_TEMPLATE}",
     reasons.LIMIT_RANGE_VIOLATED: (
         f"change the resources in {_TEMPLATE}, or ask for another LimitRange"
@@ -318,7 +310,7 @@ def _words(seen: WorkspaceObservation) -> dict[Reason, str]:
     field = "tuning.preset" if spec.tuning is not None else "inference.preset"
     settled = f"{field} settles what is in the pod"
     return {
-        reasons.QUOTA_NEEDS_RESOURCES: ("give the namespace a LimitRange with defaults for them"),
+        reasons.QUOTA_NEEDS_RESOURCES: "give the namespace a LimitRange with defaults for them",
         reasons.LIMIT_RANGE_VIOLATED: f"ask for another LimitRange: {settled}",
         reasons.POD_SECURITY_VIOLATED: (
             f"ask for another level of Pod Security in this namespace: {settled}"
