@@ -111,7 +111,6 @@ class InferenceSetSpec(View, frozen=True):
 
 INVALID_SET: Final = "InvalidInferenceSetSpec"
 _TEMPLATE: Final = "spec.template"
-_WINDOW: Final = "spec.autoUpgrade.maintenanceWindow"
 MAX_REPLICAS: Final = 10_000
 """Twice as many as the nodes of the largest clusters. Kaito has no limit, and an autoscaler or a
 typing error may ask for two thousand million."""
@@ -148,7 +147,7 @@ def _errors(
         yield invalid_value(instance_type, f"{_TEMPLATE}.resource.instanceType", why)
     elif not options.has_own_nodes and not instance_type:
         yield from via(_TEMPLATE, [missing_field("resource.instanceType")])
-    yield from via(_WINDOW, _window_errors(spec.auto_upgrade))
+    yield from via("spec.autoUpgrade.maintenanceWindow", _window_errors(spec.auto_upgrade))
 
 
 def _window_errors(policy: AutoUpgrade | None) -> Iterator[FieldError]:

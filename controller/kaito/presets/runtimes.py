@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from controller.kaito.presets.gpus import NodeGPUs
+from controller.kaito.presets.gpus import MEMORY_UTILIZATION, NodeGPUs
 from controller.kaito.presets.models import Model, Row, model_id, read_table
 
 
@@ -105,7 +105,6 @@ RAY_PORT: Final = 6379
 _SERVE: Final = "python3 /workspace/vllm/inference_api.py"
 _RAY: Final = "/workspace/vllm/multi-node-serving.sh"
 _TEMPLATES: Final = "/workspace/chat_templates"
-_UTILIZATION: Final = "0.84"
 _UTILIZATION_OF: Final = {"NVIDIA A10": "0.82"}
 """The A10 has too little memory beside what vLLM accounts for."""
 
@@ -153,7 +152,9 @@ def vllm_flags(model: Model, settings: VllmSettings) -> dict[str, str]:
     flags |= {
         "served-model-name": settings.served_name or model.short_name,
         "max-model-len": "auto",
-        "gpu-memory-utilization": _UTILIZATION_OF.get(settings.gpus.product, _UTILIZATION),
+        "gpu-memory-utilization": _UTILIZATION_OF.get(
+            settings.gpus.product, str(MEMORY_UTILIZATION)
+        ),
         "kv-events-config": """'{"enable_kv_cache_events":true}'""",
         "compilation-config.pass_config.fuse_allreduce_rms": "False",
     }

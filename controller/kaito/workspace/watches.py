@@ -47,9 +47,6 @@ STORAGE_CLASSES: Final = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", KubeObject, namespaced=False
 )
 
-_BY_CONFIG: Final = "config"
-_BY_POOL_NAME: Final = "node-pool"
-_BY_NODE_CLASS: Final = "node-class"
 _DEFAULT_CONFIGS: Final = ("lora-params-template", "qlora-params-template")
 
 
@@ -183,7 +180,7 @@ def _name(obj: KubeObject) -> tuple[str, ...]:
 
 
 _NODE_POOLS: Final = Owned(
-    NODE_POOLS, references=References(_BY_POOL_NAME, _pool_names, _name), optional=True
+    NODE_POOLS, references=References("node-pool", _pool_names, _name), optional=True
 )
 """All NodePools, including those of other owners under the name of a Workspace's."""
 
@@ -195,7 +192,7 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
     Owned(DEPLOYMENTS),
     Owned(JOBS, label_selector=labels.WORKSPACE),
     Owned(PODS, label_selector=labels.WORKSPACE, also_enqueues=_named_workspace),
-    Owned(OPTIONS_MAPS, references=References(_BY_CONFIG, config_keys, _own_key)),
+    Owned(OPTIONS_MAPS, references=References("config", config_keys, _own_key)),
     Owned(STORAGE_CLASSES, optional=True),
 )
 
@@ -221,5 +218,5 @@ def _node_classes(options: KaitoOptions) -> Owned[Any]:
     def chosen(workspace: Workspace) -> tuple[str, ...]:
         return (settings.chosen_name(workspace.metadata.annotations or {}),)
 
-    references = References(_BY_NODE_CLASS, chosen, _name)
+    references = References("node-class", chosen, _name)
     return Owned(settings.resource, references=references, optional=True)
