@@ -68,7 +68,10 @@ _VARIABLE: Final = re.compile(r"[A-Z][A-Z_]+")
 
 def _manager() -> Iterator[tuple[str, ...]]:
     yield "In the file", "Flag", "Default", "Meaning"
-    flags = {flag.field: (f"`-{name}`", flag.help) for name, flag in _FLAGS.items()}
+    flags = {
+        flag.field or name.replace("-", "_"): (f"`-{name}`", flag.help)
+        for name, flag in _FLAGS.items()
+    }
     for field in msgspec.structs.fields(Configuration):
         flag, meaning = flags.get(field.name) or ("", _IN_THE_FILE_ONLY[field.encode_name])
         default = field.default
