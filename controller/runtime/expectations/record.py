@@ -65,6 +65,8 @@ MAX_LIVE_READ_INTERVAL = 480.0
 class Newest(dict[K, V]):
     """A dictionary that keeps what was set last, at most so many values."""
 
+    __slots__ = ("_most",)  # each record has six
+
     def __init__(self, most: int) -> None:
         self._most = most
 
