@@ -12,7 +12,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.dashboard import JobStatus
-from controller.testing.faults import ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, LostRequest, Rule, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
@@ -305,6 +305,21 @@ async def test_outdated_pods_that_nobody_has_edited_are_held_and_said() -> None:
         await rolling.edit("new")
         await rolling.completes()
         assert not before & uids(rolling.workers())
+
+
+async def test_a_mark_that_is_lost_again_and_again_waits_also_while_the_cache_is_behind() -> None:
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, rolling_manifest(2, maxSurge=0, maxUnavailable=1))
+        operator = rolling.start_operator()
+        await rolling.create()
+        lost = Rule(LostRequest(), "pods", frozenset({"patch"}))
+        operator.transport.rules = [watch_lag("pods", 100.0), lost]
+        for pod in rolling.workers():  # reads find another revision than the cache
+            patch = {"metadata": {"annotations": {"edited": "by another"}}}
+            await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patch)
+        await rolling.edit("new")
+        await world.settle(60)
+        assert 3 <= lost.seen <= 8, "at once, once more, and after 1, 2, 4 ... s"
 
 
 async def test_with_another_strategy_what_drains_already_still_goes() -> None:

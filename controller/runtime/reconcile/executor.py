@@ -109,8 +109,15 @@ class Executor:
         questions = owner.questions(self._now())
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
-        unknown = {group_of(write) for write in questions.repeats}
-        failed_groups.begin(execution.plan, generation, {status, reads}, unknown, self._now())
+        repeated = {group_of(write) for write in questions.repeats}
+        failed_groups.begin(
+            execution.plan,
+            generation,
+            {status, reads},
+            repeated,
+            self._now(),
+            unanswered={group_of(each.write) for each in owner.writes.values()},
+        )
         run = ExecutionState(execution, owner, failed_groups)
         for event in execution.plan.events:
             execution.emit(event)

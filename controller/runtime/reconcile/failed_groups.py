@@ -134,8 +134,10 @@ class FailedGroups:
         plan: Plan,
         generation: int,
         always: Collection[Group],
-        unknown: Collection[Group],
+        repeated: Collection[Group],
         now: float,
+        *,
+        unanswered: Collection[Group] = (),
     ) -> None:
         """Choose the group of this reconcile; forget what is not written any more.
 
@@ -143,14 +145,16 @@ class FailedGroups:
             plan: what is written.
             generation: the object's.
             always: groups that do not depend on the plan.
-            unknown: groups with creates or deletes that are sent again.
+            repeated: groups with creates or deletes that are sent again.
             now: clock time.
+            unanswered: groups of writes without an answer, which a plan leaves out for that: the
+                wait of a change that is lost again and again goes on.
         """
         commit = () if plan.commit is None else ((plan.commit,),)
         stages = [{group_of(write) for write in stage} for stage in (*commit, *plan.stages)]
         independent = {group_of(write) for write in plan.independent}
-        free = {*always, *unknown}
-        planned = free.union(independent, *stages)
+        free = {*always, *repeated}
+        planned = free.union(unanswered, independent, *stages)
         if generation != self.generation:
             self.generation, self.tries, self.due = generation, 0, -math.inf
             self.failures.clear()
@@ -162,7 +166,7 @@ class FailedGroups:
         self.failures = {
             group: last
             for group, last in self.failures.items()
-            if group in planned and (group in unknown or not _was_found(group, last, targets))
+            if group in planned and (group in repeated or not _was_found(group, last, targets))
         }
         first = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
         if not (commit and first is stages[0]):

@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectation import ObjectReference
+from controller.runtime.expectations.expectation import ObjectReference, UnansweredWrite
 from controller.runtime.expectations.record import Questions
 from controller.runtime.plan import (
     NOTHING,
@@ -85,6 +85,7 @@ class Bench:
     asked: list[str] = field(default_factory=list[str])
     submitted: int = 0
     execution: Any = None
+    writes: dict[str, UnansweredWrite] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         double: Any = self
@@ -492,6 +493,19 @@ async def test_changes_that_stay_unknown_take_turns():
     bench.outcomes.clear()
     await bench.execute(plan)
     assert bench.names == ["b", "a"]
+
+
+async def test_a_change_that_is_lost_each_time_waits_though_it_is_left_out_until_it_is_read():
+    bench = Bench({"a": OutcomeUnknown("reset")})
+    sent = UnansweredWrite(patch("a"), bench.generation, 0.0, "")
+    waits: list[float] = []
+    for _ in range(4):
+        outcome = await bench.execute(Plan(independent=(patch("a"),)))
+        waits.append(outcome.retry_after or 0.0)
+        bench.writes = {"a": sent}
+        await bench.execute_at_once(NOTHING)
+        bench.writes = {}
+    assert [int(each) for each in waits] == [0, 1, 2, 4]
 
 
 @pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
