@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -21,8 +21,9 @@ from controller.ray.diagnosis.reasons import POD_DELETED, Cause
 from controller.ray.head import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime import reasons
+from controller.runtime.expectations.record import Record
 from controller.runtime.plan import Create, Event, Failure, Target, Write, verb_of
-from controller.runtime.reasons import Reason, refusal_of, remedy_of, with_remedy
+from controller.runtime.reasons import Reason, refusal_of, refused_create, remedy_of, with_remedy
 
 _METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
 _REMEDIES: Final = {reasons.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
@@ -63,6 +64,23 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
         blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
     )
+
+
+def refused_creates(
+    record: Record, targets: Iterable[Target], owner: Mapping[str, Any]
+) -> tuple[Failure, ...]:
+    """Return the failures of earlier creates of these objects that the server has refused.
+
+    Args:
+        record: what the process remembers of their owner.
+        targets: the objects.
+        owner: reference to their owner, whose labels and annotations they have.
+    """
+    errors = (
+        (each, record.create_error(each.resource, f"{each.namespace}/{each.name}"))
+        for each in targets
+    )
+    return tuple(refused_create(each, error, owner) for each, error in errors if error is not None)
 
 
 def _of_metadata(failure: Failure) -> str:

@@ -19,7 +19,7 @@ from controller.apimachinery.custom_object import (
     unreadable_conditions,
 )
 from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
-from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
@@ -31,8 +31,10 @@ from controller.ray.api.rayclusterfleet import (
     FleetSpec,
     RayClusterFleet,
 )
+from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.pods.hashes import digest, is_comparable, is_outdated, recreate_digest
-from controller.runtime.kind import CacheReader, CreateError, owned_by
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import Failure, Target
 from controller.runtime.reconcile.definitions import (
     DefinitionsReader,
     InstalledDefinition,
@@ -152,7 +154,7 @@ class FleetObservation:
             sentence "there is a RayCluster of this name that ...".
         unreadable: the reasons why copies, or their conditions, cannot be read, by name.
         has_pending_writes: whether the outcome of a write to a copy is unknown.
-        create_errors: errors of refused creates, by name of the copy.
+        refused_creates: earlier creates of copies that the API server has refused.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: the fields that the installed definitions of fleets and RayClusters lack.
         consistency_warnings: sentences about writes that the cache contradicts.
@@ -165,7 +167,7 @@ class FleetObservation:
     name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     has_pending_writes: bool = False
-    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    refused_creates: tuple[Failure, ...] = ()
     unknown_fields: str = ""
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
@@ -263,7 +265,11 @@ def observe_fleet(
         name_conflicts=dict(_name_conflicts(meta, wanted, reads)),
         unreadable=dict(_unreadable(meta, wanted, copies, reads)),
         has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
-        create_errors=tuple(_create_errors(meta, wanted, reads)),
+        refused_creates=refused_creates(
+            reads.record(meta.uid),
+            (Target(RAYCLUSTERS, meta.namespace, name, SCOPE) for name in wanted),
+            owner_reference(RAYCLUSTERFLEETS, meta),
+        ),
         unknown_fields=unknown_fields_of(fleet, reads),
         definition=definition,
         consistency_warnings=reads.record(meta.uid).consistency_warnings,
@@ -332,12 +338,3 @@ def _name_conflicts(
             yield name, ownership_text(present.metadata)
         elif present is None and reads.record(fleet.uid).has_name_conflict(RAYCLUSTERS, key):
             yield name, ownership_text(None)
-
-
-def _create_errors(
-    fleet: ObjectMeta, names: tuple[str, ...], reads: CacheReader
-) -> Iterator[tuple[str, CreateError]]:
-    for name in names:
-        error = reads.record(fleet.uid).create_error(RAYCLUSTERS, f"{fleet.namespace}/{name}")
-        if error is not None:
-            yield name, error

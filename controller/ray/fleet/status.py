@@ -22,14 +22,12 @@ from controller.apimachinery.conditions import (
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
-from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.fleet.observe import Copy, FleetObservation
 from controller.ray.pods.hashes import is_outdated
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
-from controller.runtime.plan import Event, Failure, StatusPatch, Target
-from controller.runtime.reasons import refused_create
+from controller.runtime.plan import Event, Failure, StatusPatch
 from controller.runtime.reconcile.definitions import REMEDY, set_fields_known, unknown_field_events
 
 # Types and reasons of a fleet's conditions.
@@ -191,10 +189,7 @@ def _first_failure(seen: FleetObservation, failures: tuple[Failure, ...]) -> Fai
     for failure in failures:
         if not failure.may_resolve:
             return failure
-    namespace = seen.fleet.metadata.namespace
-    for name, error in seen.create_errors:
-        return refused_create(Target(RAYCLUSTERS, namespace, name), error)
-    return None
+    return seen.refused_creates[0] if seen.refused_creates else None
 
 
 def _of_names(seen: FleetObservation) -> FirstCause | None:

@@ -7,7 +7,7 @@ attempt is retried**; `plan.py` gives each state its writes.
 - an attempt: `attempt.py` (its cluster and submission), `submitter.py`, `dashboard.py` (what Ray is
   asked, and the stop)
 - the end: `cleanup.py` (what is deleted, and when)
-- status: `status.py`, `conditions.py` (messages too), `readiness.py`
+- status: `status.py`, `readiness.py` (first causes, and why an attempt failed)
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def may_change_heads(seen: JobObservation) -> bool:
         return seen.submitter.fact not in _ENDED
     if not seen.recorded_head or SUBMITTER_SCOPE in seen.pending_scopes:
         return False
-    refused = any(scope == SUBMITTER_SCOPE for scope, _ in seen.create_errors)
+    refused = any(each.write.target.scope == SUBMITTER_SCOPE for each in seen.refused_creates)
     none_made = refused and seen.submitter_job is None and not seen.submitter_pods
     return seen.submitter.never_ran or none_made
 

@@ -28,8 +28,8 @@ from controller.ray.diagnosis.pod import exit_code, last_words, saying
 from controller.ray.head import HeadIncarnation
 from controller.ray.job.facts import State, SubmitterFact
 from controller.ray.settings import RaySettings
-from controller.runtime.kind import CreateError, FailedCreate, LogText
-from controller.runtime.plan import Event, LogTail, Plan
+from controller.runtime.kind import FailedCreate, LogText
+from controller.runtime.plan import Event, Failure, LogTail, Plan
 from controller.runtime.reconcile import definitions
 from controller.runtime.reconcile.definitions import (
     EVENT_INTERVAL,
@@ -112,7 +112,7 @@ class JobObservation:
         settings: the administrator's settings.
         definition: the fields that the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
-        create_errors: errors of refused creates, by scope.
+        refused_creates: earlier creates that the API server has refused.
         groups: the PodGroup of the job's pods, if a batch scheduler needs one.
         clock_jumped_at: the time of day after its last jump, None if there was none.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
@@ -143,7 +143,7 @@ class JobObservation:
     log: LogText | None = None
     failed_create: FailedCreate | None = None
     pending_scopes: frozenset[str] = frozenset()
-    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    refused_creates: tuple[Failure, ...] = ()
     unknown_fields: str = ""
     groups: ObservedGroups = NO_GROUPS
     clock_jumped_at: datetime | None = None

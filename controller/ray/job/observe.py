@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Job, KubeObject, Pod
 from controller.kube.resources import JOBS, PODS, SERVICES
@@ -25,6 +25,7 @@ from controller.ray.dashboard import (
     ProbeObservation,
 )
 from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
+from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import (
     OUR_JOBS,
     RAY_PODS,
@@ -47,8 +48,8 @@ from controller.ray.job.observation import (
     submitter_name,
 )
 from controller.ray.settings import RaySettings
-from controller.runtime.expectations.record import Record
-from controller.runtime.kind import CacheReader, CreateError, Owned, References, owned_by
+from controller.runtime.kind import CacheReader, Owned, References, owned_by
+from controller.runtime.plan import Target
 from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 # The objects whose events enqueue a RayJob, and the indexes that find them.
@@ -178,7 +179,7 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
 def _with_submitter(
     seen: JobObservation, reads: CacheReader, sources: JobSources
 ) -> JobObservation:
-    """Return the observation with the submitter, its pods and its log, and refused creates."""
+    """Return the observation with the submitter, its pods and its log."""
     meta = seen.job.metadata
     key, record = f"{meta.namespace}/{submitter_name(meta)}", reads.record(meta.uid)
     found = reads.get(JOBS, key)
@@ -194,18 +195,19 @@ def _with_submitter(
         or record.has_name_conflict(JOBS, key),
         failed_create=record.failed_create(job.metadata.uid) if job is not None else None,
         log=record.log_tail(submitter.log) if submitter.log is not None else None,
-        create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, record)),
     )
 
 
 def _with_groups(seen: JobObservation, reads: CacheReader) -> JobObservation:
-    """Return the observation with the PodGroup of the job, and its refused create."""
-    groups, namespace = observe_job_group(seen, reads), seen.job.metadata.namespace
-    record = reads.record(seen.job.metadata.uid)
-    found = ((each, f"{namespace}/{each.name}") for each in groups.absent)
-    refused = ((each.scope, record.create_error(each.resource, key)) for each, key in found)
-    errors = ((scope, error) for scope, error in refused if error is not None)
-    return replace(seen, groups=groups, create_errors=(*seen.create_errors, *errors))
+    """Return the observation with the PodGroup of the job, and all creates that were refused."""
+    groups, meta = observe_job_group(seen, reads), seen.job.metadata
+    targets = (
+        Target(RAYCLUSTERS, meta.namespace, seen.cluster_name, CLUSTER_SCOPE),
+        Target(JOBS, meta.namespace, submitter_name(meta), SUBMITTER_SCOPE),
+        *(Target(each.resource, meta.namespace, each.name, each.scope) for each in groups.absent),
+    )
+    refused = refused_creates(reads.record(meta.uid), targets, owner_reference(RAYJOBS, meta))
+    return replace(seen, groups=groups, refused_creates=refused)
 
 
 def _submitter_pods(key: str, job: Job | None, reads: CacheReader) -> tuple[Pod, ...]:
@@ -282,16 +284,3 @@ def _stop_outcome(
     outcomes = [found for each in ids if (found := _outcome(head, each, dashboards)) is not None]
     confirmed = (each for each in outcomes if isinstance(each, CommandDone))
     return next(confirmed, outcomes[0] if outcomes else None)
-
-
-def _create_errors(
-    namespace: str, cluster: str, submitter_key: str, record: Record
-) -> Iterator[tuple[str, CreateError]]:
-    wanted = (
-        (CLUSTER_SCOPE, RAYCLUSTERS, f"{namespace}/{cluster}"),
-        (SUBMITTER_SCOPE, JOBS, submitter_key),
-    )
-    for scope, resource, key in wanted:
-        refusal = record.create_error(resource, key)
-        if refusal is not None:
-            yield scope, refusal

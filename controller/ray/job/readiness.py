@@ -1,25 +1,27 @@
-"""Why the Job that submits has no pod: what its events say, and what a user can do about it."""
+"""What keeps a RayJob from running, and why an attempt failed: one sentence for the user."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from controller.apimachinery.conditions import READY, find_condition, rfc3339
+from controller.apimachinery.conditions import READY, ConditionSet, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of, mapping
-from controller.apimachinery.ownership import owner_reference, ownership_text
-from controller.apimachinery.redaction import redact
-from controller.kube.objects import Job
+from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.redaction import excerpt, last_error, redact
+from controller.kube.objects import Job, ObjectMeta
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, SUBMITTER
-from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.pod_state import ray_status
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.children.scheduling_groups import ObservedGroups
-from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod
+from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, unconfirmed
+from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod, ending
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
-from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
+from controller.ray.diagnosis.writes import deleted_by_others, failure_cause, suspended_by_others
 from controller.ray.job.collect_facts import (
+    SUBMITTER_GRACE,
     dashboard_outage,
     given_id,
     info_of,
@@ -28,23 +30,22 @@ from controller.ray.job.collect_facts import (
     may_still_run,
     result_of,
 )
-from controller.ray.job.facts import Deadlines, State, SubmitterFact
+from controller.ray.job.facts import Deadlines, FailureReason, State, SubmitterFact
 from controller.ray.job.observation import (
-    CLUSTER_SCOPE,
     SUBMITTER_SCOPE,
     JobObservation,
-    submitter_name,
     submitting_container,
 )
 from controller.runtime import reasons
-from controller.runtime.plan import FailedCreates, Failure, Target
+from controller.runtime.plan import FailedCreates, Failure
 from controller.runtime.reasons import (
     Reason,
     events_of,
     next_look,
-    refused_create,
     suspension_of,
 )
+
+# Why the Job that submits has no pod: what its events say, and what a user can do about it.
 
 
 def events_to_read(seen: JobObservation, deadlines: Deadlines) -> tuple[FailedCreates, ...]:
@@ -113,6 +114,10 @@ class JobReadiness:
     message: str
     status: Literal["True", "False"] = "False"
     event: str = ""
+
+    def set_in(self, conditions: ConditionSet) -> None:
+        """Set the condition `Ready`."""
+        conditions.set(READY, self.status, self.reason, self.message)
 
 
 _UNTIL_CORRECTED: Final = "the job is submitted when the specification is corrected"
@@ -187,18 +192,12 @@ def child_suspension(seen: JobObservation) -> str:
 
 
 def _no_cluster(seen: JobObservation) -> JobReadiness:
-    spec, name, groups = seen.spec, seen.cluster_name, seen.groups
-    if (held_up := _without_group(groups)) is not None:
+    spec, name = seen.spec, seen.cluster_name
+    if (held_up := _without_group(seen.groups)) is not None:
         return held_up
-    for scope, refusal in seen.create_errors:
-        needed = {child.scope: (child.resource, child.name) for child in groups.absent}
-        needed[CLUSTER_SCOPE] = RAYCLUSTERS, name
-        if scope in needed:
-            resource, its_name = needed[scope]
-            target = Target(resource, seen.job.metadata.namespace, its_name, scope)
-            return _failed_write(
-                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
-            )
+    for failure in seen.refused_creates:
+        if failure.write.target.scope != SUBMITTER_SCOPE:
+            return _failed_write(failure)
     if seen.foreign_cluster:
         message = f"cluster {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
@@ -226,14 +225,15 @@ def _running(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
-    silent = dashboard_outage(seen, deadlines).since is not None
+    silent = outage_text(seen, deadlines)
     if info is None or silent:
         if seen.head is None and (is_unsubmitted(seen) or may_change_heads(seen)):
             return _initializing(seen)
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
             return _lost(seen, deadlines)
         if silent:
-            return _unreachable(seen, deadlines)
+            message = f"{seen.head.dashboard} has not answered {silent}"
+            return JobReadiness("DashboardUnreachable", message)
     return _as_ray_reports(seen, deadlines)
 
 
@@ -271,17 +271,14 @@ def end_of_head(seen: JobObservation, deadlines: Deadlines) -> str:
     return found.detail.removesuffix(ITS_REPLACEMENT) if found is not None else ""
 
 
-def _unreachable(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
+def outage_text(seen: JobObservation, deadlines: Deadlines) -> str:
+    """Return since when the dashboard has not answered, and the error; empty if it answers."""
     since = dashboard_outage(seen, deadlines).since
-    assert seen.head is not None
-    assert since is not None
     error = seen.answer.error if seen.answer is not None else ""
-    message = f"{seen.head.dashboard} has not answered since {rfc3339(since)}"
-    return JobReadiness("DashboardUnreachable", f"{message}: {error}".rstrip(": "))
+    return f"since {rfc3339(since)}: {error}".rstrip(": ") if since is not None else ""
 
 
 def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
-    meta = seen.job.metadata
     absent = seen.mode is SubmissionMode.K8S_JOB and seen.submitter.fact is SubmitterFact.ABSENT
     if seen.problem is not None and (absent or seen.mode is SubmissionMode.HTTP):
         return JobReadiness("ValidationFailed", f"{_UNTIL_CORRECTED}: {seen.problem}")
@@ -289,12 +286,9 @@ def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
         name = seen.job.metadata.name
         message = f"Job {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
-    for scope, refusal in seen.create_errors:
-        if scope == SUBMITTER_SCOPE:
-            target = Target(JOBS, meta.namespace, submitter_name(meta), scope)
-            return _failed_write(
-                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
-            )
+    for failure in seen.refused_creates:
+        if failure.write.target.scope == SUBMITTER_SCOPE:
+            return _failed_write(failure)
     missing = cause_of_missing_pod(seen)
     if missing is not None:
         return JobReadiness(*missing, event="FailedToCreateRayJobSubmitter")
@@ -314,3 +308,115 @@ def _remaining_children(seen: JobObservation) -> str:
     if may_still_run(seen) and seen.state is State.SUSPENDING:
         left.append(f"job {seen.job_id} in Ray")
     return f"waits for the end of {', '.join(left)}" if left else "nothing is left to delete"
+
+
+# Messages about failed attempts: one sentence for the user.
+
+LONGEST_MESSAGE: Final = 2048
+
+
+def failure_message(seen: JobObservation, reason: FailureReason, deadlines: Deadlines) -> str:
+    """Return the sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
+    return excerpt(_sentence(seen, reason, deadlines), characters=LONGEST_MESSAGE)
+
+
+def _sentence(  # noqa: PLR0911  one for each reason
+    seen: JobObservation, reason: FailureReason, deadlines: Deadlines
+) -> str:
+    match reason:
+        case FailureReason.VALIDATION_FAILED:
+            return reason.description if seen.problem is None else str(seen.problem)
+        case FailureReason.DEADLINE_EXCEEDED:
+            seconds = seen.spec.active_deadline_seconds
+            limit = f" ({seconds} s)" if seconds else ""
+            present = job_readiness(seen, deadlines)
+            cause = f": {present.message}" if present.status == "False" else ""
+            return f"the attempt took longer than activeDeadlineSeconds{limit}{cause}"
+        case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
+            seconds = seen.spec.pre_running_deadline_seconds
+            cause = job_readiness(seen, deadlines).message
+            return f"the job did not start to run within {seconds} s: {cause}"
+        case FailureReason.APP_FAILED:
+            return _app_failed(seen)
+        case FailureReason.SUBMISSION_FAILED:
+            return _submission_failed(seen)
+        case FailureReason.HEAD_LOST:
+            return _head_lost(seen, deadlines)
+        case FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
+            return _grace_period_exceeded(seen, deadlines)
+        case FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED:
+            return _unreachable(seen, deadlines)
+
+
+def _app_failed(seen: JobObservation) -> str:
+    info = info_of(seen)
+    if result_of(seen) is JobStatus.FAILED:
+        said = info.message if info is not None else str(seen.status.get("message", ""))
+        return said or "Ray reports that the job failed without saying why"
+    if seen.submitter.ended is not None and not seen.status.get("jobStatus"):
+        return (
+            f"the submitter finished at {rfc3339(seen.submitter.ended)}, and Ray does not know "
+            f"submission id {seen.job_id}"
+        )
+    return (
+        f"Ray no longer knows submission id {seen.job_id}, which it knew before: "
+        "the job was deleted there"
+    )
+
+
+def _submission_failed(seen: JobObservation) -> str:
+    refused = unconfirmed(seen.submit_outcome)
+    if refused:
+        return f"Ray did not accept the job: {refused}"
+    last = last_error(seen.log.text) if seen.log is not None else ""
+    words = "" if last else seen.submitter.last_words
+    return (
+        f"the submitter failed ({seen.submitter.failure or 'no reason given'}){words}, and Ray "
+        f"does not know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"
+    )
+
+
+def _head_lost(seen: JobObservation, deadlines: Deadlines) -> str:
+    lost = "HeadLost: the head that the job ran on is lost"
+    if seen.cluster is None or seen.cluster.metadata.terminating:
+        return f"{lost}: {_deleted(seen)}"
+    if suspended := child_suspension(seen):
+        return f"{lost}: {suspended}"
+    pod = seen.recorded_head.partition("/")[0]
+    if end := end_of_head(seen, deadlines):
+        return f"{lost}: {end}"
+    if seen.head is None:
+        which = f" (pod uid {pod})" if pod else ""
+        cause = cluster_cause(seen.cluster)
+        what = f"has ended; cluster {seen.cluster_name}: {cause}" if cause else "is gone"
+        return f"{lost}: the head of cluster {seen.cluster_name}{which} {what}"
+    if seen.head.dashboard.pod_uid == pod:
+        ray = ray_status(seen.head.pod)
+        last = ray.last_state.terminated if ray is not None else None
+        how = f"; before, it {ending(last)}" if last else ""
+        return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
+    return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
+
+
+def _deleted(seen: JobObservation) -> str:
+    gave = ObjectMeta() if seen.spec.selected_cluster else seen.job.metadata
+    return deleted_by_others(gave, f"cluster {seen.cluster_name}")
+
+
+def _grace_period_exceeded(seen: JobObservation, deadlines: Deadlines) -> str:
+    result = result_of(seen)
+    if result is not None:
+        seconds = seen.settings.transition_grace_period.total_seconds()
+        return f"Ray said {result.value}, and the submitter had not ended {seconds:.0f} s later"
+    ended = seen.submitter.ended
+    at = f" at {rfc3339(ended)}" if ended is not None else ""
+    said = (
+        f"the Ray job did not reach a terminal state within {SUBMITTER_GRACE.total_seconds():.0f}s"
+    )
+    why = f"; {_unreachable(seen, deadlines)}" if outage_text(seen, deadlines) else ""
+    return f"The RayJob submitter finished{at} but {said}{why}"
+
+
+def _unreachable(seen: JobObservation, deadlines: Deadlines) -> str:
+    where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"
+    return f"the dashboard of {where} has not answered {outage_text(seen, deadlines)}".rstrip()

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, rfc3339, time_of
+from controller.apimachinery.conditions import (
+    READY,
+    ConditionSet,
+    find_condition,
+    rfc3339,
+    time_of,
+)
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.redaction import excerpt, in_short, last_lines
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
-from controller.ray.job import conditions
 from controller.ray.job.attempt import changed_after_submission, is_outdated
 from controller.ray.job.cleanup import unmatched_rules
 from controller.ray.job.collect_facts import (
@@ -24,17 +29,21 @@ from controller.ray.job.collect_facts import (
     may_still_run,
     result_of,
 )
-from controller.ray.job.conditions import (
-    DELETION_RULES_MATCH,
-    LONGEST_MESSAGE,
-    NO_RULE_MATCHES,
-    JobConditions,
-    failure_message,
+from controller.ray.job.dashboard import (
+    JOB_STOPPED,
+    STOP_NOT_CONFIRMED,
+    failed_stop,
+    unconfirmed_stop,
 )
-from controller.ray.job.dashboard import failed_stop, unconfirmed_stop
 from controller.ray.job.facts import Deadlines, FailureReason, State, SubmitterFact
 from controller.ray.job.observation import JobObservation
-from controller.ray.job.readiness import JobReadiness, job_readiness
+from controller.ray.job.readiness import (
+    LONGEST_MESSAGE,
+    JobReadiness,
+    failure_message,
+    job_readiness,
+    outage_text,
+)
 from controller.ray.job.table import DueTransition
 from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
 from controller.runtime.reconcile.definitions import (
@@ -50,6 +59,18 @@ from controller.runtime.reconcile.status import status_commit
 # It decides and counts nothing; at rest the result equals the stored status.
 
 Status = dict[str, Any]
+
+# The conditions besides `Ready`, which KubeRay does not have. `Retried` reports the last retry and
+# is never removed; the others are present only while something is wrong. KubeRay's CRD drops
+# conditions: transitions set them, and they are updated only if the server kept them.
+
+RETRIED: Final = "Retried"
+DASHBOARD_REACHABLE: Final = "DashboardReachable"
+CLEANED_UP: Final = "CleanedUp"
+CLUSTER_AS_SPECIFIED: Final = "ClusterAsSpecified"
+DELETION_RULES_MATCH: Final = "DeletionRulesMatch"
+NO_RULE_MATCHES: Final = "NoRuleMatches"
+JOB_AS_SPECIFIED: Final = "JobAsSpecified"
 
 _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 """Fields whose changes may be written later."""
@@ -132,28 +153,45 @@ def _conditions(
     readiness: JobReadiness,
     failures: tuple[Failure, ...],
 ) -> list[dict[str, Any]]:
-    conditions = JobConditions(seen, deadlines.now)
-    ended = seen.state.terminal
-    changed = changed_after_submission(seen) if ended or seen.state.has_attempt else []
-    conditions.set_changed(changed, ended=ended)
-    conditions.set_stopped(unconfirmed_stop(seen, deadlines))
+    """Return the conditions while the state lasts; those of an end only report what is left."""
+    conditions = _stored_conditions(seen, deadlines)
+    conditions.set_if(JOB_AS_SPECIFIED, "False", "SpecChanged", _changed_fields(seen))
+    conditions.set_if(JOB_STOPPED, "False", STOP_NOT_CONFIRMED, unconfirmed_stop(seen, deadlines))
     set_spec_accepted(conditions, seen.problem if _has_begun(seen.state) else None)
-    if ended:
-        conditions.set_rules_match(unmatched_rules(seen, deadlines))
-        conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
+    if seen.state.terminal:
+        unmatched = unmatched_rules(seen, deadlines)
+        conditions.set_if(DELETION_RULES_MATCH, "False", NO_RULE_MATCHES, unmatched)
+        blocked = readiness.message if failures else ""
+        conditions.set_if(CLEANED_UP, "False", readiness.reason, blocked)
         return conditions.as_list()
-    conditions.set_ready(readiness)
-    unreachable = ""
-    if seen.state is State.RUNNING:
-        quiet = dashboard_outage(seen, deadlines)
-        if quiet.since is not None:
-            error = seen.answer.error if seen.answer is not None else ""
-            unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
-    conditions.set_dashboard(unreachable)
+    readiness.set_in(conditions)
+    quiet = outage_text(seen, deadlines) if seen.state is State.RUNNING else ""
+    unreachable = f"no answer {quiet}" if quiet else ""
+    conditions.set_if(DASHBOARD_REACHABLE, "False", "Unreachable", unreachable)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
-    conditions.set_outdated(outdated=seen.state.has_attempt and is_outdated(seen))
+    edited = "spec.rayClusterSpec was changed; the next attempt's cluster is created from it"
+    outdated = seen.state.has_attempt and is_outdated(seen)
+    conditions.set_if(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", edited if outdated else "")
     return conditions.as_list()
+
+
+def _stored_conditions(seen: JobObservation, deadlines: Deadlines) -> ConditionSet:
+    stored = seen.status.get("conditions", ())
+    return ConditionSet(stored, seen.job.metadata.generation, deadlines.now)
+
+
+def _changed_fields(seen: JobObservation) -> str:
+    """Return a sentence about fields that were changed after the job had been submitted."""
+    has_run = seen.state.terminal or seen.state.has_attempt
+    fields = changed_after_submission(seen) if has_run else []
+    if not fields:
+        return ""
+    outlook = "the job runs as it was submitted, and only another attempt would differ"
+    if seen.state.terminal:
+        outlook = "a job that has ended does not run again: create a RayJob of another name"
+    names = ", ".join(f"spec.{name}" for name in fields)
+    return f"changed after the job had been submitted: {names}; {outlook}"
 
 
 def _has_begun(state: State) -> bool:
@@ -184,8 +222,11 @@ def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 #
 # Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all.
 
-LOG_LINES = 20
-LOG_CHARACTERS = 4096
+ATTEMPTS_KEPT: Final = 10
+"""Number of attempts that `status.attempts` keeps, for information only: nothing depends on it."""
+
+LOG_LINES: Final = 20
+LOG_CHARACTERS: Final = 4096
 _CLEARED: Status = {
     "dashboardURL": None,
     "jobId": None,
@@ -259,15 +300,16 @@ class _TransitionPatch:
 
     def conditions(self) -> list[dict[str, Any]]:
         """Return the conditions in the next state."""
-        conditions = JobConditions(self._seen, self._now)
-        conditions.set_ready(self._readiness())
-        conditions.set_dashboard("")
-        if not self._step.state.has_attempt:
-            conditions.set_outdated(outdated=False)
-        runs_on = self._step.state is State.FAILED and may_still_run(self._seen)
-        conditions.set_stopped(failed_stop(self._seen, self._deadlines) if runs_on else "")
-        if self._step.state is State.RETRYING and self._step.reason is not None:
-            conditions.set_retried(self._step.reason.title, self._retry_note())
+        step, conditions = self._step, _stored_conditions(self._seen, self._deadlines)
+        self._readiness().set_in(conditions)
+        conditions.remove(DASHBOARD_REACHABLE)
+        if not step.state.has_attempt:
+            conditions.remove(CLUSTER_AS_SPECIFIED)
+        runs_on = step.state is State.FAILED and may_still_run(self._seen)
+        stop = failed_stop(self._seen, self._deadlines) if runs_on else ""
+        conditions.set_if(JOB_STOPPED, "False", STOP_NOT_CONFIRMED, stop)
+        if step.state is State.RETRYING and step.reason is not None:
+            conditions.set(RETRIED, "True", step.reason.title, self._retry_note())
         return conditions.as_list()
 
     def event(self) -> Event | None:
@@ -300,13 +342,7 @@ class _TransitionPatch:
             "startTime": rfc3339(self._now),
             "reason": None,
             "message": None,
-            "attempts": conditions.begin(
-                seen.status.get("attempts", ()),
-                failed=seen.status.get("failed", 0),
-                cluster=cluster,
-                job_id=job_id,
-                now=self._now,
-            ),
+            "attempts": self._with_new_attempt(cluster, job_id),
         }
 
     def _run(self) -> Status:
@@ -365,11 +401,28 @@ class _TransitionPatch:
             changes["succeeded"] = 1
         return changes
 
-    def _attempt(self, **changes: Any) -> Status:
-        """Return the changed entry of the present attempt; empty if the CRD keeps none."""
+    def _with_new_attempt(self, cluster: str, job_id: str) -> list[Status]:
         present = self._seen.status.get("attempts", ())
-        changed = conditions.change(present, self._seen.cluster_name, **changes)
-        return {} if changed is None else {"attempts": changed}
+        numbers = (each.get("number") for each in present)
+        last = max((one for one in numbers if isinstance(one, int)), default=0)
+        attempt = {
+            "number": max(last, self._seen.status.get("failed", 0)) + 1,
+            "rayClusterName": cluster,
+            "jobId": job_id,
+            "startTime": rfc3339(self._now),
+        }
+        return [*present, attempt][-ATTEMPTS_KEPT:]
+
+    def _attempt(self, **changes: Any) -> Status:
+        """Return the list with the present attempt changed; empty if the CRD keeps none.
+
+        Empty values are left out.
+        """
+        present: list[Status] = list(self._seen.status.get("attempts", ()))
+        if not present or present[-1].get("rayClusterName") != self._seen.cluster_name:
+            return {}
+        changed = present[-1] | {name: value for name, value in changes.items() if value}
+        return {"attempts": [*present[:-1], changed][-ATTEMPTS_KEPT:]}
 
     def _readiness(self) -> JobReadiness:
         state, seen = self._step.state, self._seen

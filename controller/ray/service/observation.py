@@ -41,7 +41,7 @@ from controller.ray.service.identity import (
     store,
 )
 from controller.ray.settings import RaySettings
-from controller.runtime.kind import CreateError
+from controller.runtime.plan import Failure
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
@@ -220,7 +220,7 @@ class ServiceObservation:
         closings: the clusters whose connections are being closed.
         endpoints: ready pods to which the stable service of the applications leads.
         pending_scopes: scopes in which the outcome of a write is unknown.
-        create_errors: errors of refused creates, by name of the object.
+        refused_creates: earlier creates of clusters that the API server has refused.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
         begun: what is valid of the fields that an upgrade needs, of an invalid specification.
         settings: the administrator's settings.
@@ -241,7 +241,7 @@ class ServiceObservation:
     closings: tuple[Closing, ...] = ()
     endpoints: tuple[Pod, ...] = ()
     pending_scopes: frozenset[str] = frozenset()
-    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    refused_creates: tuple[Failure, ...] = ()
     unknown_fields: str = ""
     begun: ReadableUpgrade | None = None
     settings: RaySettings = field(default_factory=RaySettings)

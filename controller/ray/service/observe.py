@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Pod, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
@@ -17,6 +17,7 @@ from controller.ray.api.rayservice import RAYSERVICES, RayService, read_upgrade
 from controller.ray.children.child import Child, ObservedChild, observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import Dashboards, ProbeObservation, ProxyProbe, ServeProbe
+from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
 from controller.ray.service.facts import collect_facts, is_followed, keeps_services
@@ -41,7 +42,8 @@ from controller.ray.service.rollout_facts import SelectedCluster
 from controller.ray.service.services import former_services, stable_services
 from controller.ray.service.traffic import observe_routing
 from controller.ray.settings import RaySettings
-from controller.runtime.kind import CacheReader, CreateError, Owned, References, owned_by
+from controller.runtime.kind import CacheReader, Owned, References, owned_by
+from controller.runtime.plan import Target
 from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
@@ -95,7 +97,11 @@ def observe_service(
         services=tuple(owned_by(reads, SERVICES, meta)),
         next_name=child_cluster_name(meta, unused_moment(meta, names, reads)),
         pending_scopes=reads.record(meta.uid).pending_scopes,
-        create_errors=tuple(_create_errors(service, names, reads)),
+        refused_creates=refused_creates(
+            reads.record(meta.uid),
+            (Target(RAYCLUSTERS, meta.namespace, name) for name in sorted(names)),
+            owner_reference(RAYSERVICES, meta),
+        ),
         unknown_fields=sources.unknown_fields_of(service, reads),
         begun=read_upgrade(service, gates) if isinstance(goal, Problem) else None,
         definition=definition,
@@ -198,16 +204,6 @@ def _origin(cluster: RayCluster) -> Origin:
     if recorded.identity is not None:
         return recorded
     return Origin(SpecIdentity.of(mapping(cluster.spec)))
-
-
-def _create_errors(
-    service: RayService, names: set[str], reads: CacheReader
-) -> Iterator[tuple[str, CreateError]]:
-    record = reads.record(service.metadata.uid)
-    for name in sorted(names):
-        error = record.create_error(RAYCLUSTERS, f"{service.metadata.namespace}/{name}")
-        if error is not None:
-            yield name, error
 
 
 def _children(

@@ -8,11 +8,10 @@ from typing import Final
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import ChildState
 from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
@@ -25,8 +24,7 @@ from controller.ray.service.rollout import next_step
 from controller.ray.service.rollout_facts import RolloutWait
 from controller.ray.service.serve import refusal, reported_config
 from controller.ray.service.traffic import routing_problem, state_text
-from controller.runtime.plan import Failure, Target
-from controller.runtime.reasons import refused_create
+from controller.runtime.plan import Failure
 
 _ANSWERED: Final = "InternalError"
 """Reason of a failed write that the API server has answered, with an unknown outcome."""
@@ -78,19 +76,16 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
         return ServiceCause(str(seen.goal), seen.goal.reason)
     for failure in failures:
         if not failure.may_resolve or failure.reason == _ANSWERED:
-            found = failure_cause(failure, has_head=True)
-            return ServiceCause(found.message, found.event)
+            return _of_write(failure)
     for child, observed in seen.children:
         if observed.state is ChildState.OWNER_CONFLICT:
             return ServiceCause(f"{child} {state_text(observed)}", "FailedToCreateService")
-    for name, error in seen.create_errors:
-        target = Target(RAYCLUSTERS, seen.service.metadata.namespace, name)
-        found = failure_cause(
-            refused_create(target, error, owner_reference(RAYSERVICES, seen.service.metadata)),
-            has_head=True,
-        )
-        return ServiceCause(found.message, found.event)
-    return None
+    return _of_write(seen.refused_creates[0]) if seen.refused_creates else None
+
+
+def _of_write(failure: Failure) -> ServiceCause:
+    found = failure_cause(failure, has_head=True)
+    return ServiceCause(found.message, found.event)
 
 
 def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:

@@ -20,6 +20,7 @@ from controller.ray.dashboard import (
     ServeApplication,
     ServeState,
 )
+from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.service.clusters import stamp_reported
 from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
@@ -28,6 +29,8 @@ from controller.ray.service.proxies import label_pods
 from controller.ray.service.readiness import first_cause
 from controller.ray.service.rollout_facts import Change, SetActiveCapacity, SetPendingCapacity
 from controller.ray.service.status import RECORDED_WITHIN, current_status, transition_patch
+from controller.runtime.expectations.expectation import reference_of
+from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Failure, MergePatch, Target
 from tests.integration.rayservices import condition
@@ -60,9 +63,11 @@ def test_a_refused_label_is_an_event_about_a_head_or_a_worker(stale: str, role: 
 
 def test_a_refused_cluster_is_named_in_the_same_words_as_long_as_it_lasts():
     error = CreateError("Forbidden", "exceeded quota: team")
-    kept = replace(scene(HEAD), create_errors=(("svc-b", error),))
-    create = Create(Target(RAYCLUSTERS, "default", "svc-b"), {})
-    failure = Failure(create, error.reason, error.message)
+    target = Target(RAYCLUSTERS, "default", "svc-b")
+    record = Record(Owner("uid", "default/svc", "rayservice"))
+    record.create_errors[reference_of(target)] = error
+    kept = replace(scene(HEAD), refused_creates=refused_creates(record, [target], {}))
+    failure = Failure(Create(target, {}), error.reason, error.message)
     said = first_cause(scene(HEAD), (failure,), NOW)
     assert said.message.endswith("ask for a larger quota or lower replicas")
     assert said == first_cause(kept, (), NOW)
