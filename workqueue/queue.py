@@ -23,19 +23,19 @@ This holds because no transition is split by an await. The only call that waits 
 and it takes its key after the last wait (see `ParkingLot`).
 
 **Ageing.** With strict priorities a steady flow at 0 keeps a key at -100 waiting for ever. So the
-priority of a key grows while it waits, by one point every `ageing` seconds. The heap need not be
+priority of a key grows while it waits, by one point every `AGEING` seconds. The heap need not be
 updated: all priorities grow at the same pace, so their order never changes. Of two keys, the
 first is ahead at time t if
 
-    priority_1 + (t - ready_1) / ageing  >  priority_2 + (t - ready_2) / ageing
+    priority_1 + (t - ready_1) / AGEING  >  priority_2 + (t - ready_2) / AGEING
 
 where t cancels out. The rest is computed once, when the key becomes ready, and is the rank in an
 ordinary heap, lowest first:
 
-    rank = ready - priority * ageing
+    rank = ready - priority * AGEING
 
 **The bound** (WQ-33): a key of priority p that is ready since time r waits for no key of a higher
-priority q that becomes ready after r + (q - p) * ageing. With the default of 3 s, LOW_PRIORITY
+priority q that becomes ready after r + (q - p) * AGEING. With 3 s, LOW_PRIORITY
 lets keys of priority 0 pass for five minutes, then none. Inside one priority it is first come,
 first served.
 
@@ -68,6 +68,9 @@ K = TypeVar("K", bound=Hashable)
 LOW_PRIORITY = -100
 """For work that is not urgent: objects of an initial list, resyncs, relists (WQ-30)."""
 
+AGEING = 3.0
+"""Seconds of waiting that are worth one point of priority."""
+
 
 class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIteration ends a for
     """The queue will not hand out any more keys."""
@@ -94,11 +97,6 @@ class WorkQueue(Generic[K]):
     Args:
         name: the queue's name in metrics; without a name there are no metrics.
         backoff: delays after failures.
-        ageing: seconds of waiting that are worth one point of priority.
-        floor: seconds for which a failed key is held back, even if events add it; less if its
-            back-off is shorter (WQ-24). Otherwise a controller that writes an error into the
-            status of its object would be triggered by its own write in a busy loop. No event is
-            delayed by more than this.
         begun: whether work on a key has begun. Read when the key becomes ready, and not to change
             before it is handed out.
     """
@@ -111,15 +109,10 @@ class WorkQueue(Generic[K]):
         rng: random.Random,
         metrics: QueueMetrics | None = None,
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
-        ageing: float = 3.0,
-        floor: float = 1.0,
         begun: Callable[[K], bool] = lambda _key: False,
     ) -> None:
-        if not 0 < ageing < math.inf:
-            raise ValueError(f"ageing must be a finite number of seconds above 0, not {ageing}")
         self.name = name
         self._clock = clock
-        self._ageing = ageing
         self._begun = begun
         self._open = True  # otherwise adds are ignored
         self._dirty: dict[K, float] = {}  # since when
@@ -127,7 +120,7 @@ class WorkQueue(Generic[K]):
         self._order: Bands[K] = Bands()
         self._delays: DelayQueue[K] = DelayQueue(clock, self._mark_dirty)
         self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
-        self._failures: Failures[K] = Failures(backoff, rng, floor)
+        self._failures: Failures[K] = Failures(backoff, rng)
         self._held: dict[K, float] = {}  # until when
         self._getters = ParkingLot()
         self._drainers: set[asyncio.Future[set[K]]] = set()
@@ -163,9 +156,7 @@ class WorkQueue(Generic[K]):
             self._recorder.retried()
         self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
-    def add_rate_limited(
-        self, key: K, *, priority: int | None = None, delay: float | None = None
-    ) -> float:
+    def add_rate_limited(self, key: K, *, delay: float | None = None) -> float:
         """Queue `key` to run after its back-off, because it failed; return the delay in seconds.
 
         `delay` replaces the back-off of callers that have a rule of their own.
@@ -176,7 +167,7 @@ class WorkQueue(Generic[K]):
         delay = self._failures.record(key, self._clock.time(), delay)
         if key in self._processing:
             self._hold_back(key)
-        self.add_after(key, delay, priority=priority)
+        self.add_after(key, delay)
         return delay
 
     def hold(self, key: K, seconds: float) -> None:
@@ -226,7 +217,8 @@ class WorkQueue(Generic[K]):
         self._recorder.finished(now - run.started)
         if key in self._dirty:
             self._enqueue(key, now)
-        self._release_waiters()
+        if not self._open:
+            self._release_waiters()
 
     def priority_of(self, key: K) -> int:
         """Return the priority at which `key`, which is in flight, was handed out.
@@ -363,7 +355,7 @@ class WorkQueue(Generic[K]):
         self._order.push(key, rank, begun=self._priority[key] >= 0 and self._begun(key))
 
     def _rank(self, key: K, ready: float) -> float:
-        return ready - self._priority[key] * self._ageing
+        return ready - self._priority[key] * AGEING
 
     def _hand_out(self) -> K:
         key = self._order.pop()
@@ -372,7 +364,8 @@ class WorkQueue(Generic[K]):
         self._recorder.started(waited)
         self._held.pop(key, None)
         self._processing[key] = _Run(self._priority.pop(key), now, waited)
-        self._release_waiters()
+        if not self._open:
+            self._release_waiters()
         return key
 
     def _hold_back(self, key: K) -> None:
@@ -394,7 +387,7 @@ class WorkQueue(Generic[K]):
 
     def _release_waiters(self) -> None:
         """Release getters that can get no more keys, and drainers whose wait is over."""
-        if self._open or self._dirty:
+        if self._dirty:
             return
         self._getters.unpark_all()
         if not self._processing:

@@ -297,6 +297,12 @@ class Backoff:
         return min(self.base * 2.0 ** min(failures, 60), self.cap)
 
 
+FLOOR = 1.0
+"""Seconds for which a failed key is held back, even if events add it; less if its back-off is
+shorter (WQ-24). Otherwise a controller that writes an error into the status of its object would be
+triggered by its own write in a busy loop. No event is delayed by more than this."""
+
+
 class _Failure(NamedTuple):
     in_a_row: int
     since: float
@@ -311,10 +317,9 @@ class Failures(Generic[K]):
     abandoned keys take no memory. All operations cost O(1) amortised.
     """
 
-    def __init__(self, backoff: Backoff, rng: random.Random, floor: float) -> None:
+    def __init__(self, backoff: Backoff, rng: random.Random) -> None:
         self._backoff = backoff
         self._rng = rng
-        self._floor = floor
         self._failures: OrderedDict[K, _Failure] = OrderedDict()  # by time of the last failure
 
     def __len__(self) -> int:
@@ -328,7 +333,7 @@ class Failures(Generic[K]):
         if delay is None:
             delay = self._backoff.delay(count) * (1 + self._backoff.jitter * self._rng.random())
         since = self.since(key) if count else now
-        self._failures[key] = _Failure(count + 1, since, now, now + min(delay, self._floor))
+        self._failures[key] = _Failure(count + 1, since, now, now + min(delay, FLOOR))
         self._failures.move_to_end(key)
         return delay
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Hashable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from workqueue.queue import Closed, WorkQueue
-from workqueue.waiting import Clock
+from workqueue.waiting import Clock, TimerHandle
 
 K = TypeVar("K", bound=Hashable)
 
@@ -51,10 +52,11 @@ class Workers(Generic[K]):
         self._clock = clock
         self._patience = patience
         self._limit = limit
-        self._free = asyncio.Semaphore(count)
+        self._count = count
         self._busy = 0
         self._released = 0
-        self._closed = False
+        self._waiting = False  # a task, for a key
+        self._closed = asyncio.Event()
         self._slow: OrderedDict[K, None] = OrderedDict()
 
     @property
@@ -73,68 +75,74 @@ class Workers(Generic[K]):
         Raises:
             ExceptionGroup: `process` raised.
         """
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._free.acquire()
-                if self._closed:
-                    return
-                group.create_task(self._work(), name=self._name)
+        async with asyncio.TaskGroup() as self._group:
+            self._wait_for_key()
+            try:
+                await self._closed.wait()
+            finally:
+                self._closed.set()
+
+    def _wait_for_key(self) -> None:
+        """Let one task wait for a key, if none does and a worker is free."""
+        if not (self._waiting or self._closed.is_set()) and self._busy < self._count:
+            self._waiting = True
+            self._group.create_task(self._work(), name=self._name)
 
     async def _work(self) -> None:
         try:
             key = await self._queue.get()
         except Closed:
-            self._closed = True
-            self._free.release()
+            self._closed.set()
             return
+        run = self._begin(key)
         try:
-            with self._holding_worker(key):
-                await self._process(key)
+            await self._process(key)
+        except BaseException:
+            self._closed.set()
+            raise
         finally:
-            self._queue.done(key)
-
-    @contextmanager
-    def _holding_worker(self, key: K) -> Generator[None]:
-        """Hold a worker until the run of `key` ends or its patience is over."""
-        run, began = _Run(), self._clock.time()
-        self._busy += 1
-        patience = 0.0 if key in self._slow else self._patience
-        timer = None
-        if patience == 0:
-            self._release(run)
-        elif patience < math.inf:
-            timer = self._clock.call_at(began + patience, lambda: self._release(run))
-        try:
-            yield
-        finally:
-            if timer is not None:
-                timer.cancel()
             self._end(run)
-            self._remember(key, slow=self._clock.time() - began >= self._patience)
+            self._queue.done(key)
+        self._wait_for_key()
 
-    def _release(self, run: _Run) -> None:
+    def _begin(self, key: K) -> _Run[K]:
+        """Hold a worker until the run of `key` ends or its patience is over."""
+        run = _Run(key, self._clock.time())
+        self._busy += 1
+        self._waiting = False
+        if key in self._slow:
+            self._release(run)
+        elif self._patience < math.inf:
+            run.timer = self._clock.call_at(run.began + self._patience, partial(self._release, run))
+        self._wait_for_key()
+        return run
+
+    def _release(self, run: _Run[K]) -> None:
         if self._released < self._limit:
             run.released = True
             self._released += 1
             self._busy -= 1
-            self._free.release()
+            self._wait_for_key()
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: _Run[K]) -> None:
+        if run.timer is not None:
+            run.timer.cancel()
         if run.released:
             self._released -= 1
         else:
             self._busy -= 1
-            self._free.release()
-
-    def _remember(self, key: K, *, slow: bool) -> None:
-        self._slow.pop(key, None)
-        if slow:
-            self._slow[key] = None
+        self._slow.pop(run.key, None)
+        if self._clock.time() - run.began >= self._patience:
+            self._slow[run.key] = None
             if len(self._slow) > _MOST_REMEMBERED:
                 self._slow.popitem(last=False)
 
 
-class _Run:
-    """One run of a key: whether it has given its worker back."""
+@dataclass(slots=True)
+class _Run(Generic[K]):
+    """One run of a key: since when, and whether it has given its worker back."""
 
-    released = False
+    key: K
+    began: float
+    released: bool = False
+    timer: TimerHandle | None = None

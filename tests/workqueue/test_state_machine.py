@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.workqueue.fakes import FakeClock
 from workqueue import Backoff, Closed, WorkQueue
-from workqueue.waiting import TURNS_OF_BEGUN
+from workqueue.queue import AGEING
+from workqueue.waiting import FLOOR, TURNS_OF_BEGUN
 
-AGEING = 2.0
-BASE, CAP, FLOOR = 0.75, 4.0, 1.0  # the first delay is below the floor, the others above
+BASE, CAP = 0.75, 4.0  # the first delay is below the floor, the others above
 
 KEYS = st.integers(0, 3)
 PRIORITIES = st.none() | st.integers(-3, 3)
@@ -76,7 +76,7 @@ class Model:
         if key not in self.processing:
             self.rank[key] = when - self.priority[key] * AGEING
 
-    def fail(self, key: int, priority: int | None) -> float:
+    def fail(self, key: int) -> float:
         for old in [old for old, at in self.failed_at.items() if at < self.clock.now - 2 * CAP]:
             self.forget(old)
         self.failed_at[key] = self.clock.now
@@ -89,7 +89,7 @@ class Model:
                 self.due[key] = held
             elif key in self.due:
                 self.due[key] = max(self.due[key], held)
-        self.want(key, delay, priority)
+        self.want(key, delay, None)
         return delay
 
     def forget(self, key: int) -> None:
@@ -150,8 +150,6 @@ class QueueMachine(RuleBasedStateMachine):
             clock=self.clock,
             rng=random.Random(0),
             backoff=Backoff(BASE, CAP, jitter=0),
-            ageing=AGEING,
-            floor=FLOOR,
             begun=begun,
         )
         self.getters: list[asyncio.Task[None]] = []
@@ -185,10 +183,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.want(key, delay, priority)
         self.queue.add_after(key, delay, priority=priority)
 
-    @rule(key=KEYS, priority=PRIORITIES)
-    def add_rate_limited(self, key: int, priority: int | None) -> None:
-        delay = self.model.fail(key, priority)
-        assert self.queue.add_rate_limited(key, priority=priority) == delay
+    @rule(key=KEYS)
+    def add_rate_limited(self, key: int) -> None:
+        delay = self.model.fail(key)
+        assert self.queue.add_rate_limited(key) == delay
 
     @rule(key=KEYS)
     def forget(self, key: int) -> None:
@@ -218,7 +216,7 @@ class QueueMachine(RuleBasedStateMachine):
         in_flight = st.sampled_from(sorted(self.model.processing))
         for key in data.draw(st.lists(in_flight, min_size=1, unique=True), "keys"):
             if failed:
-                self.add_rate_limited(key, None)
+                self.add_rate_limited(key)
             self.model.done(key)
             self.queue.done(key)
 

@@ -144,8 +144,8 @@ def test_a_clock_that_calls_a_tick_early_does_not_make_a_busy_loop():
     assert len(clock.timers) == 1
 
 
-def failures(backoff: Backoff, *, floor: float = 1.0) -> Failures[str]:
-    return Failures(backoff, random.Random(7), floor)
+def failures(backoff: Backoff) -> Failures[str]:
+    return Failures(backoff, random.Random(7))
 
 
 def test_the_default_ladder_starts_at_5_ms_and_ends_at_5_min():
