@@ -206,6 +206,15 @@ class World(Cluster):
         nothing = {"status": "", "reason": "", "message": ""}
         return nothing | (find_condition(conditions, kind) or {})
 
+    async def becomes(self, read: Callable[[], Awaitable[Any]], wanted: Any, **more: float) -> None:
+        """Wait until what is read is equal to `wanted`, or fulfils it, as `eventually` does."""
+
+        async def reached() -> bool:
+            found = await read()
+            return wanted(found) if callable(wanted) else found == wanted
+
+        await self.eventually(reached, **more)
+
     async def says(self, reason: str, *words: str, seconds: float = 60.0) -> str:
         """The message of `Ready` once it is False for this reason and has all words."""
 

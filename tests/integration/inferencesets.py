@@ -133,10 +133,7 @@ class InferenceSets:
         await self.world.eventually(is_done, seconds=seconds, pause=1)
 
     async def are_gone(self, *, seconds: float = 900) -> None:
-        async def is_done() -> bool:
-            return not await self.workspaces()
-
-        await self.world.eventually(is_done, seconds=seconds, pause=1)
+        await self.world.becomes(self.workspaces, lambda found: not found, seconds=seconds, pause=1)
 
     async def serve(self) -> None:
         """Make every Workspace ready, as its controller does once its model is loaded."""

@@ -280,21 +280,15 @@ async def live_and_die(services: Services) -> None:
     await world.eventually(lambda: len(services.serve_of(first).puts) == 2, seconds=60)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     second = await services.taken_over(first)
-
-    async def is_alone() -> bool:
-        return await services.clusters() == [second]
-
-    await world.eventually(is_alone, seconds=120)
+    await world.becomes(services.clusters, [second], seconds=120)
     await services.patch(suspend=True)
     await services.reaches(lambda s: condition(s, "Suspended") == "True")
     await services.patch(suspend=False)
     await services.serving()
     await world.user.delete(RAYSERVICES, world.namespace, "svc")
-
-    async def is_gone() -> bool:
-        return not world.journal.present and not await services.clusters()
-
-    await world.eventually(is_gone, seconds=120)
+    await world.becomes(
+        services.clusters, lambda found: not world.journal.present and not found, seconds=120
+    )
 
 
 def _runs(status: dict[str, Any]) -> bool:

@@ -184,11 +184,7 @@ async def test_a_running_job_with_a_refused_edit_ends_loses_its_finalizer_and_ta
     rays.start_operator()
     await rays.create(shutdownAfterJobFinishes=True)
     await rays.reaches("Running", seconds=120)
-
-    async def is_submitted() -> bool:
-        return (await rays.status()).get("jobStatus") == "RUNNING"
-
-    await lax.eventually(is_submitted)
+    await lax.becomes(rays.status, lambda found: found.get("jobStatus") == "RUNNING")
 
     await rays.patch(entrypoint="")
     await restore_rules(lax)

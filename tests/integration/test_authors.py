@@ -128,10 +128,7 @@ async def test_a_cluster_of_a_running_job_that_somebody_deletes_is_told_with_the
     async def status() -> Json:
         return (await world.user.get(RAYJOBS, world.namespace, "pruned")).status or {}
 
-    async def runs() -> bool:
-        return (await status()).get("jobStatus") == "RUNNING"
-
-    await world.eventually(runs, pause=0.1)
+    await world.becomes(status, lambda found: found.get("jobStatus") == "RUNNING", pause=0.1)
     name = (await status())["rayClusterName"]
     await world.user.delete(RAYCLUSTERS, world.namespace, name)
     await world.settle(10)

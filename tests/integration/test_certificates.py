@@ -137,10 +137,7 @@ async def test_no_pod_starts_before_cert_manager_is_installed_and_has_issued(wor
     await world.user.create(RAYCLUSTERS, world.namespace, manifest())
 
     async def says(reason: str) -> None:
-        async def is_said() -> bool:
-            return (await world.condition())["reason"] == reason
-
-        await world.eventually(is_said, seconds=600)
+        await world.becomes(world.condition, lambda found: found["reason"] == reason, seconds=600)
 
     await says("CertManagerMissing")
     await install_crds(world, *open_definitions(ISSUERS, CERTIFICATES))

@@ -399,16 +399,10 @@ async def test_a_claim_follows_the_deletion_policy(world: World):
         claim = await raw(world, CLAIMS, "example-gcs-pvc")
         return len(claim["metadata"].get("ownerReferences", ()))
 
-    async def has_none() -> bool:
-        return await owners() == 0
-
-    async def has_one() -> bool:
-        return await owners() == 1
-
-    await world.eventually(has_none)
+    await world.becomes(owners, 0)
     policy = on("spec/gcsFaultToleranceOptions/storage", {"deletionPolicy": "DeleteWithCluster"})
     await patch_cluster(world, policy)
-    await world.eventually(has_one)
+    await world.becomes(owners, 1)
 
 
 async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: World):
@@ -633,11 +627,9 @@ async def test_the_head_is_made_when_the_service_account_of_its_template_appears
     manifest["spec"]["enableInTreeAutoscaling"] = True
     manifest["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-
-    async def is_said() -> bool:
-        return "ServiceAccount mine does not exist" in await message(world, "Ready")
-
-    await world.eventually(is_said)
+    await world.becomes(
+        lambda: message(world, "Ready"), lambda found: "ServiceAccount mine does not exist" in found
+    )
     assert not world.journal.present
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mine"}}
     await world.user.create(SERVICE_ACCOUNTS, world.namespace, account)
@@ -658,11 +650,7 @@ async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(
     await world.eventually(world.is_ready)
     wrong = {"spec": {"ports": [port | {"protocol": "XYZ"}]}}
     await patch_cluster(world, {"spec": {"headGroupSpec": {"headService": wrong}}})
-
-    async def is_said() -> bool:
-        return "XYZ" in await message(world, "Ready")
-
-    await world.eventually(is_said)
+    await world.becomes(lambda: message(world, "Ready"), lambda found: "XYZ" in found)
     before = requests(world)
     await world.scale(3)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 3)

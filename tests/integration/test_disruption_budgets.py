@@ -40,10 +40,9 @@ class Budgets(Idle):
         return {each["metadata"]["name"]: each["spec"] for each in listed["items"]}
 
     async def have(self, *names: str, seconds: float = 60) -> None:
-        async def they_are() -> bool:
-            return set(await self.budgets()) == set(names)
-
-        await self.world.eventually(they_are, seconds=seconds)
+        await self.world.becomes(
+            self.budgets, lambda found: set(found) == set(names), seconds=seconds
+        )
 
     async def evict(self, of: str) -> int:
         """The status of the answer to the eviction of the head, or of a worker."""

@@ -114,11 +114,9 @@ async def a_fleet(world: World) -> RunningOperator:
     fleets = Fleets(world)
     operator = fleets.start_operator()
     await fleets.create("it", 2)
-
-    async def is_ready() -> bool:
-        return (await fleets.condition("Ready", "it"))[0] == "True"
-
-    await world.eventually(is_ready, seconds=120)
+    await world.becomes(
+        lambda: fleets.condition("Ready", "it"), lambda found: found[0] == "True", seconds=120
+    )
     return operator
 
 
@@ -150,11 +148,7 @@ async def a_set(world: World) -> RunningOperator:
     world.background(sets.serve())
     operator = sets.start_operator()
     await sets.create("it")
-
-    async def serves() -> bool:
-        return (await sets.condition("it"))[0] == "True"
-
-    await world.eventually(serves, seconds=120)
+    await world.becomes(lambda: sets.condition("it"), lambda found: found[0] == "True", seconds=120)
     return operator
 
 

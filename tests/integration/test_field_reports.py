@@ -285,11 +285,7 @@ async def test_19_a_job_ends_with_its_submitter_whatever_a_proxy_does(reports: R
     template["spec"]["containers"].append({"name": "istio-proxy", "image": "istio/proxyv2:1.24.0"})
     await reports.apply(job)
     await reports.reaches(job, "Complete", seconds=120)
-
-    async def no_submitter_is_left() -> bool:
-        return await reports.rays.jobs_of_kubernetes() == []
-
-    await reports.world.eventually(no_submitter_is_left, seconds=60, pause=0.5)
+    await reports.world.becomes(reports.rays.jobs_of_kubernetes, [], seconds=60, pause=0.5)
 
 
 async def test_20_a_head_that_is_never_restarted_is_replaced_when_it_has_ended(reports: Reports):

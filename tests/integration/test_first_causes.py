@@ -64,12 +64,10 @@ async def warned(world: World, reason: str, *words: str) -> None:
 
 async def cured(world: World) -> None:
     """Whether the cluster becomes ready, tells so once, and warns no more."""
-
-    async def is_ready() -> bool:
-        return (await world.condition())["status"] == "True"
-
     warnings = len([each for each in await told(world) if each.type == "Warning"])
-    await world.eventually(is_ready, seconds=700, pause=1.0)
+    await world.becomes(
+        world.condition, lambda found: found["status"] == "True", seconds=700, pause=1.0
+    )
     await world.settle(LONG_ENOUGH)
     events = await told(world)
     assert sum(each[:2] == CLUSTER_READY for each in events) == 1
@@ -276,11 +274,7 @@ async def test_a_node_that_is_lost(world: World):
     await warned(world, "NodeLost", "node manta-node-0: pod example-head-")
 
     await lose(world, None)
-
-    async def is_ready() -> bool:
-        return (await world.condition())["status"] == "True"
-
-    await world.eventually(is_ready, seconds=120)
+    await world.becomes(world.condition, lambda found: found["status"] == "True", seconds=120)
     warnings = [each for each in await told(world) if each.type == "Warning"]
     assert [each.reason for each in warnings] == ["NodeLost"]
     assert world.journal.most_live_heads == 1

@@ -123,11 +123,9 @@ async def test_a_rollback_half_way_keeps_the_copies_that_are_left(fleets: Fleets
     await fleets.completes(OLD)
     before = await fleets.clusters()
     await fleets.use(NEW)
-
-    async def one_is_replaced() -> bool:
-        return (await fleets.images()).get(0) == [NEW]
-
-    await fleets.world.eventually(one_is_replaced, seconds=300, pause=0.5)
+    await fleets.world.becomes(
+        fleets.images, lambda found: found.get(0) == [NEW], seconds=300, pause=0.5
+    )
     await fleets.use(OLD)
     await fleets.completes(OLD)
     after = await fleets.clusters()

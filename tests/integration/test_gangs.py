@@ -109,11 +109,7 @@ async def test_turned_off_on_a_living_cluster_nothing_stays_and_no_pod_restarts(
     before = await uids(world)
     label = {"metadata": {"labels": GANG}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", label)
-
-    async def made() -> bool:
-        return await names(world, POD_GROUPS) == ["example-cluster"]
-
-    await world.eventually(made)
+    await world.becomes(lambda: names(world, POD_GROUPS), ["example-cluster"])
     off = {"metadata": {"labels": {"ray.io/gang-scheduling-enabled": None}}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", off)
 
@@ -134,11 +130,7 @@ async def test_a_suspended_cluster_keeps_its_gang_for_its_resumption(world: Worl
     group = await world.user.get(POD_GROUPS, world.namespace, "example-cluster")
     suspended = {"spec": {"suspend": True}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", suspended)
-
-    async def has_no_pods() -> bool:
-        return not await names(world, PODS)
-
-    await world.eventually(has_no_pods)
+    await world.becomes(lambda: names(world, PODS), lambda found: not found)
     await world.settle(60)
     resumed = {"spec": {"suspend": False}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", resumed)
@@ -177,8 +169,4 @@ async def test_a_rayjob_has_one_group_that_is_empty_while_it_is_suspended(world:
     await rays.reaches("Complete")
     await world.eventually(is_empty, seconds=120)
     await world.user.delete(RAYJOBS, world.namespace, "job")
-
-    async def has_no_group() -> bool:
-        return await names(world, VOLCANO_POD_GROUPS) == []
-
-    await world.eventually(has_no_group)
+    await world.becomes(lambda: names(world, VOLCANO_POD_GROUPS), [])

@@ -355,11 +355,7 @@ async def test_inference_pools_come_once_their_definition_does_and_go_with_their
 
     assert await condition() == "InferencePoolsNotServed"
     await install_crds(world, *open_definitions(INFERENCE_POOLS))
-
-    async def is_ready() -> bool:
-        return await condition() == "InferencePoolReady"
-
-    await world.eventually(is_ready, seconds=900)
+    await world.becomes(condition, "InferencePoolReady", seconds=900)
     pool = await world.user.get(INFERENCE_POOLS, world.namespace, "models-inferencepool")
     await world.user.delete(INFERENCE_POOLS, world.namespace, pool.metadata.name)
     await world.settle(10)

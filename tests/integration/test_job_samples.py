@@ -263,11 +263,7 @@ async def live_by_the_clock(rays: Rays, name: str) -> None:
     status = (await world.user.get(RAYCRONJOBS, world.namespace, name)).status
     assert "lastScheduleTime" in status
     await world.user.delete(RAYCRONJOBS, world.namespace, name, propagation="Background")
-
-    async def gone() -> bool:
-        return not await made()
-
-    await world.eventually(gone, seconds=PATIENCE, pause=0.5)
+    await world.becomes(made, lambda found: not found, seconds=PATIENCE, pause=0.5)
 
 
 def is_made_by(job: RayJob, cron_job: str) -> bool:
@@ -286,18 +282,15 @@ async def leave(rays: Rays, name: str) -> None:
         assert mine in await rays.clusters()
         return
     await has_gone(rays, mine)
-
-    async def no_submitter() -> bool:
-        return name not in await rays.jobs_of_kubernetes()
-
-    await rays.world.eventually(no_submitter, seconds=PATIENCE)
+    await rays.world.becomes(
+        rays.jobs_of_kubernetes, lambda found: name not in found, seconds=PATIENCE
+    )
 
 
 async def has_gone(rays: Rays, cluster: str) -> None:
-    async def gone() -> bool:
-        return cluster not in await rays.clusters()
-
-    await rays.world.eventually(gone, seconds=PATIENCE, pause=0.5)
+    await rays.world.becomes(
+        rays.clusters, lambda found: cluster not in found, seconds=PATIENCE, pause=0.5
+    )
 
 
 def workers(rays: Rays, cluster: str) -> list[str]:

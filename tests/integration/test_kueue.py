@@ -195,11 +195,7 @@ async def test_a_cluster_of_multikueue_is_left_to_another_cluster(queue: Queue):
     world = queue.world
     await queue.open_multikueue()
     world.start_operator()
-
-    async def has_check() -> bool:
-        return bool(await queue.checks())
-
-    await world.eventually(has_check)
+    await world.becomes(queue.checks, bool)
     spec = await create(world, example_cluster(replicas=1))
     assert spec["managedBy"] == "kueue.x-k8s.io/multikueue"
     await world.settle(5)
@@ -257,11 +253,7 @@ async def test_a_rayjob_is_counted_with_its_submitter_and_gives_its_quota_back_a
     ]
     assert sorted(map(role, world.journal.created.values())) == ["head", "submitter", "worker"]
     await rays.reaches("Complete")
-
-    async def is_over() -> bool:
-        return await queue.workloads("job") == []
-
-    await world.eventually(is_over, seconds=60)
+    await world.becomes(lambda: queue.workloads("job"), [], seconds=60)
 
 
 async def test_an_evicted_rayjob_stays_suspended_until_it_is_activated(queue: Queue, rays: Rays):
@@ -306,11 +298,7 @@ async def test_a_preempted_rayservice_leaves_its_quota_and_serves_again(
     await world.eventually(lambda: queue.is_admitted("svc"), seconds=60)
     await services.serving(seconds=120)
     await world.eventually(services.is_ready, seconds=120, pause=0.2)
-
-    async def is_alone() -> bool:
-        return len(await services.clusters()) == 1
-
-    await world.eventually(is_alone, seconds=60)
+    await world.becomes(services.clusters, lambda found: len(found) == 1, seconds=60)
     await run_on_the_flavor(world, 2)
 
 
@@ -344,9 +332,5 @@ async def test_an_edited_rayservice_is_admitted_anew_and_needs_no_more_than_its_
     await world.eventually(serves, seconds=120)
     new = await services.active()
     assert new != old
-
-    async def is_alone() -> bool:
-        return await services.clusters() == [new]
-
-    await world.eventually(is_alone, seconds=120)
+    await world.becomes(services.clusters, [new], seconds=120)
     await run_on_the_flavor(world, 2)

@@ -165,11 +165,9 @@ async def test_a_suspension_is_reported_at_once_although_pods_were_lost_again_an
     suspend = {"spec": {"suspend": True}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", suspend)
     await world.eventually(lambda: not world.journal.present, seconds=20)
-
-    async def is_suspended() -> bool:
-        return (await world.cluster()).status["state"] == "suspended"
-
-    await world.eventually(is_suspended, seconds=2)
+    await world.becomes(
+        world.cluster, lambda found: found.status["state"] == "suspended", seconds=2
+    )
 
 
 async def test_many_pods_that_are_evicted_at_once_are_replaced_at_once(world: World):

@@ -45,11 +45,9 @@ async def ready(services: Services) -> set[str]:
 async def seconds_until(services: Services, names: set[str]) -> float:
     loop = services.world.loop
     start = loop.time()
-
-    async def reached() -> bool:
-        return names <= await ready(services)
-
-    await services.world.eventually(reached, seconds=600, pause=1)
+    await services.world.becomes(
+        lambda: ready(services), lambda found: names <= found, seconds=600, pause=1
+    )
     return loop.time() - start
 
 

@@ -64,20 +64,12 @@ async def test_on_a_living_cluster_policies_come_follow_and_go_and_no_pod_is_tou
     opened: Json = {"spec": {"ingress": [{}], "podSelector": {"matchLabels": {"only": "these"}}}}
     await world.user.merge_patch(NETWORK_POLICIES, world.namespace, HEAD, opened)
     await world.user.delete(NETWORK_POLICIES, world.namespace, WORKERS)
-
-    async def is_repaired() -> bool:
-        return await policies(world) == good
-
-    await world.eventually(is_repaired)
+    await world.becomes(lambda: policies(world), good)
     await patch(world, {"mode": "DenyAllIngress", "worker": None, "head": None})
     await world.eventually(lambda: are_there("Ingress"))
     assert "egress" not in (await policies(world))[WORKERS]
     await patch(world, None)
-
-    async def are_gone() -> bool:
-        return not await policies(world)
-
-    await world.eventually(are_gone)
+    await world.becomes(lambda: policies(world), lambda found: not found)
     assert set(world.journal.present) == pods
     told = (f"{did}NetworkPolicy" for did in ("Created", "Updated", "Deleted"))
     await world.events_about("RayCluster", "example", *told)
@@ -95,11 +87,7 @@ async def test_without_the_right_to_list_policies_nothing_starts_until_it_is_gra
     world.server.audit.authorizer = allows
     world.start_operator()
     await world.user.create(RAYCLUSTERS, world.namespace, manifest(ASKED))
-
-    async def is_refused() -> bool:
-        return (await world.condition())["reason"] == "Forbidden"
-
-    await world.eventually(is_refused)
+    await world.becomes(world.condition, lambda found: found["reason"] == "Forbidden")
     await world.settle(60)
     assert not world.journal.present
     withheld.clear()
@@ -137,11 +125,7 @@ async def test_an_operator_whose_gate_is_off_keeps_what_is_asked_for_and_removes
     await world.settle(5)
     assert (await policies(world)).keys() == {HEAD, WORKERS}, "it fails closed"
     await patch(world, None)
-
-    async def are_gone() -> bool:
-        return not await policies(world)
-
-    await world.eventually(are_gone)
+    await world.becomes(lambda: policies(world), lambda found: not found)
     assert set(world.journal.present) == pods
 
 

@@ -104,11 +104,7 @@ async def test_addresses_follow_the_pods_and_nothing_is_left_when_mtls_is_turned
     assert await names(world) == {HEAD, WORKER, authority}, "the pods use them"
     for pod in list(world.journal.present.values()):
         await world.user.delete(PODS, world.namespace, pod.metadata.name)
-
-    async def are_gone() -> bool:
-        return not await names(world)
-
-    await world.eventually(are_gone, seconds=180)
+    await world.becomes(lambda: names(world), lambda found: not found, seconds=180)
     await world.eventually(world.is_ready, seconds=180)
 
 
@@ -158,11 +154,7 @@ async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: W
     authority = await running(world)
     trusted = (await content(world, authority))["tls.crt"]
     await world.user.delete(SECRETS, world.namespace, WORKER)
-
-    async def is_back() -> bool:
-        return WORKER in await names(world)
-
-    await world.eventually(is_back)
+    await world.becomes(lambda: names(world), lambda found: WORKER in found)
     await follows(world, 1)
     assert (await content(world, WORKER))["ca.crt"] == trusted
 

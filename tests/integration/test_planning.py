@@ -300,11 +300,9 @@ async def test_a_manifest_that_is_applied_again_leads_to_nothing(world: World, r
     manifest = job_manifest(submissionMode="K8sJobMode")
     await apply(world, manifest, RAYJOBS)
     await rays.reaches("Running", seconds=120)
-
-    async def is_annotated() -> bool:
-        return labels.SUBMITTED in ((await rays.job()).metadata.annotations or {})
-
-    await world.eventually(is_annotated)
+    await world.becomes(
+        rays.job, lambda found: labels.SUBMITTED in (found.metadata.annotations or {})
+    )
     again = await planned(world, manifest)
     assert (again.edits, again.items, again.notes) == ((), (), ())
 

@@ -70,11 +70,7 @@ async def serves_within_its_quota(services: Services) -> str:
         if condition(status, "Ready") == "True" and not await services.pending():
             break
     name = await services.active()
-
-    async def is_alone() -> bool:
-        return await services.clusters() == [name]
-
-    await services.world.eventually(is_alone, seconds=180)
+    await services.world.becomes(services.clusters, [name], seconds=180)
     assert len(services.world.journal.present) == PODS
     return name
 

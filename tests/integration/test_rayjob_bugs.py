@@ -137,11 +137,9 @@ async def test_an_evicted_head_ends_the_attempt_within_two_minutes(rays: Rays):
     before = await running(rays)
     (head,) = rays.heads()
     await annotate(rays, head, outcome="fail", fail_after="0")
-
-    async def retried() -> bool:
-        return (await rays.status()).get("failed") == 1
-
-    await rays.world.eventually(retried, seconds=120, pause=0.5)
+    await rays.world.becomes(
+        rays.status, lambda found: found.get("failed") == 1, seconds=120, pause=0.5
+    )
     rays.ray.course = lambda _body: Course()
     after = await rays.reaches("Complete", seconds=300)
     assert after["attempts"][0]["reason"] == "HeadLost"
@@ -211,11 +209,9 @@ async def test_an_image_that_cannot_be_pulled_is_named_on_the_job(rays: Rays):
         "sim.manta.dev/outcome": "image-pull-error"
     }
     await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
-
-    async def told() -> bool:
-        return "Image" in ready(await rays.status()).get("reason", "")
-
-    await rays.world.eventually(told, seconds=60, pause=0.5)
+    await rays.world.becomes(
+        rays.status, lambda found: "Image" in ready(found).get("reason", ""), seconds=60, pause=0.5
+    )
     status = await rays.status()
     assert status["jobDeploymentStatus"] == "Initializing"
     assert status["rayClusterName"] in ready(status)["message"]
@@ -236,11 +232,9 @@ async def test_a_dashboard_that_answers_again_leaves_no_trace(rays: Rays):
     assert status["jobStatusCheckFailureStartTime"]
     assert find_condition(status["conditions"], "DashboardReachable") is not None
     rays.ray.fault(None)
-
-    async def reachable() -> bool:
-        return ready(await rays.status())["reason"] == "JobRunning"
-
-    await rays.world.eventually(reachable, seconds=60, pause=0.5)
+    await rays.world.becomes(
+        rays.status, lambda found: ready(found)["reason"] == "JobRunning", seconds=60, pause=0.5
+    )
     status = await rays.status()
     assert "jobStatusCheckFailureStartTime" not in status
     assert find_condition(status["conditions"], "DashboardReachable") is None

@@ -59,11 +59,7 @@ async def play(rays: Rays, mode: str) -> Outcome:
     rays.ray.course = lambda _body: Course(running=5, result=next(results))
     await rays.create(submissionMode=mode, backoffLimit=2, shutdownAfterJobFinishes=True)
     status = await rays.reaches("Complete", seconds=900)
-
-    async def cleaned_up() -> bool:
-        return await rays.clusters() == []
-
-    await rays.world.eventually(cleaned_up, seconds=200, pause=1)
+    await rays.world.becomes(rays.clusters, [], seconds=200, pause=1)
     await rays.world.settle(60)
     events = [reason for reason, _ in await rays.events()]
     heads = {

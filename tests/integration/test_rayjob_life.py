@@ -32,10 +32,7 @@ async def gone(rays: Rays, name: str = "job", *, seconds: float = 60.0) -> None:
 
 
 async def no_clusters(rays: Rays, *, seconds: float = 60.0) -> None:
-    async def reached() -> bool:
-        return await rays.clusters() == []
-
-    await rays.world.eventually(reached, seconds=seconds, pause=0.5)
+    await rays.world.becomes(rays.clusters, [], seconds=seconds, pause=0.5)
 
 
 def stops(rays: Rays) -> list[float]:
@@ -79,11 +76,7 @@ async def test_a_retry_leaves_the_suspension_to_its_owner(rays: Rays):
     rays.ray.course = lambda _body: Course(running=30, result=JobStatus.FAILED)
     rays.start_operator()
     await rays.create(shutdownAfterJobFinishes=True, backoffLimit=3)
-
-    async def retrying() -> bool:
-        return await rays.state() == "Retrying"
-
-    await rays.world.eventually(retrying, seconds=120, pause=0.02)
+    await rays.world.becomes(rays.state, "Retrying", seconds=120, pause=0.02)
     await rays.patch(suspend=True)
     status = await rays.reaches("Suspended")
     assert status["failed"] == 1
@@ -222,11 +215,9 @@ async def test_a_deadline_on_a_shared_cluster_is_kept_and_the_job_stopped_later(
     assert len(rays.ray.running()) == 1
     rays.ray.fault(None)
     await jobs_end_in_ray(rays, seconds=60)
-
-    async def confirmed() -> bool:
-        return (await rays.status())["jobStatus"] == "STOPPED"
-
-    await rays.world.eventually(confirmed, seconds=60, pause=0.5)
+    await rays.world.becomes(
+        rays.status, lambda found: found["jobStatus"] == "STOPPED", seconds=60, pause=0.5
+    )
     status = await rays.status()
     assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "DeadlineExceeded")
     assert (status["failed"], stop_condition(status)) == (1, "")
@@ -461,11 +452,9 @@ async def wait_for_image_of_submitter(rays: Rays) -> None:
     template = manifest["spec"]["submitterPodTemplate"]
     template["metadata"]["annotations"] = {"sim.manta.dev/outcome": "image-pull-error"}
     await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
-
-    async def told() -> bool:
-        return "Image" in ready(await rays.status()).get("reason", "")
-
-    await rays.world.eventually(told, seconds=60, pause=0.5)
+    await rays.world.becomes(
+        rays.status, lambda found: "Image" in ready(found).get("reason", ""), seconds=60, pause=0.5
+    )
 
 
 async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):

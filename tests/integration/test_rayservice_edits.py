@@ -105,11 +105,7 @@ async def test_a_renamed_service_leaves_one_that_follows_the_upgrades(services: 
     await services.world.eventually(lambda: services.selected("mine"))
     await services.edit(with_image(manifest, IMAGE))
     new = await services.taken_over(old)
-
-    async def is_alone() -> bool:
-        return await services.clusters() == [new]
-
-    await services.world.eventually(is_alone, seconds=60)
+    await services.world.becomes(services.clusters, [new], seconds=60)
     assert await services.selected("mine") == await services.selected("svc-serve-svc") == new
     after = await user.get_raw(SERVICES, namespace, "svc-serve-svc")
     assert after["spec"] | {"selector": {}} == before["spec"] | {"selector": {}}

@@ -38,11 +38,9 @@ async def test_replicas_of_several_hosts_are_replaced_whole_after_a_pause(world:
     await rolling.create()
     before = set(world.journal.present)
     await rolling.edit("new")
-
-    async def is_paused() -> bool:
-        return (await rolling.condition()).get("reason") == "Paused"
-
-    await world.eventually(is_paused, seconds=60)
+    await world.becomes(
+        rolling.condition, lambda found: found.get("reason") == "Paused", seconds=60
+    )
     assert set(world.journal.present) == before
     await rolling.settings(paused=False)
     await rolling.completes(120)

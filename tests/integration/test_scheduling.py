@@ -39,10 +39,7 @@ async def create(world: World, body: dict[str, Any]) -> None:
 
 
 async def becomes_ready(world: World) -> None:
-    async def reached() -> bool:
-        return (await world.condition())["status"] == "True"
-
-    await world.eventually(reached, pause=0.2)
+    await world.becomes(world.condition, lambda found: found["status"] == "True", pause=0.2)
 
 
 def workers_on(machines: Machines, *names: str) -> list[int]:

@@ -75,10 +75,7 @@ class Term:
         return record.get("holderIdentity", "").partition("_")[0]
 
     async def is_of(self, name: str) -> None:
-        async def held() -> bool:
-            return await self.holder() == name
-
-        await self.world.eventually(held, seconds=60, pause=0.2)
+        await self.world.becomes(self.holder, name, seconds=60, pause=0.2)
 
 
 @pytest.mark.vital

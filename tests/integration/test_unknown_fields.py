@@ -131,9 +131,5 @@ async def test_the_object_is_served_and_a_correction_removes_the_condition(world
     patch["spec"]["headGroupSpec"]["template"]["spec"]["nodeSelektor"] = None
     patch["spec"]["headGroupSpec"]["rayStartParams"] = None
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
-
-    async def is_silent() -> bool:
-        return not (await world.condition("FieldsKnown"))["status"]
-
-    await world.eventually(is_silent)
+    await world.becomes(lambda: world.condition("FieldsKnown"), lambda found: not found["status"])
     assert world.journal.marked == set()

@@ -72,11 +72,7 @@ async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says
 
     wrong = Garbled(world.transport, "pods", b'"name":"ray-worker"', b'"name":7')
     world.start_operator(transport=wrong)
-
-    async def said() -> bool:
-        return (await world.condition())["reason"] == "PodUnreadable"
-
-    await world.eventually(said)
+    await world.becomes(world.condition, lambda found: found["reason"] == "PodUnreadable")
     await world.settle(120)
     assert len(world.journal.created) == 3
     assert not world.journal.marked

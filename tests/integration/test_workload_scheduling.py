@@ -87,11 +87,9 @@ async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(m
 
     # The head of a cluster that is no gang starts at once: nothing else holds these pods up.
     await world.user.create(RAYCLUSTERS, world.namespace, cluster("single", 0, gang=False))
-
-    async def is_started() -> bool:
-        return bound(await pods_of(world, "single")) == 1
-
-    await world.eventually(is_started, pause=0.5)
+    await world.becomes(
+        lambda: pods_of(world, "single"), lambda found: bound(found) == 1, pause=0.5
+    )
     await world.user.delete(RAYCLUSTERS, world.namespace, "single")
     assert bound(await pods_of(world, "gang")) == 0
 
@@ -101,11 +99,9 @@ async def test_a_cluster_that_does_not_fit_starts_no_pod_and_then_starts_whole(m
 
     # Another size needs another Workload, which leaves the pods alone.
     await world.scale(3, "gang")
-
-    async def has_grown() -> bool:
-        return bound(await pods_of(world, "gang")) == 4
-
-    await world.eventually(has_grown, seconds=120, pause=0.5)
+    await world.becomes(
+        lambda: pods_of(world, "gang"), lambda found: bound(found) == 4, seconds=120, pause=0.5
+    )
     assert before < {pod.metadata.uid for pod in await pods_of(world, "gang")}
     group = await world.user.get(POD_GROUPS, world.namespace, "gang-cluster")
     assert group.spec.scheduling_policy == {"gang": {"minCount": 4}}
