@@ -17,7 +17,6 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.errors import Terminal
 from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import Owned
 from controller.runtime.logs import ReconcileLog
@@ -31,12 +30,10 @@ from controller.runtime.plan import (
     StatusPatch,
     Subscription,
 )
-from controller.runtime.reconcile import controller as module
-from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
+from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from tests.runtime.kit import NOW, child, create
 from tests.runtime.widgets import WIDGETS, Widget
-from workqueue import LOW_PRIORITY
 
 KEY = "default/f"
 META = ObjectMeta(name="f", namespace="default", uid="uid-f", resource_version="5")
@@ -235,20 +232,6 @@ async def test_the_line_of_a_reconcile_has_these_fields():
     assert bench.value("manta_plan_seconds_sum") == pytest.approx(0.030008)
 
 
-async def test_times_are_logged_to_a_hundredth_of_a_millisecond():
-    bench = Bench(observing=0.000014, planning=0.000024, executing=0.000034)
-    line = await bench.reconcile()
-    assert [line[name] for name in ("observe_ms", "plan_ms", "execute_ms")] == [0.01, 0.02, 0.03]
-    bench.outcomes = [PlanOutcome(Result.DONE, 0.12345)]
-    assert (await bench.reconcile())["requeue_after"] == 0.123
-
-
-async def test_a_reconcile_that_writes_nothing_is_logged_on_level_debug():
-    line = await Bench().reconcile()
-    assert line["log_level"] == "debug"
-    assert {"writes", "requeue_after", "error"}.isdisjoint(line)
-
-
 @pytest.mark.parametrize(
     ("outcome", "changes", "result"),
     [
@@ -326,92 +309,10 @@ async def test_the_first_write_and_the_phases_of_an_object_are_measured():
     assert bench.value("manta_phase_seconds_sum", phase="pods_ready") == 4
 
 
-async def test_a_key_whose_planning_takes_long_is_held_ten_times_as_long():
-    bench = Bench(observing=0.25, planning=0.5)
-    await bench.reconcile()
-    assert bench.queue.changes[0] == ("hold", KEY, 7.5)
-
-
 async def test_the_first_failure_of_a_plan_is_logged():
     failures = (Failure(create(), "Invalid", "too wide"), Failure(create("b"), "Forbidden", "no"))
     line = await Bench([PlanOutcome(Result.FAILED, failures=failures)]).reconcile()
     assert line["error"] == "Invalid: too wide"
-
-
-async def test_a_plan_is_made_of_the_observation_and_carried_out_for_its_owner():
-    bench = Bench(external=Notes(), pending=(CONFIG_MAPS,))
-    primary = bench.primary = msgspec.structs.replace(
-        WIDGET, metadata=msgspec.structs.replace(META, deletion_timestamp="2026")
-    )
-    await bench.reconcile()
-    assert bench.planned == [(("seen", primary), NOW)]
-    (execution,) = bench.executions
-    owner = replace(OWNER, terminating=True)
-    assert (execution.owner, execution.resource, execution.primary, execution.plan) == (
-        owner,
-        WIDGETS,
-        primary,
-        bench.plan,
-    )
-    assert not execution.failing
-    bench.seconds = 160.0
-    later = NOW + timedelta(minutes=1)
-    assert execution.wall() == later
-    failures = (Failure(create(), "Invalid", "too wide"),)
-    assert execution.status_after(failures) == (  # type: ignore[comparison-overlap]
-        "status after",
-        ("seen", primary),
-        bench.plan,
-        failures,
-        later,
-    )
-    assert execution.overdue() == ("overdue",)  # type: ignore[comparison-overlap]
-    assert ("add_owner", owner) in bench.expectations.calls
-    assert bench.record.calls == [("overdue_failures", bench.seconds)]
-    event = Event("Normal", "Made", "Create", "")
-    execution.emit(event)
-    recorded = ("record", WIDGETS, primary.metadata, event, {"reporter": "widgets"})
-    assert bench.recorder.calls == [recorded]
-    stale = bench.value("stale_sync_skips_total", group="", resource="configmaps")
-    assert stale == 1
-
-
-async def test_the_external_source_gets_subscriptions_commands_and_the_end():
-    external = Notes()
-    bench = Bench(external=external)
-    assert external.calls == [("start", bench.controller.enqueue)]
-    await bench.reconcile()
-    bench.executions[0].submit()
-    bench.primary = None
-    await bench.reconcile()
-    assert external.calls[1:] == [
-        ("sync", KEY, bench.plan.subscriptions),
-        ("submit", KEY, bench.plan.commands),
-        ("sync", KEY, ()),
-    ]
-
-
-async def test_without_commands_or_an_external_source_nothing_is_submitted():
-    external = Notes()
-    bench = Bench(external=external, plan=Plan())
-    await bench.reconcile()
-    bench.executions[0].submit()
-    assert [call[0] for call in external.calls] == ["start", "sync"]
-    bench = Bench()
-    await bench.reconcile()
-    bench.executions[0].submit()
-
-
-async def test_everything_about_an_object_that_is_gone_is_forgotten():
-    bench = Bench()
-    await bench.reconcile()
-    bench.primary = None
-    bench.queue.calls.clear()
-    line = await bench.reconcile()
-    assert (line["result"], line["log_level"]) == ("gone", "debug")
-    assert bench.owner_calls[1:] == [("remove_owner", "widgets", KEY)]
-    assert bench.queue.changes == [("forget", KEY)]
-    assert bench.results == {"success": 2}
 
 
 async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
@@ -490,47 +391,6 @@ def report(bench: Bench) -> PlanExecution:
     return execution
 
 
-def error_event(reason: str, note: str) -> tuple[Any, ...]:
-    event = Event("Warning", reason, "Reconcile", note, quotes=True)
-    return ("record", WIDGETS, META, event, {"reporter": "widgets"})
-
-
-async def test_an_exception_is_logged_counted_and_said_by_an_event():
-    error = KeyError("a")
-    bench = Bench([error])
-    line = await bench.reconcile()
-    assert (line["result"], line["error"], line["log_level"]) == (
-        "error",
-        "KeyError: 'a'",
-        "warning",
-    )
-    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
-    assert bench.results == {"error": 1}
-    assert bench.value("controller_runtime_reconcile_errors_total") == 1
-    assert bench.value("controller_runtime_reconcile_panics_total") == 1
-    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 0
-    assert bench.recorder.calls == [error_event("ReconcileError", "KeyError: 'a'")]
-    assert bench.logs == [
-        {
-            "event": "reconcile.exception",
-            "log_level": "error",
-            "name": KEY,
-            "exc_info": error,
-        }
-    ]
-    assert len(bench.executions) == 1, "a condition says it only from the second time on"
-
-
-async def test_an_exception_that_persists_is_said_in_a_condition():
-    bench = Bench([KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})])
-    bench.queue.requeues = 1
-    line = await bench.reconcile()
-    status = StatusPatch({"conditions": [ready("ReconcileError", "KeyError: 'a'")]})
-    assert bench.recorder.calls == [error_event("ReconcileError", "KeyError: 'a'")]
-    assert report(bench).plan.status == status
-    assert line["writes"] == {"status": 1}
-
-
 async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_its_own():
     outcomes = [KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})]
     bench = Bench(outcomes, unready_reason="Initializing")
@@ -541,21 +401,6 @@ async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_
     assert report(bench).plan.status == status
 
 
-async def test_a_terminal_error_is_said_at_once_and_not_retried():
-    bench = Bench(plan=Terminal("odd shape", reason="Odd"), planning=0.01)
-    line = await bench.reconcile()
-    assert (line["result"], line["log_level"]) == ("terminal", "warning")
-    assert line["plan_ms"] == 10.0, "also of a plan that was not made"
-    assert bench.queue.changes == [("hold", KEY, pytest.approx(0.1))]
-    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
-    assert bench.value("controller_runtime_reconcile_panics_total") == 0
-    assert bench.logs == []
-    assert bench.recorder.calls == [error_event("Odd", "Terminal: odd shape")]
-    assert bench.executions[-1].plan.status == StatusPatch(
-        {"conditions": [{**ready("Odd", "Terminal: odd shape")}]}
-    )
-
-
 async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
     found = child("a", terminating=True)
     metadata = msgspec.structs.replace(found.metadata, finalizers=("example.com/hold",))
@@ -564,12 +409,6 @@ async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
     await bench.reconcile()
     told = [[str(each)[:11] for each in execution.held] for execution in bench.executions]
     assert told == [["ConfigMap a"], ["ConfigMap a"]]
-
-
-async def test_of_errors_in_a_group_the_first_is_reported():
-    group = ExceptionGroup("outer", [ExceptionGroup("inner", [KeyError("a")]), KeyError("b")])
-    line = await Bench([group]).reconcile()
-    assert line["error"] == "KeyError: 'a'"
 
 
 async def test_an_error_about_an_object_that_is_gone_has_no_event():
@@ -597,40 +436,6 @@ async def test_an_error_that_cannot_be_reported_is_logged():
             "error": "'b'",
         }
     ]
-
-
-async def test_an_error_that_cannot_even_be_told_is_logged(monkeypatch: pytest.MonkeyPatch):
-    bench, second = Bench([KeyError("a")]), RecursionError("odd")
-
-    def fail(*_arguments: Any, **_options: Any) -> None:
-        raise second
-
-    monkeypatch.setattr(bench.recorder, "record", fail, raising=False)
-    await bench.reconcile()
-    assert bench.logs[1:] == [
-        {
-            "event": "error_report.failed",
-            "log_level": "error",
-            "name": KEY,
-            "exc_info": second,
-        }
-    ]
-
-
-async def test_an_execution_that_takes_too_long_is_cut_off_and_counted():
-    bench = Bench(timeout=5.0, executing=60.0)
-    line = await bench.reconcile()
-    assert line["error"] == "TimeoutError: "
-    assert bench.value("controller_runtime_reconcile_timeouts_total") == 1
-    assert bench.value("controller_runtime_reconcile_panics_total") == 0
-    assert bench.logs == [], "a time-out is nobody's bug"
-    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
-
-
-@pytest.mark.parametrize("bench", [Bench(executing=6000.0), Bench([TimeoutError()], timeout=5.0)])
-async def test_no_other_reconcile_counts_as_cut_off(bench: Bench):
-    await bench.reconcile()
-    assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
 
 
 @pytest.mark.parametrize(("requeues", "said"), [(0, False), (1, True)])
@@ -686,68 +491,6 @@ async def test_the_status_tells_of_an_edit_before_the_start(observed: int, edits
     bench.primary = msgspec.structs.replace(of_generation(2), status=status)
     await bench.reconcile()
     assert bench.edits == edits
-
-
-async def test_keys_are_woken_from_outside():
-    bench = Bench()
-    controller = bench.controller
-    assert (controller.name, controller.primary) == ("widgets", WIDGETS)
-    controller.enqueue(KEY)
-    assert bench.queue.changes == [("add", KEY)]
-    controller.reconsider(["default/a", "default/b"])
-    controller.close()
-    assert bench.forgotten == []
-    assert bench.queue.changes == [
-        ("add", KEY),
-        ("add", "default/a", {"priority": LOW_PRIORITY}),
-        ("add", "default/b", {"priority": LOW_PRIORITY}),
-        ("close",),
-    ]
-
-
-async def test_queue_and_workers_get_what_concerns_them(monkeypatch: pytest.MonkeyPatch):
-    made: dict[str, Any] = {}
-
-    class Made:
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            made[type(self).__name__] = (self, arguments, options)
-
-        async def run(self) -> None:
-            ran.append("workers")
-
-    class Closing(Notes):
-        async def aclose(self) -> None:
-            ran.append("external source")
-
-    ran: list[str] = []
-    monkeypatch.setattr(module, "WorkQueue", type("WorkQueue", (Made,), {}))
-    monkeypatch.setattr(module, "Workers", type("Workers", (Made,), {"busy": 5, "released": 6}))
-    bench = Bench(external=Closing())
-    queue, *of_queue = made["WorkQueue"]
-    assert of_queue == [
-        ("widgets",),
-        {
-            "clock": bench.clock,
-            "rng": bench.rng,
-            "metrics": bench.queue_metrics,
-            "backoff": BACKOFF,
-            "begun": bench.controller._owners.__contains__,
-        },
-    ]
-    _, *of_workers = made["Workers"]
-    assert of_workers == [
-        (queue, bench.controller._process_key, 2),
-        {
-            "name": "widgets worker",
-            "clock": bench.clock,
-            "patience": WORKER_PATIENCE,
-            "limit": 3,
-        },
-    ]
-    assert bench.value("controller_runtime_active_workers") == 5
-    assert bench.value("manta_slow_reconciles") == 6
-    await bench.controller.run()
-    assert ran == ["workers", "external source"]
 
 
 async def test_what_a_plan_is_to_remember_is_kept_for_its_owner():
