@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from controller.ray.job.facts import (
     ClusterFact,
@@ -17,7 +17,34 @@ from controller.ray.job.facts import (
     SubmitterFact,
 )
 
-Predicate = Callable[[JobFacts], bool]
+# The state after a failed attempt: `Retrying` or `Failed`.
+
+
+def after_failure(
+    reason: FailureReason, *, failed: int, backoff_limit: int, disrupted: bool = False
+) -> State:
+    """Return the state after a failed attempt: the only place that decides a retry.
+
+    Args:
+        reason: reason of the failure.
+        failed: number of failed attempts that count, including this one.
+        backoff_limit: maximum retries that the user allows.
+        disrupted: whether this one failed because of a disruption, and does not count.
+    """
+    if reason.retriable and (disrupted or failed < backoff_limit + 1):
+        return State.RETRYING
+    return State.FAILED
+
+
+def is_lost_to_disruption(reason: FailureReason, facts: JobFacts) -> bool:
+    """Return whether an attempt failed because its head was taken away, and does not count.
+
+    While a head is taken away Ray may report the job as failed. On a head that has taken over with
+    its state, it fails for reasons of its own.
+    """
+    if not reason.retriable or not facts.disrupted:
+        return False
+    return reason is FailureReason.HEAD_LOST or facts.head is not HeadFact.REPLACED
 
 
 # The conditions of transitions, one function each; docs/rayjob.md shows their names.
@@ -225,7 +252,7 @@ def _no_job_in_time(facts: JobFacts) -> bool:
     return facts.submitter_grace_passed and facts.ray is RayFact.NOT_FOUND
 
 
-# The table of transitions: the only place that decides a RayJob's next state and its retries.
+# The table of transitions: the only place that decides a RayJob's next state.
 #
 # Of the rows for the present state, the first whose condition holds applies. If none does, the
 # state does not change. docs/rayjob.md has a picture of the table.
@@ -252,15 +279,6 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
-    """One row: in `state`, if `when` holds, perform `then`."""
-
-    state: State
-    when: Predicate
-    then: Enter | Fail | Stay
-
-
-@dataclass(frozen=True, slots=True)
 class DueTransition:
     """A transition that is due.
 
@@ -277,130 +295,87 @@ class DueTransition:
     disrupted: bool = False
 
 
-_STAY: Final = Stay()
+Row: TypeAlias = tuple[Callable[[JobFacts], bool], Enter | Fail | Stay]
+"""A condition, and what is done if it holds."""
+
+_LATE: Final = FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED
+_TOO_LATE_TO_RUN: Final = Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED)
 _INVALID: Final = Enter(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
-TABLE: Final[tuple[Transition, ...]] = (
-    # New: nothing has been created.
-    Transition(State.NEW, is_invalid, _INVALID),
-    Transition(State.NEW, is_to_be_suspended, Enter(State.SUSPENDED)),
-    Transition(State.NEW, always, Enter(State.INITIALIZING)),
-    # Initializing: the names are stored, and the cluster is being created. What has begun is
-    # followed to its end also while the specification is invalid; only what is new waits.
-    Transition(State.INITIALIZING, is_to_be_suspended, Enter(State.SUSPENDING)),
-    Transition(State.INITIALIZING, deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
-    Transition(
-        State.INITIALIZING,
-        pre_running_deadline_has_passed,
-        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+TABLE: Final[Mapping[State, tuple[Row, ...]]] = {
+    # Nothing has been created.
+    State.NEW: (
+        (is_invalid, _INVALID),
+        (is_to_be_suspended, Enter(State.SUSPENDED)),
+        (always, Enter(State.INITIALIZING)),
     ),
-    Transition(State.INITIALIZING, head_is_lost_for_good, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.INITIALIZING, is_ready_and_interactive, Enter(State.WAITING)),
-    Transition(State.INITIALIZING, is_ready, Enter(State.RUNNING)),
-    # Waiting: for a person to submit the job and to set spec.jobId.
-    Transition(State.WAITING, is_to_be_suspended, Enter(State.SUSPENDING)),
-    Transition(
-        State.WAITING,
-        pre_running_deadline_has_passed,
-        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    # The names are stored, and the cluster is being created. What has begun is followed to its end
+    # also while the specification is invalid; only what is new waits.
+    State.INITIALIZING: (
+        (is_to_be_suspended, Enter(State.SUSPENDING)),
+        (deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
+        (pre_running_deadline_has_passed, _TOO_LATE_TO_RUN),
+        (head_is_lost_for_good, Fail(FailureReason.HEAD_LOST)),
+        (is_ready_and_interactive, Enter(State.WAITING)),
+        (is_ready, Enter(State.RUNNING)),
     ),
-    Transition(State.WAITING, cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.WAITING, id_is_given, Enter(State.RUNNING)),
-    # Running: a result that Ray reports comes first.
-    Transition(State.RUNNING, has_succeeded, Enter(State.COMPLETE)),
-    Transition(
-        State.RUNNING,
-        has_succeeded_but_submitter_does_not_end,
-        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    # For a person to submit the job and to set spec.jobId.
+    State.WAITING: (
+        (is_to_be_suspended, Enter(State.SUSPENDING)),
+        (pre_running_deadline_has_passed, _TOO_LATE_TO_RUN),
+        (cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
+        (id_is_given, Enter(State.RUNNING)),
     ),
-    Transition(State.RUNNING, has_failed, Fail(FailureReason.APP_FAILED)),
-    Transition(
-        State.RUNNING,
-        has_failed_but_submitter_does_not_end,
-        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    # A result that Ray reports comes first.
+    State.RUNNING: (
+        (has_succeeded, Enter(State.COMPLETE)),
+        (has_succeeded_but_submitter_does_not_end, Enter(State.COMPLETE, _LATE)),
+        (has_failed, Fail(FailureReason.APP_FAILED)),
+        (has_failed_but_submitter_does_not_end, Fail(_LATE)),
+        (has_ended_and_submitter_still_runs, Stay()),
+        (is_to_be_suspended, Enter(State.SUSPENDING)),
+        (deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
+        (was_stopped, Enter(State.COMPLETE)),
+        (was_stopped_but_submitter_does_not_end, Enter(State.COMPLETE, _LATE)),
+        (was_stopped_and_submitter_still_runs, Stay()),
+        (pre_running_deadline_has_passed_without_submitter, _TOO_LATE_TO_RUN),
+        (submission_is_refused, Fail(FailureReason.SUBMISSION_FAILED)),
+        (cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
+        (head_has_lost_its_state, Fail(FailureReason.HEAD_LOST)),
+        (new_head_does_not_know_the_job, Fail(FailureReason.HEAD_LOST)),
+        (head_is_lost_and_does_not_answer, Fail(FailureReason.HEAD_LOST)),
+        (ray_no_longer_knows_the_job, Fail(FailureReason.APP_FAILED)),
+        (submitter_failed_to_submit, Fail(FailureReason.SUBMISSION_FAILED)),
+        (submitter_ended_without_a_job, Fail(FailureReason.APP_FAILED)),
+        (submitter_ended_and_dashboard_is_unreachable, Fail(_LATE)),
+        (dashboard_is_unreachable, Fail(FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED)),
     ),
-    Transition(State.RUNNING, has_ended_and_submitter_still_runs, _STAY),
-    Transition(State.RUNNING, is_to_be_suspended, Enter(State.SUSPENDING)),
-    Transition(State.RUNNING, deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
-    Transition(State.RUNNING, was_stopped, Enter(State.COMPLETE)),
-    Transition(
-        State.RUNNING,
-        was_stopped_but_submitter_does_not_end,
-        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+    # Completed whatever the specification says.
+    State.SUSPENDING: ((nothing_is_left, Enter(State.SUSPENDED)),),
+    State.RETRYING: ((nothing_is_left, Enter(State.NEW)),),
+    # Until somebody resumes it.
+    State.SUSPENDED: (
+        (is_invalid_and_not_suspended, _INVALID),
+        (is_resumed, Enter(State.NEW)),
     ),
-    Transition(State.RUNNING, was_stopped_and_submitter_still_runs, _STAY),
-    Transition(
-        State.RUNNING,
-        pre_running_deadline_has_passed_without_submitter,
-        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    # Until the specification is valid, unless another operator left an attempt.
+    State.VALIDATION_FAILED: (
+        (has_a_submission, Enter(State.RUNNING)),
+        (has_an_attempt, Enter(State.INITIALIZING)),
+        (is_valid_again, Enter(State.NEW)),
     ),
-    Transition(State.RUNNING, submission_is_refused, Fail(FailureReason.SUBMISSION_FAILED)),
-    Transition(State.RUNNING, cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.RUNNING, head_has_lost_its_state, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.RUNNING, new_head_does_not_know_the_job, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.RUNNING, head_is_lost_and_does_not_answer, Fail(FailureReason.HEAD_LOST)),
-    Transition(State.RUNNING, ray_no_longer_knows_the_job, Fail(FailureReason.APP_FAILED)),
-    Transition(State.RUNNING, submitter_failed_to_submit, Fail(FailureReason.SUBMISSION_FAILED)),
-    Transition(State.RUNNING, submitter_ended_without_a_job, Fail(FailureReason.APP_FAILED)),
-    Transition(
-        State.RUNNING,
-        submitter_ended_and_dashboard_is_unreachable,
-        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
-    ),
-    Transition(
-        State.RUNNING,
-        dashboard_is_unreachable,
-        Fail(FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED),
-    ),
-    # Suspending and Retrying: completed whatever the specification says.
-    Transition(State.SUSPENDING, nothing_is_left, Enter(State.SUSPENDED)),
-    Transition(State.RETRYING, nothing_is_left, Enter(State.NEW)),
-    # Suspended: until somebody resumes it.
-    Transition(State.SUSPENDED, is_invalid_and_not_suspended, _INVALID),
-    Transition(State.SUSPENDED, is_resumed, Enter(State.NEW)),
-    # ValidationFailed: until the specification is valid, unless another operator left an attempt.
-    Transition(State.VALIDATION_FAILED, has_a_submission, Enter(State.RUNNING)),
-    Transition(State.VALIDATION_FAILED, has_an_attempt, Enter(State.INITIALIZING)),
-    Transition(State.VALIDATION_FAILED, is_valid_again, Enter(State.NEW)),
     # Complete and Failed are terminal: they have no rows.
-)
+}
 
 
 def next_step(state: State, facts: JobFacts) -> DueTransition | None:
     """Return the transition that is due; None if the state does not change."""
     if facts.deleted:
         return None  # only the finalizer matters
-    for row in _ROWS[state]:
-        if row.when(facts):
-            return _step(row.then, facts)
+    for when, then in TABLE.get(state, ()):
+        if when(facts):
+            return _step(then, facts)
     return None
-
-
-def after_failure(
-    reason: FailureReason, *, failed: int, backoff_limit: int, disrupted: bool = False
-) -> State:
-    """Return the state after a failed attempt: the only place that decides a retry.
-
-    Args:
-        reason: reason of the failure.
-        failed: number of failed attempts that count, including this one.
-        backoff_limit: maximum retries that the user allows.
-        disrupted: whether this one failed because of a disruption, and does not count.
-    """
-    if reason.retriable and (disrupted or failed < backoff_limit + 1):
-        return State.RETRYING
-    return State.FAILED
-
-
-def is_lost_to_disruption(reason: FailureReason, facts: JobFacts) -> bool:
-    """Return whether an attempt failed because its head was taken away, and does not count.
-
-    While a head is taken away Ray may report the job as failed. On a head that has taken over with
-    its state, it fails for reasons of its own.
-    """
-    if not reason.retriable or not facts.disrupted:
-        return False
-    return reason is FailureReason.HEAD_LOST or facts.head is not HeadFact.REPLACED
 
 
 def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
@@ -409,15 +384,8 @@ def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
             return DueTransition(state, reason)
         case Fail(reason):
             disrupted = is_lost_to_disruption(reason, facts)
-            state = after_failure(
-                reason,
-                failed=facts.failed + 1,
-                backoff_limit=facts.backoff_limit,
-                disrupted=disrupted,
-            )
+            limit, failed = facts.backoff_limit, facts.failed + 1
+            state = after_failure(reason, failed=failed, backoff_limit=limit, disrupted=disrupted)
             return DueTransition(state, reason, failed=True, disrupted=disrupted)
         case Stay():
             return None
-
-
-_ROWS: Final = {state: tuple(row for row in TABLE if row.state is state) for state in State}

@@ -1,8 +1,8 @@
 """The RayService kind: Serve applications on Ray clusters that are replaced safely.
 
 `kind.py` registers it and has its metrics; `observe.py` gathers an `observation.py`; `facts.py`
-and `rollout_facts.py` are read from it; **`rollout.py` decides the next step of an upgrade or a
-rollback**; `plan.py` gives each step its writes.
+reads the facts from it; **`rollout.py` decides the next step of an upgrade or a rollback**;
+`plan.py` gives each step its writes.
 
 - clusters: `identity.py` (whose config is whose), `clusters.py`, `closing.py` (how one ends)
 - Serve: `serve.py` (when a config is sent), `proxies.py` (which pods get requests)

@@ -41,7 +41,7 @@ from controller.ray.service.observation import (
     ServiceObservation,
     ServingCluster,
 )
-from controller.ray.service.rollout_facts import FULL, SelectedCluster
+from controller.ray.service.rollout import FULL, SelectedCluster
 from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Event, MergePatch, Plan, StatusPatch, Write
 from controller.runtime.reconcile.definitions import set_fields_known

@@ -20,7 +20,7 @@ from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests, serve_state
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     FULL,
     NO_CLUSTER,
     ClusterFacts,

@@ -37,8 +37,7 @@ from controller.ray.service.observation import (
     excludes_head,
 )
 from controller.ray.service.proxies import endpoints_of, gated_pods, proxy_on, with_assumed_serve
-from controller.ray.service.rollout import wanted_selection
-from controller.ray.service.rollout_facts import SelectedCluster
+from controller.ray.service.rollout import SelectedCluster, wanted_selection
 from controller.ray.service.services import former_services, stable_services
 from controller.ray.service.traffic import observe_routing
 from controller.ray.settings import RaySettings

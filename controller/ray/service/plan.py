@@ -47,14 +47,15 @@ from controller.ray.service.clusters import (
 from controller.ray.service.facts import collect_facts, is_followed, seconds_to_next_shift
 from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import label_pods
-from controller.ray.service.rollout import next_step, rescue
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     GoalCluster,
     Move,
     RolloutFacts,
     RolloutWait,
     edited_cluster,
     keeps_outdated_cluster,
+    next_step,
+    rescue,
 )
 from controller.ray.service.serve import (
     CONTROLLER_DELAY,

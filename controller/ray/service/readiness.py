@@ -20,8 +20,7 @@ from controller.ray.service.facts import collect_facts, readiness_of
 from controller.ray.service.identity import ConfigTooLarge, store
 from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests, failure_of
-from controller.ray.service.rollout import next_step
-from controller.ray.service.rollout_facts import RolloutWait
+from controller.ray.service.rollout import RolloutWait, next_step
 from controller.ray.service.serve import refusal, reported_config
 from controller.ray.service.traffic import routing_problem, state_text
 from controller.runtime.plan import Failure

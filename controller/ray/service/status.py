@@ -32,7 +32,7 @@ from controller.ray.service.identity import StoredConfig
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.proxies import serve_state
 from controller.ray.service.readiness import ServiceCause, cause_of, cause_of_rollout, first_cause
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     FULL,
     Change,
     Move,

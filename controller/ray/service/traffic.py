@@ -26,7 +26,7 @@ from controller.ray.api.rayservice import (
 from controller.ray.children.child import Child, ChildState, ObservedChild, observe_child
 from controller.ray.head import head_ports, serve_ports
 from controller.ray.service.observation import PENDING, Routing, ServiceObservation, ServingCluster
-from controller.ray.service.rollout_facts import FULL
+from controller.ray.service.rollout import FULL
 from controller.ray.service.services import backend, cluster_serve_service, gateway, route
 from controller.runtime.kind import CacheReader
 

@@ -15,8 +15,7 @@ from controller.ray.children.child import in_place_operations
 from controller.ray.dashboard import ServeState
 from controller.ray.service.clusters import cluster_body
 from controller.ray.service.facts import collect_facts
-from controller.ray.service.rollout import next_step
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     FULL,
     Change,
     ClusterFacts,
@@ -29,6 +28,7 @@ from controller.ray.service.rollout_facts import (
     SetPendingCapacity,
     SetPendingWeight,
     Shares,
+    next_step,
 )
 from controller.ray.service.serve import put_configs
 from controller.ray.service.status import transition_patch

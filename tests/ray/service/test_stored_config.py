@@ -19,7 +19,7 @@ from controller.ray.service.identity import (
     load,
     store,
 )
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     ClusterFacts,
     GoalCluster,
     RolloutFacts,

@@ -10,7 +10,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.readiness import first_cause
-from controller.ray.service.rollout_facts import GoalCluster
+from controller.ray.service.rollout import GoalCluster
 from controller.runtime.plan import Create, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import NEW, OLD, Scene, edition

@@ -18,8 +18,7 @@ from functools import cache
 import pytest
 
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout import next_step
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     FULL,
     Change,
     GoalCluster,
@@ -31,6 +30,7 @@ from controller.ray.service.rollout_facts import (
     SetPendingCapacity,
     SetPendingWeight,
     edited_cluster,
+    next_step,
     safe_weight,
 )
 from tests.ray.service.rollout.world import (

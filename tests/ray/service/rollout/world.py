@@ -14,8 +14,7 @@ from itertools import product
 from typing import NamedTuple
 
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.service.rollout import next_step, wanted_selection
-from controller.ray.service.rollout_facts import (
+from controller.ray.service.rollout import (
     FULL,
     Change,
     ClusterFacts,
@@ -29,6 +28,8 @@ from controller.ray.service.rollout_facts import (
     SetPendingCapacity,
     SetPendingWeight,
     Shares,
+    next_step,
+    wanted_selection,
 )
 
 SPECS = "ABC"

@@ -27,7 +27,7 @@ from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservati
 from controller.ray.service.plan import plan_service
 from controller.ray.service.proxies import label_pods
 from controller.ray.service.readiness import first_cause
-from controller.ray.service.rollout_facts import Change, SetActiveCapacity, SetPendingCapacity
+from controller.ray.service.rollout import Change, SetActiveCapacity, SetPendingCapacity
 from controller.ray.service.status import RECORDED_WITHIN, current_status, transition_patch
 from controller.runtime.expectations.expectation import reference_of
 from controller.runtime.expectations.record import Owner, Record

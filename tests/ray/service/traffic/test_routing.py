@@ -16,8 +16,7 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
 from controller.ray.service.facts import collect_facts, seconds_to_next_shift
-from controller.ray.service.rollout import next_step
-from controller.ray.service.rollout_facts import RolloutWait
+from controller.ray.service.rollout import RolloutWait, next_step
 from controller.ray.service.services import backend, route
 from controller.ray.service.traffic import (
     NOT_INSTALLED,
