@@ -9,7 +9,7 @@ from datetime import datetime
 
 from benchmarks.virtual import run_virtual
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observation import ClusterObservation
+from controller.ray.cluster.observation import AnyCluster
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.logs import configure_logging
 from controller.runtime.plan import Plan
@@ -29,7 +29,7 @@ class TimedKind(RayClusterKind):
         super().__init__(None, own, own)
         self.took: list[float] = []
 
-    def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
+    def plan(self, observation: AnyCluster, now: datetime) -> Plan:
         """The plan, timed."""
         began = time.process_time()
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
@@ -112,19 +112,17 @@ def observe_budgets(
     )
 
 
-def with_budgets(
-    plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> Plan:
+def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
     """Return the plan with the question to Ray, and the writes of budgets."""
-    is_asked = desired.spec.disruption_budgets is not None and not _is_ending(seen, desired)
+    is_asked = seen.desired.spec.disruption_budgets is not None and not _is_ending(seen)
     if is_asked and seen.ray.head is not None:
         probe = ProbeSubscription(seen.ray.head, ActivityProbe())
         if probe not in plan.subscriptions:
             plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
     if plan.lookups:
         return plan
-    in_use, seconds = _is_in_use(seen, desired, now)
-    writes = tuple(_writes(seen, desired, now, in_use=in_use))
+    in_use, seconds = _is_in_use(seen)
+    writes = tuple(_writes(seen, in_use=in_use))
     waits = (plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None)
     return replace(
         plan,
@@ -133,18 +131,16 @@ def with_budgets(
     )
 
 
-def _is_ending(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    return seen.cluster.metadata.terminating or is_suspended(seen, desired)
+def _is_ending(seen: ClusterObservation) -> bool:
+    return seen.cluster.metadata.terminating or is_suspended(seen)
 
 
-def _is_in_use(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> tuple[bool | None, float | None]:
+def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
     """Return whether something runs there, and when that may change; None while Ray is silent.
 
     What ran before a silence is taken to run on, but not for ever without a head.
     """
-    if _is_ending(seen, desired):
+    if _is_ending(seen):
         return False, None
     if seen.ray.assumed:
         return bool(seen.heads), None
@@ -157,24 +153,24 @@ def _is_in_use(
     since = time_of(ready.get("lastTransitionTime")) if ready is not None else None
     if since is None or is_true(seen.conditions, HEAD_POD_READY):
         return None, None
-    left = (since + _WITHOUT_HEAD - now).total_seconds()
+    left = (since + _WITHOUT_HEAD - seen.now).total_seconds()
     return (None, left) if left > 0 else (False, None)
 
 
-def _writes(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime, *, in_use: bool | None
-) -> Iterator[Write]:
-    namespace = desired.identity.namespace
+def _writes(seen: ClusterObservation, *, in_use: bool | None) -> Iterator[Write]:
+    namespace = seen.desired.identity.namespace
     for child, observed in seen.budgets.possible:
         if child.scope in seen.pending_scopes:
             continue
         if observed.state is ChildState.MISSING and in_use:
-            yield create_child(namespace, child, now)
+            yield create_child(namespace, child, seen.now)
         elif observed.state is not ChildState.PRESENT or observed.present is None:
             continue
         elif in_use is False:
             yield delete_child(namespace, child.resource, observed.present, _UNUSED)
-        elif observed.drift is not None and (write := repair_child(namespace, observed.drift, now)):
+        elif observed.drift is not None and (
+            write := repair_child(namespace, observed.drift, seen.now)
+        ):
             yield write
     for each in seen.budgets.surplus:
         if child_scope(DISRUPTION_BUDGETS, each.metadata.name) not in seen.pending_scopes:

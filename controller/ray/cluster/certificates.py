@@ -262,9 +262,9 @@ def _adoption(
 # What ends: certificates that nobody renews, and pods that began with one that was renewed since.
 
 
-def with_expiry(seen: ClusterObservation, now: datetime) -> ClusterObservation:
+def with_expiry(seen: ClusterObservation) -> ClusterObservation:
     """Return the observation with notes about what ends soon."""
-    notes, _ = expiring(seen.children.certificates, seen.all_pods, now)
+    notes, _ = expiring(seen.children.certificates, seen.all_pods, seen.now)
     if not notes:
         return seen
     children = replace(seen.children, notes=(*seen.children.notes, *notes))

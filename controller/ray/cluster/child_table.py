@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -434,9 +433,7 @@ def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
 # independent of the pods: neither waits for the other.
 
 
-def create_children(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> tuple[list[Write], list[Write]]:
+def create_children(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
     """Create what pods depend on, in two stages: a role binding requires its role.
 
     A PodGroup requires its Workload. Groups get their size before the pods that are to fit.
@@ -446,10 +443,10 @@ def create_children(
     for child in seen.children.absent:
         if not child.independent and child.scope not in seen.pending_scopes:
             stage = bindings if child.resource in {ROLE_BINDINGS, POD_GROUPS} else first
-            stage.append(create_child(desired.identity.namespace, child, now))
+            stage.append(create_child(seen.desired.identity.namespace, child, seen.now))
     for drift in seen.children.groups.drifted:
         if drift.child.scope not in seen.pending_scopes:
-            write = repair_child(desired.identity.namespace, drift, now)
+            write = repair_child(seen.desired.identity.namespace, drift, seen.now)
             first += [write] if write is not None else []
     return first, [] if has_unconfirmed_children(seen) else bindings
 
@@ -460,22 +457,20 @@ def has_unconfirmed_children(seen: ClusterObservation) -> bool:
     return any(child.scope in seen.pending_scopes for child in absent)
 
 
-def repair_children(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> Iterator[Write]:
+def repair_children(seen: ClusterObservation) -> Iterator[Write]:
     """Create independent children, repair those that differ, delete those not desired."""
-    namespace = desired.identity.namespace
+    namespace = seen.desired.identity.namespace
     for child in seen.children.absent:
         if child.independent and child.scope not in seen.pending_scopes:
-            yield create_child(namespace, child, now)
+            yield create_child(namespace, child, seen.now)
     for drift in seen.children.drifted:
         if drift.child.scope not in seen.pending_scopes:
-            write = repair_child(namespace, drift, now)
+            write = repair_child(namespace, drift, seen.now)
             if write is not None:
                 yield write
     others = (
         *seen.children.certificates.repairs,
-        *renewal_writes(seen, namespace, now),
+        *renewal_writes(seen, namespace),
         *(delete_child(namespace, *each) for each in seen.children.surplus),
         *(remove_group(namespace, *each) for each in seen.children.groups.surplus),
     )
@@ -492,7 +487,7 @@ def child_events(seen: ClusterObservation) -> Iterator[Event]:
             yield Event("Warning", note.event, "Reconcile", note.message)
 
 
-def seconds_until_repair(seen: ClusterObservation, now: datetime) -> float | None:
+def seconds_until_repair(seen: ClusterObservation) -> float | None:
     """Return the seconds until a child may be recreated; None if no repair waits for that."""
-    waits = (seconds_until_recreation(drift, now) for drift in seen.children.drifted)
+    waits = (seconds_until_recreation(drift, seen.now) for drift in seen.children.drifted)
     return min((seconds for seconds in waits if seconds is not None), default=None)

@@ -183,7 +183,7 @@ PODS_READY: Final = "pods_ready"
 
 
 def provisioning_phases(
-    seen: ClusterObservation, wanted: Sequence[dict[str, Any]], now: datetime
+    seen: ClusterObservation, wanted: Sequence[dict[str, Any]]
 ) -> tuple[PhaseDuration, ...]:
     """Return the phases that end when `RayClusterProvisioned` becomes True.
 
@@ -200,7 +200,7 @@ def provisioning_phases(
     last = max(filter(None, pods))
     return (
         PhaseDuration(PODS_CREATED, _seconds(created, last)),
-        PhaseDuration(PODS_READY, _seconds(last, now)),
+        PhaseDuration(PODS_READY, _seconds(last, seen.now)),
     )
 
 

@@ -11,12 +11,17 @@ from typing import Final
 
 from controller.apimachinery.conditions import parse_rfc3339, rfc3339
 from controller.apimachinery.ownership import ownership_text
-from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
-from controller.ray.cluster.observation import Cleanup, ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import (
+    AnyCluster,
+    Cleanup,
+    ClusterObservation,
+    DesiredCluster,
+    InvalidCluster,
+)
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.redis_cleanup import (
     REFUSED_POD_REMEDIES,
@@ -83,16 +88,13 @@ def every_head(cluster: RayCluster) -> LiveList:
     return LiveList(PODS, meta.namespace, selector)
 
 
-def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> DeletionStep:
-    """Return the next step of a deleted cluster with our finalizer: the first that applies.
-
-    `enabled` is whether the administrator has enabled the cleanup of Redis.
-    """
+def step_of(seen: AnyCluster) -> DeletionStep:
+    """Return the next step of a deleted cluster with our finalizer: the first that applies."""
     cleanup = seen.cleanup
     table = (
-        (DeletionStep.SKIP, cleanup.job is None and bool(reason_to_skip(seen, enabled=enabled))),
+        (DeletionStep.SKIP, cleanup.job is None and bool(reason_to_skip(seen))),
         (DeletionStep.FINISHED, bool(cleanup.outcome)),
-        (DeletionStep.OVERDUE, now >= deadline_of(seen.cluster)),
+        (DeletionStep.OVERDUE, seen.now >= deadline_of(seen.cluster)),
         (DeletionStep.FIND_HEAD, seen.lost_head is not None),
         (DeletionStep.STOP_HEAD, bool(possible_writer(seen))),
         (DeletionStep.AWAIT_JOB, cleanup.job is not None or cleanup.has_name_conflict),
@@ -107,12 +109,12 @@ def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:
     return isinstance(state_storage(cluster, desired.spec), RedisStorage)
 
 
-def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
+def reason_to_skip(seen: AnyCluster) -> str:
     """Return why no Job is created, empty if one is."""
-    if not enabled:
+    if not seen.settings.redis_cleanup:
         return "ENABLE_GCS_FT_REDIS_CLEANUP is false"
-    if isinstance(seen.desired, Problem):
-        return f"the specification is not valid ({seen.desired})"
+    if isinstance(seen, InvalidCluster):
+        return f"the specification is not valid ({seen.problem})"
     if not keeps_state_in_redis(seen.cluster, seen.desired):
         return "the specification no longer names Redis as the backend of fault tolerance"
     if not knows_redis(seen.desired):
@@ -123,7 +125,7 @@ def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
     return ""
 
 
-def possible_writer(seen: ClusterObservation) -> str:
+def possible_writer(seen: AnyCluster) -> str:
     """Return a text about a writer that may still change Redis; empty if there is none."""
     if seen.heads:
         return f"head pod {seen.heads[0].metadata.name}"
@@ -132,7 +134,7 @@ def possible_writer(seen: ClusterObservation) -> str:
     return "a head pod whose creation was not answered" if HEAD_SCOPE in seen.pending_scopes else ""
 
 
-def waiting_for(seen: ClusterObservation) -> str:
+def waiting_for(seen: AnyCluster) -> str:
     """Return a sentence about what a deleted cluster waits for."""
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
@@ -144,7 +146,7 @@ def waiting_for(seen: ClusterObservation) -> str:
     return "being deleted"
 
 
-def _redis_cleanup(seen: ClusterObservation) -> str:
+def _redis_cleanup(seen: AnyCluster) -> str:
     writer = possible_writer(seen)
     name = cleanup_job_name(seen.cluster.metadata.name)
     if writer:
@@ -189,28 +191,27 @@ FOREGROUND: Final = "foregroundDeletion"
 """Finalizer of the garbage collector, which deletes all owned objects before their owner."""
 
 
-def change_finalizer(seen: ClusterObservation, desired: DesiredCluster) -> MergePatch | None:
+def change_finalizer(seen: ClusterObservation) -> MergePatch | None:
     """Add or remove the finalizer of a cluster that is not deleted."""
     meta, target = seen.cluster.metadata, _cluster(seen)
-    if seen.settings.redis_cleanup and keeps_state_in_redis(seen.cluster, desired):
+    if seen.settings.redis_cleanup and keeps_state_in_redis(seen.cluster, seen.desired):
         return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)
     if labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
-    event = _skipped(seen, reason_to_skip(seen, enabled=seen.settings.redis_cleanup))
+    event = _skipped(seen, reason_to_skip(seen))
     return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
 
 
-def finalize(seen: ClusterObservation, now: datetime) -> Plan | None:
+def finalize(seen: AnyCluster) -> Plan | None:
     """Return the next step of a deleted cluster with our finalizer; None if it does not have it."""
     meta = seen.cluster.metadata
     if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
-    enabled = seen.settings.redis_cleanup
-    step = step_of(seen, now, enabled=enabled)
-    wait = _seconds_left(seen, now)
+    step = step_of(seen)
+    wait = _seconds_left(seen)
     match step:
         case DeletionStep.SKIP:
-            return _let_go(seen, _skipped(seen, reason_to_skip(seen, enabled=enabled)))
+            return _let_go(seen, _skipped(seen, reason_to_skip(seen)))
         case DeletionStep.FINISHED:
             return _let_go(seen, _job_failed(seen))
         case DeletionStep.OVERDUE:
@@ -219,10 +220,10 @@ def finalize(seen: ClusterObservation, now: datetime) -> Plan | None:
             return Plan(lookups=(_find_head(seen),), requeue_after=wait)
         case DeletionStep.STOP_HEAD | DeletionStep.CLEAN_UP | DeletionStep.AWAIT_JOB:
             stages = _stages(seen, clean_up=step is DeletionStep.CLEAN_UP)
-            return _with_events(seen, Plan(stages=stages, requeue_after=wait), now)
+            return _with_events(seen, Plan(stages=stages, requeue_after=wait))
 
 
-def _with_events(seen: ClusterObservation, plan: Plan, now: datetime) -> Plan:
+def _with_events(seen: AnyCluster, plan: Plan) -> Plan:
     """Return the plan, or the look-up of the events of a Job that has had no pod for a while."""
     job = seen.cleanup.job
     if job is None or not seen.cleanup.lacks_pod:
@@ -230,19 +231,19 @@ def _with_events(seen: ClusterObservation, plan: Plan, now: datetime) -> Plan:
     look = next_look(job.metadata, seen.cleanup.failed_create)
     if look is None:
         return plan
-    if look <= now:
-        return Plan(lookups=(events_of(job.metadata, now),), requeue_after=plan.requeue_after)
-    return replace(plan, requeue_after=min(_seconds_left(seen, now), (look - now).total_seconds()))
+    if look <= seen.now:
+        return Plan(lookups=(events_of(job.metadata, seen.now),), requeue_after=plan.requeue_after)
+    return replace(plan, requeue_after=min(_seconds_left(seen), (look - seen.now).total_seconds()))
 
 
-def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
+def _find_head(seen: AnyCluster) -> Lookup | LiveList:
     """Look up the head that the status names, or list all pods with a head's labels."""
     if seen.lost_head is None:
         return every_head(seen.cluster)
     return Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
 
 
-def _stages(seen: ClusterObservation, *, clean_up: bool) -> tuple[tuple[Write, ...], ...]:
+def _stages(seen: AnyCluster, *, clean_up: bool) -> tuple[tuple[Write, ...], ...]:
     """Delete every pod; the Job does not wait for workers, unless it was refused before."""
     deletions = tuple(_delete_pods(seen))
     job = tuple(_create_job(seen)) if clean_up else ()
@@ -250,7 +251,7 @@ def _stages(seen: ClusterObservation, *, clean_up: bool) -> tuple[tuple[Write, .
     return tuple(stage for stage in both if stage)
 
 
-def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
+def _delete_pods(seen: AnyCluster) -> Iterator[Write]:
     """Delete all pods by uid, the heads first."""
     for pod in seen.all_pods:
         if not pod.metadata.terminating:
@@ -258,8 +259,8 @@ def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
             yield delete_pod(seen, pod, what=what, reason="its cluster is deleted")
 
 
-def _create_job(seen: ClusterObservation) -> Iterator[Write]:
-    if isinstance(seen.desired, Problem):
+def _create_job(seen: AnyCluster) -> Iterator[Write]:
+    if isinstance(seen, InvalidCluster):
         return  # such a cluster is skipped
     meta = seen.cluster.metadata
     name, namespace = cleanup_job_name(meta.name), meta.namespace
@@ -276,19 +277,19 @@ def _create_job(seen: ClusterObservation) -> Iterator[Write]:
     )
 
 
-def _let_go(seen: ClusterObservation, event: Event | None) -> Plan:
+def _let_go(seen: AnyCluster, event: Event | None) -> Plan:
     meta = seen.cluster.metadata
     finalizer = labels.REDIS_CLEANUP_FINALIZER
     return Plan(commit=remove_finalizer(_cluster(seen), meta, finalizer, on_success=event))
 
 
-def _skipped(seen: ClusterObservation, reason: str) -> Event:
+def _skipped(seen: AnyCluster, reason: str) -> Event:
     where = state_in_redis(seen.cluster, seen.heads)
     note = f"The cluster's state, if it has any in Redis, is not removed because {reason}: {where}"
     return Event("Warning", "SkippedRedisCleanup", "Cleanup", note)
 
 
-def _job_failed(seen: ClusterObservation) -> Event | None:
+def _job_failed(seen: AnyCluster) -> Event | None:
     if seen.cleanup.outcome == "Complete":
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
@@ -301,7 +302,7 @@ def _job_failed(seen: ClusterObservation) -> Event | None:
     return Event("Warning", "RedisCleanupFailed", "Cleanup", note)
 
 
-def _overdue(seen: ClusterObservation) -> Event:
+def _overdue(seen: AnyCluster) -> Event:
     """Return the event, named as in KubeRay, that reports what was missing at the deadline."""
     where = state_in_redis(seen.cluster, seen.heads)
     note = (
@@ -311,10 +312,10 @@ def _overdue(seen: ClusterObservation) -> Event:
     return Event("Warning", "ForceDeletedStuckCluster", "Cleanup", note)
 
 
-def _seconds_left(seen: ClusterObservation, now: datetime) -> float:
-    return (deadline_of(seen.cluster) - now).total_seconds()
+def _seconds_left(seen: AnyCluster) -> float:
+    return (deadline_of(seen.cluster) - seen.now).total_seconds()
 
 
-def _cluster(seen: ClusterObservation) -> Target:
+def _cluster(seen: AnyCluster) -> Target:
     meta = seen.cluster.metadata
     return Target(RAYCLUSTERS, meta.namespace, meta.name, "finalizer")

@@ -8,14 +8,12 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.problem import Problem
 from controller.kube.objects import Node, Pod
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
@@ -24,7 +22,12 @@ from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.cluster.idle import idle_outlook
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, PodHistory
+from controller.ray.cluster.observation import (
+    AnyCluster,
+    ClusterObservation,
+    DesiredCluster,
+    PodHistory,
+)
 from controller.ray.cluster.pods import pod_target, scope_of
 from controller.ray.cluster.rolling_units import draining_since, drains_before_end
 from controller.runtime.kind import CacheReader, Owned, References
@@ -60,6 +63,7 @@ def observe_disruptions(
     pods: Iterable[Pod],
     reads: CacheReader,
     *,
+    history: PodHistory,
     watches: bool,
 ) -> dict[str, Disruption]:
     """Return the disruptions of pods by uid; none of pods that this operator has deleted.
@@ -69,6 +73,7 @@ def observe_disruptions(
         desired: what it should be.
         pods: its pods.
         reads: the caches.
+        history: what its last plan has left.
         watches: whether nodes are watched.
     """
     conditions = conditions_of(cluster)
@@ -77,12 +82,10 @@ def observe_disruptions(
     )
     if cluster.metadata.terminating or suspends:
         return {}
-    history: PodHistory | None = reads.record(cluster.metadata.uid).memory
-    ours = history.condemned if history is not None else frozenset[str]()
     reads_nodes = watches and reads.serves(_RAY_NODES)
     found: dict[str, Disruption] = {}
     for pod in pods:
-        if pod.metadata.uid in ours:
+        if pod.metadata.uid in history.condemned:
             continue
         name = pod.spec.node_name
         going = disruption_of(pod, reads.get(_RAY_NODES, name) if reads_nodes and name else None)
@@ -91,7 +94,7 @@ def observe_disruptions(
     return found
 
 
-def announce(seen: ClusterObservation, now: datetime, taken: Collection[str]) -> Iterator[Write]:
+def announce(seen: ClusterObservation, taken: Collection[str]) -> Iterator[Write]:
     """Begin the drain of workers that will be taken away and are not yet being deleted.
 
     Args:
@@ -109,7 +112,7 @@ def announce(seen: ClusterObservation, now: datetime, taken: Collection[str]) ->
         if draining_since((pod,)) is not None:
             continue
         patch: dict[str, Any] = {
-            "annotations": {labels.DRAINING_SINCE: rfc3339(now), labels.DISRUPTION: going.why}
+            "annotations": {labels.DRAINING_SINCE: rfc3339(seen.now), labels.DISRUPTION: going.why}
         }
         if labels.SERVE in (meta.labels or {}):
             patch["labels"] = {labels.SERVE: "false"}
@@ -140,15 +143,15 @@ def _mark(seen: ClusterObservation, head: Pod) -> Iterator[Write]:
 # They come from the budgets, the surge and the clock that the plans of the operator use.
 
 
-def cluster_outlook(seen: ClusterObservation, now: datetime) -> Iterator[str]:
+def cluster_outlook(seen: AnyCluster) -> Iterator[str]:
     """Yield a sentence about evictions, replacements and idleness each, if the cluster has any."""
-    desired = seen.desired
-    if isinstance(desired, Problem):
+    if not isinstance(seen, ClusterObservation):
         return
-    if desired.spec.disruption_budgets is not None:
-        yield _evictions(seen, desired.spec)
-    yield from _replacements(desired.spec)
-    if unused := idle_outlook(seen, desired, now):
+    spec = seen.desired.spec
+    if spec.disruption_budgets is not None:
+        yield _evictions(seen, spec)
+    yield from _replacements(spec)
+    if unused := idle_outlook(seen):
         yield unused
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
@@ -23,7 +22,7 @@ from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.held_deletions import HeldDeletions
 from controller.ray.cluster.idle import suspension_remedy
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, PodHistory
+from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.crash_log import with_last_words
 from controller.ray.diagnosis.pod import (
@@ -61,25 +60,22 @@ PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
 
 def first_cause(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     failures: tuple[Failure, ...],
     pod_causes: PodCauses,
     held: HeldDeletions | None,
-    *,
-    now: datetime,
 ) -> Cause | None:
     """Return the first cause, or None if the cluster is as specified."""
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
     hindrances = _hindrances(seen, failures, held)
-    suspension = _suspension(seen, desired)
+    suspension = _suspension(seen)
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
-    missing = [*_children_missing(seen), *_pods_missing(seen, desired)]
-    troubled = _troubled(seen, pod_causes, missing, now)
+    missing = [*_children_missing(seen), *_pods_missing(seen)]
+    troubled = _troubled(seen, pod_causes, missing)
     found = [
         *hindrances,
-        *_certificates_missing(seen, now, holds_up=bool(missing)),
+        *_certificates_missing(seen, holds_up=bool(missing)),
         *_head_not_selected(seen, failures),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
@@ -106,13 +102,11 @@ def _hindrances(
     return [*failed, *kept, *_blocked(seen), *deletions]
 
 
-def _troubled(
-    seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause], now: datetime
-) -> list[Cause]:
+def _troubled(seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause]) -> list[Cause]:
     """Return the causes of the pods; of a component that loses pods repeatedly, the loss."""
     short = {cause.component for cause in missing}
     affected = short | {cause.component for cause in _that_matter(pod_causes, short=short)}
-    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen, now)}
+    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen)}
     others = [(pod, cause) for pod, cause in pod_causes if pod.metadata.uid not in repeated]
     losses = (cause for cause in repeated.values() if cause.component in affected)
     return [*_that_matter(others, short=short), *losses]
@@ -129,11 +123,11 @@ def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Ite
     return (failure_cause(failure, has_head=bool(seen.heads), nouns=_NOUNS) for failure in failures)
 
 
-def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
+def diagnose_pods(seen: ClusterObservation) -> PodCauses:
     """Diagnose each existing pod."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     pods = [with_last_words(pod, seen.crash_log, seen.crash_text) for pod in seen.all_pods]
-    found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in pods)
+    found = ((pod, diagnose_pod(pod, seen.now, head_ready=head_ready)) for pod in pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
 
@@ -157,16 +151,14 @@ def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCaus
     ]
 
 
-def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
+def _lost_again(seen: ClusterObservation) -> Iterator[tuple[Pod, Cause]]:
     """Yield the last of the pods that a component has lost again and again, with the cause."""
     for each in seen.repeated_losses.values():
         last = with_last_words(each.last, seen.crash_log, seen.crash_text)
-        yield last, lost_pod_cause(last, each.rounds, each.next_try, now)
+        yield last, lost_pod_cause(last, each.rounds, each.next_try, seen.now)
 
 
-def seconds_until_slow(
-    seen: ClusterObservation, pod_causes: PodCauses, now: datetime
-) -> float | None:
+def seconds_until_slow(seen: ClusterObservation, pod_causes: PodCauses) -> float | None:
     """Return the seconds until a step has taken too long, None if no step is under way."""
     deadlines = [
         cause.since + SLOW_AFTER
@@ -174,7 +166,7 @@ def seconds_until_slow(
         if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
     ]
     deadlines += filter(None, map(termination_deadline, seen.all_pods))
-    waits = [(deadline - now).total_seconds() for deadline in deadlines]
+    waits = [(deadline - seen.now).total_seconds() for deadline in deadlines]
     return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
@@ -240,14 +232,14 @@ def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
             yield Cause(reasons.ADMISSION_CHANGED, "cluster", sentence, blocks_head=not seen.heads)
 
 
-def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:
-    if desired.spec.suspend:
+def _suspension(seen: ClusterObservation) -> Cause | None:
+    if seen.desired.spec.suspend:
         author = suspension_of(seen.cluster)
-        remedy = suspension_remedy(seen, desired)
+        remedy = suspension_remedy(seen)
         idle = f"nobody used it (see the condition Idle), so that there are no pods; {remedy}"
         words = idle if remedy else "spec.suspend is true, so that there are no pods"
         words = f"{words}; {author}".removesuffix("; ")
-    elif desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+    elif seen.desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
         words = "was suspended; set spec.suspend to false to resume it"
     else:
         return None
@@ -279,15 +271,13 @@ def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) 
     yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
 
 
-def _certificates_missing(
-    seen: ClusterObservation, now: datetime, *, holds_up: bool
-) -> Iterator[Cause]:
+def _certificates_missing(seen: ClusterObservation, *, holds_up: bool) -> Iterator[Cause]:
     """Yield what pods wait for; a certificate that is renewed concerns none that is there."""
     for cause in seen.children.certificates.awaited:
         if cause.reason is not reasons.CERTIFICATE_PENDING:
             yield cause
         elif holds_up:
-            is_slow = cause.since is not None and now - cause.since >= SLOW_AFTER
+            is_slow = cause.since is not None and seen.now - cause.since >= SLOW_AFTER
             slow = replace(cause, reason=reasons.CERTIFICATE_NOT_ISSUED)
             yield slow if is_slow else cause
 
@@ -298,9 +288,9 @@ def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:
         yield Cause(reasons.CHILD_MISSING, str(child), "does not exist yet", blocks_head=first)
 
 
-def _pods_missing(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Cause]:
+def _pods_missing(seen: ClusterObservation) -> Iterator[Cause]:
     wanted = [(HEAD, 1, seen.heads)]
-    for group in desired.spec.worker_group_specs:
+    for group in seen.desired.spec.worker_group_specs:
         name = group.group_name
         wanted.append((f"group {name}", group.desired_pods, seen.workers.get(name, ())))
     for part, count, pods in wanted:
@@ -346,7 +336,7 @@ def with_trouble(
 def readiness_events(
     conditions: Sequence[Mapping[str, Any]],
     cause: Cause | None,
-    history: PodHistory | None,
+    history: PodHistory,
     generation: int,
 ) -> tuple[Event, ...]:
     """Return the events for the change from the stored conditions to this first cause.
@@ -354,7 +344,6 @@ def readiness_events(
     A cause that only takes time has none; missing objects of users are reported with the children,
     held deletions with their own condition.
     """
-    history = history or PodHistory()
     ready = find_condition(conditions, READY) or {}
     if cause is None:
         comes_up = not is_true(conditions, PROVISIONED) and not history.troubled

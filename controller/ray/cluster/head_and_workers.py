@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import groupby, zip_longest
 from math import ceil
 from typing import Final, TypeAlias
@@ -19,7 +19,7 @@ from controller.ray.api.pod_state import gcs_port, has_ended_since, is_announced
 from controller.ray.api.raycluster import RayCluster, WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster import scale_down
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import AnyCluster, ClusterObservation
 from controller.ray.cluster.pods import (
     count_owed,
     create_pod,
@@ -57,16 +57,14 @@ def live_head(seen: ClusterObservation) -> Pod | None:
     return chosen_head(pod for pod in seen.heads if not pod.metadata.terminating)
 
 
-def create_head(
-    seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
-) -> Iterator[Write]:
+def create_head(seen: ClusterObservation, missing: MissingPods) -> Iterator[Write]:
     """Create a head only if there is none, not even a terminating one or another owner's."""
     if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.pending_scopes:
         return
     if is_replacement_held(seen, HEAD_SCOPE):
         return
     (head,) = missing[HEAD_SCOPE]
-    yield create_pod(seen, desired.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
+    yield create_pod(seen, seen.desired.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
 
 
 def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
@@ -111,16 +109,16 @@ def every_pod(cluster: RayCluster) -> LiveList:
     return LiveList(PODS, meta.namespace, f"{labels.CLUSTER}={meta.name}")
 
 
-def delete_all_pods(seen: ClusterObservation) -> Iterator[Write]:
+def delete_all_pods(seen: AnyCluster) -> Iterator[Write]:
     """Delete all pods of this cluster, each by its uid."""
     for pod in seen.all_pods:
         if not pod.metadata.terminating and scope_of(pod) not in seen.pending_scopes:
             yield delete_pod(seen, pod, what="Pod", reason="the cluster is being suspended")
 
 
-def delete_latecomers(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+def delete_latecomers(seen: ClusterObservation) -> Iterator[Write]:
     """Delete pods of a suspended cluster whose creates were in flight when it was suspended."""
-    if is_true(seen.conditions, SUSPENDED) and desired.spec.suspend is not False:
+    if is_true(seen.conditions, SUSPENDED) and seen.desired.spec.suspend is not False:
         yield from delete_all_pods(seen)
 
 
@@ -142,27 +140,21 @@ MissingPods: TypeAlias = "Mapping[str, tuple[MissingPod, ...]]"
 """Missing pods by scope."""
 
 
-def find_missing_pods(
-    seen: ClusterObservation,
-    desired: DesiredCluster,
-    *,
-    batch: int,
-    without: Collection[str] = (),
-) -> MissingPods:
-    """Return the missing pods by scope, of all groups together no more than `batch`.
+def find_missing_pods(seen: ClusterObservation, *, without: Collection[str] = ()) -> MissingPods:
+    """Return the missing pods by scope, of all groups together no more than a batch.
 
     Terminating pods still hold their positions. Groups share the batch, so that a group whose pods
     are refused leaves room for the others. It excludes groups with a write of unknown outcome and
     those in `without`.
     """
-    cluster = desired.identity.name
+    cluster, batch = seen.desired.identity.name, seen.settings.batch
     found: dict[str, tuple[MissingPod, ...]] = {}
     if not seen.heads:
         names = _free_names(seen, head_prefix(cluster), labels.HEAD_GROUP, 1)
         found[HEAD_SCOPE] = (MissingPod(names[0]),)
     short = [
         group
-        for group in desired.spec.worker_group_specs
+        for group in seen.desired.spec.worker_group_specs
         if worker_scope(group.group_name) not in seen.pending_scopes
         and group.group_name not in without
         and _may_lack_pods(seen, group)
@@ -249,9 +241,7 @@ ABREAST = 8
 """Replicas created at the same time: more are faster, fewer leave less to undo after a crash."""
 
 
-def create_workers(
-    seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
-) -> list[list[Write]]:
+def create_workers(seen: ClusterObservation, missing: MissingPods) -> list[list[Write]]:
     """Return stages that create the missing workers, as far as this plan's batch goes.
 
     Pods of plain groups are created together, of each group in turn. The hosts of a replica are
@@ -260,9 +250,9 @@ def create_workers(
     """
     plain: list[list[Write]] = []
     sequences: list[list[Write]] = []
-    for group in desired.spec.worker_group_specs:
+    for group in seen.desired.spec.worker_group_specs:
         found = missing.get(worker_scope(group.group_name), ())
-        creates = _creates(seen, desired, group, found)
+        creates = _creates(seen, group, found)
         if group.group_name in seen.multi_host_replicas:
             for _, hosts in groupby(
                 zip(found, creates, strict=True), lambda each: _replica(each[0])
@@ -282,14 +272,14 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
 
 
 def delete_workers(
-    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete], now: datetime
+    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete]
 ) -> Iterator[Write]:
     """Delete these workers; those that serve requests and are only surplus are drained first."""
     has_head = any(is_ready(pod) and not pod.metadata.terminating for pod in seen.heads)
     for each in workers:
         surplus = each.cause is scale_down.DeletionCause.SURPLUS
         if surplus and has_head and _serves(each.pod):
-            yield _stop_serving(seen, each.pod, now)
+            yield _stop_serving(seen, each.pod)
         else:
             yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
 
@@ -299,12 +289,12 @@ def _serves(pod: Pod) -> bool:
     return is_ready(pod) and (pod.metadata.labels or {}).get(labels.SERVE) == "true"
 
 
-def _stop_serving(seen: ClusterObservation, pod: Pod, now: datetime) -> MergePatch:
+def _stop_serving(seen: ClusterObservation, pod: Pod) -> MergePatch:
     """Let the service lead to it no more, and record since when it is draining, in one write."""
     meta, scope = pod.metadata, scope_of(pod)
     patch = {
         "labels": {labels.SERVE: "false"},
-        "annotations": {labels.DRAINING_SINCE: rfc3339(now)},
+        "annotations": {labels.DRAINING_SINCE: rfc3339(seen.now)},
     }
     event = Event(
         "Normal",
@@ -317,7 +307,7 @@ def _stop_serving(seen: ClusterObservation, pod: Pod, now: datetime) -> MergePat
     return MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
 
 
-def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete], float | None]:
+def delete_drained(seen: AnyCluster) -> tuple[list[Delete], float | None]:
     """Delete the workers whose drain is over, and return the seconds until the next one is.
 
     It asks neither the specification nor Ray, which may both be unreadable: a drain is over when
@@ -329,7 +319,7 @@ def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete
         since = draining_since((pod,))
         if since is None or pod.metadata.terminating or scope_of(pod) in seen.pending_scopes:
             continue
-        left = (since + DRAIN_TIMEOUT - now).total_seconds()
+        left = (since + DRAIN_TIMEOUT - seen.now).total_seconds()
         keeps_time = not is_announced(pod)
         if (keeps_time and left <= 0) or has_ended_since(pod, since):
             deletions.append(delete_pod(seen, pod, what="WorkerPod", reason=DRAINED))
@@ -338,22 +328,18 @@ def delete_drained(seen: ClusterObservation, now: datetime) -> tuple[list[Delete
     return deletions, min(waits, default=None)
 
 
-def workers_to_delete(
-    seen: ClusterObservation, desired: DesiredCluster
-) -> Iterator[scale_down.PodToDelete]:
+def workers_to_delete(seen: ClusterObservation) -> Iterator[scale_down.PodToDelete]:
     """Yield the workers that specification, autoscaler or their own state condemns, in order."""
-    for group in desired.spec.worker_group_specs:
+    for group in seen.desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
-            found = [*_of_group(seen, desired, group)]
+            found = [*_of_group(seen, group)]
             yield from found
-            yield from _of_former_port(
-                seen, desired, group, {each.pod.metadata.uid for each in found}
-            )
-    yield from _of_removed_groups(seen, desired)
+            yield from _of_former_port(seen, group, {each.pod.metadata.uid for each in found})
+    yield from _of_removed_groups(seen)
 
 
 def _of_former_port(
-    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, known: Collection[str]
+    seen: ClusterObservation, group: WorkerGroup, known: Collection[str]
 ) -> Iterator[scale_down.PodToDelete]:
     """Yield workers that look for the GCS at another port than that of the head that is there.
 
@@ -361,7 +347,7 @@ def _of_former_port(
     """
     if sets_gcs_port(group) or not seen.heads:
         return
-    port = gcs_port_of(desired.spec, desired.identity, seen.heads)
+    port = gcs_port_of(seen.desired.spec, seen.desired.identity, seen.heads)
     for pod in seen.workers.get(group.group_name, ()):
         meta, its_own = pod.metadata, gcs_port(pod)
         if its_own and its_own != port and not meta.terminating and meta.uid not in known:
@@ -369,11 +355,9 @@ def _of_former_port(
             yield scale_down.PodToDelete(pod, reason)
 
 
-def _of_removed_groups(
-    seen: ClusterObservation, desired: DesiredCluster
-) -> Iterator[scale_down.PodToDelete]:
+def _of_removed_groups(seen: ClusterObservation) -> Iterator[scale_down.PodToDelete]:
     """Yield workers of groups removed from the specification, not those without a group."""
-    known = {"", *(group.group_name for group in desired.spec.worker_group_specs)}
+    known = {"", *(group.group_name for group in seen.desired.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
         if group in known or worker_scope(group) in seen.pending_scopes:
             continue
@@ -384,13 +368,11 @@ def _of_removed_groups(
                 yield scale_down.PodToDelete(pod, reason, cause)
 
 
-def _of_group(
-    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup
-) -> Iterator[scale_down.PodToDelete]:
+def _of_group(seen: ClusterObservation, group: WorkerGroup) -> Iterator[scale_down.PodToDelete]:
     """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
-    may_shrink = not desired.spec.autoscaling or seen.settings.delete_unnamed
+    may_shrink = not seen.desired.spec.autoscaling or seen.settings.delete_unnamed
     rules = scale_down.ScaleDownRules(
-        wanted_hash=desired.builder.hashes[group.group_name],
+        wanted_hash=seen.desired.builder.hashes[group.group_name],
         may_shrink=may_shrink,
         keep_ended=is_replacement_held(seen, worker_scope(group.group_name)),
         wanted=seen.wanted_units(group),
@@ -409,14 +391,13 @@ def _of_group(
 
 def _creates(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     group: WorkerGroup,
     missing: Sequence[MissingPod],
 ) -> list[Write]:
     if not missing:
         return []
-    port = gcs_port_of(desired.spec, desired.identity, seen.heads)
-    worker = desired.builder.for_gcs_port(port).workers(group)
+    port = gcs_port_of(seen.desired.spec, seen.desired.identity, seen.heads)
+    worker = seen.desired.builder.for_gcs_port(port).workers(group)
     scope = worker_scope(group.group_name)
     return [
         create_pod(

@@ -38,7 +38,7 @@ from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.head_and_workers import workers_to_delete
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.rollout import DeletionCause, PodToDelete, Verdict
 from controller.ray.cluster.upgrade import is_recreation_due, outdated_pods
 from controller.runtime.plan import Delete, Plan
@@ -101,17 +101,17 @@ def explains_rolling(definition: InstalledDefinition) -> bool:
 # `held_deletions.py` defines when a number is explained, and what happens to unexplained deletions.
 
 
-def doubts_groups(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def doubts_groups(seen: ClusterObservation) -> bool:
     """Return whether the groups may not be what the user wrote: no rolling update runs then."""
-    return bool(fields_that_make_pods(seen.definition) or unexplained_number(seen, desired))
+    return bool(fields_that_make_pods(seen.definition) or unexplained_number(seen))
 
 
-def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
+def unexplained_number(seen: ClusterObservation) -> str:
     """Return why the specified number of workers is doubtful, empty if it is not."""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
     if since := held_since(seen):
         return since
-    before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
+    before, now = status.get("desiredWorkerReplicas"), seen.desired.spec.desired_workers
     if not isinstance(before, int) or now >= before:
         return ""
     if recorded_generation(seen) == generation:
@@ -119,7 +119,7 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
             f"generation {generation} of the specification asked for {before} workers and now "
             f"asks for {now}, without an edit"
         )
-    if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
+    if seen.desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
         return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
     return ""
 
@@ -161,14 +161,12 @@ class HeldDeletions:
     message: str
 
 
-def divide(
-    seen: ClusterObservation, desired: DesiredCluster
-) -> tuple[list[PodToDelete], HeldDeletions | None]:
+def divide(seen: ClusterObservation) -> tuple[list[PodToDelete], HeldDeletions | None]:
     """Return the workers to delete now, and those whose deletion is held."""
-    doubt = unexplained_number(seen, desired)
+    doubt = unexplained_number(seen)
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
-    for each in workers_to_delete(seen, desired):
+    for each in workers_to_delete(seen):
         is_explained = each.cause in _EXPLAINED or (
             not doubt and explains(seen.definition, each.cause)
         )
@@ -179,19 +177,19 @@ def divide(
     return allowed, _held((each.pod for each in held), held[0].reason, doubt)
 
 
-def held_deletions(seen: ClusterObservation, desired: DesiredCluster) -> HeldDeletions | None:
+def held_deletions(seen: ClusterObservation) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
-    doubt = doubt_of_recreation(seen, desired)
+    doubt = doubt_of_recreation(seen)
     if doubt:
         return _held(seen.all_pods, "the specification has changed", doubt)
-    if _is_rollout_unexplained(seen, desired):
-        outdated = _outdated(seen, desired)
+    if _is_rollout_unexplained(seen):
+        outdated = _outdated(seen)
         doubt = "the specification was not edited since the status was written"
         rollout = _held(outdated, "they were created from another template", doubt)
-        return rollout if outdated else divide(seen, desired)[1] or rollout
-    if not seen.definition.missing and not unexplained_number(seen, desired):
+        return rollout if outdated else divide(seen)[1] or rollout
+    if not seen.definition.missing and not unexplained_number(seen):
         return None
-    return divide(seen, desired)[1]
+    return divide(seen)[1]
 
 
 def awaits_definition(seen: ClusterObservation) -> bool:
@@ -203,20 +201,20 @@ def awaits_definition(seen: ClusterObservation) -> bool:
     return is_new and (recorded is not None or bool(seen.workers))
 
 
-def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) -> bool:
+def is_premature(seen: ClusterObservation, plan: Plan) -> bool:
     """Return whether the plan asks for less, and an unknown definition may have read that."""
     if not seen.definition.unverified:
         return False
     before = status_of(seen.cluster).get("desiredWorkerReplicas")
-    is_smaller = isinstance(before, int) and desired.spec.desired_workers < before
+    is_smaller = isinstance(before, int) and seen.desired.spec.desired_workers < before
     rolls = seen.rollout is not None and seen.rollout.takes_away
     deletes = any(isinstance(write, Delete) for stage in plan.stages for write in stage)
     return is_smaller or rolls or deletes
 
 
-def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
+def doubt_of_recreation(seen: ClusterObservation) -> str:
     """Return why not to replace all pods; empty if they may be, or if that is not due."""
-    if not is_recreation_due(seen, desired):
+    if not is_recreation_due(seen):
         return ""
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
         return ""
@@ -227,18 +225,18 @@ def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> st
     return held_since(seen)
 
 
-def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_rollout_unexplained(seen: ClusterObservation) -> bool:
     """Return whether a rollout lacks an explanation; other strategies only drain."""
     return (
-        desired.spec.upgrade_strategy.rolling is not None
+        seen.desired.spec.upgrade_strategy.rolling is not None
         and seen.rollout is not None
         and seen.rollout.verdict is Verdict.NOT_EXPLAINED
     )
 
 
-def _outdated(seen: ClusterObservation, desired: DesiredCluster) -> list[Pod]:
+def _outdated(seen: ClusterObservation) -> list[Pod]:
     """Return the outdated pods that are not terminating; a doubtful rollout may have none."""
-    names = set(outdated_pods(seen, desired))
+    names = set(outdated_pods(seen))
     return [
         pod for pod in seen.all_pods if pod.metadata.name in names and not pod.metadata.terminating
     ]

@@ -89,21 +89,21 @@ class _Idleness:
     is_confirmed: bool = False
 
 
-def with_idle(plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
+def with_idle(plan: Plan, seen: ClusterObservation) -> Plan:
     """Return the plan with the question to Ray and, when it is time, the end of the cluster."""
-    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
+    idleness, options = _idleness(seen), _options(seen)
     if idleness is not None and seen.ray.head is not None:
         probe = ProbeSubscription(seen.ray.head, ActivityProbe())
         plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
     if seen.cluster.metadata.terminating or plan.lookups or plan.commit is not None:
         return plan
-    if _is_wanted_again(seen, desired):
+    if _is_wanted_again(seen):
         return replace(plan, commit=_resume(seen))
     if options is None or idleness is None or idleness.due is None:
         return plan
-    wait = _seconds_left(seen, idleness, options, desired, now)
+    wait = _seconds_left(seen, idleness, options)
     if wait == 0:
-        return _end(plan, seen, desired, options, idleness)
+        return _end(plan, seen, options, idleness)
     waits = (each for each in (wait, plan.requeue_after) if each is not None)
     return replace(plan, requeue_after=min(waits, default=None))
 
@@ -111,12 +111,11 @@ def with_idle(plan: Plan, seen: ClusterObservation, desired: DesiredCluster, now
 def _end(
     plan: Plan,
     seen: ClusterObservation,
-    desired: DesiredCluster,
     options: IdleTerminationOptions,
     idleness: _Idleness,
 ) -> Plan:
     if options.policy == SCALE_DOWN:
-        return replace(plan, commit=_scale_down(seen, desired, idleness.message))
+        return replace(plan, commit=_scale_down(seen, idleness.message))
     if options.policy != DELETE:
         return replace(plan, commit=_suspend(seen, idleness.message))
     event = Event("Normal", "DeletedIdleRayCluster", "Delete", idleness.message)
@@ -134,23 +133,21 @@ def resumed(cluster: RayCluster, desired: DesiredCluster) -> DesiredCluster:
     return replace(desired, spec=msgspec.structs.replace(desired.spec, suspend=False))
 
 
-def suspension_remedy(seen: ClusterObservation, desired: DesiredCluster) -> str:
+def suspension_remedy(seen: ClusterObservation) -> str:
     """Return how to resume a cluster that is suspended because nobody used it, else nothing."""
-    if not is_idle_suspended(seen.cluster, desired.spec):
+    if not is_idle_suspended(seen.cluster, seen.desired.spec):
         return ""
     annotation = f"metadata.annotations[{labels.IDLE_SUSPEND}]"
-    path = "spec.idleSuspend" if desired.spec.idle_suspend else annotation
+    path = "spec.idleSuspend" if seen.desired.spec.idle_suspend else annotation
     return f"set {path} to false, or spec.suspend to false, to resume it"
 
 
-def set_idle(
-    conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> None:
+def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     """Set the two conditions about use."""
-    if _is_suspended_by_us(seen, desired):
-        _keep_suspended(conditions, seen, desired)
+    if _is_suspended_by_us(seen):
+        _keep_suspended(conditions, seen)
         return
-    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
+    idleness, options = _idleness(seen), _options(seen)
     if idleness is None or options is None:
         conditions.remove(IDLE)
         conditions.remove(DELETION_ANNOUNCED)
@@ -163,62 +160,60 @@ def set_idle(
         return  # a new operator goes on with what is known
     message = message or f"the head has not answered yet; {_rule(options)}"
     if idleness.due is not None and idleness.since is not None:
-        status, message = "True", f"{message}; {_outlook(desired, options, idleness.due)}"
-        if options.policy == SCALE_DOWN and not _surplus_groups(desired):
+        status, message = "True", f"{message}; {_outlook(seen.desired, options, idleness.due)}"
+        if options.policy == SCALE_DOWN and not _surplus_groups(seen.desired):
             reason = AT_MINIMUM
     elif idleness.use is _Use.IN_USE:
         status = "False"
     conditions.set(IDLE, status, reason, message)
     if idleness.since is not None:
         conditions.set_since(IDLE, idleness.since)
-    announced = _announcement(seen, idleness, options, now)
+    announced = _announcement(seen, idleness, options)
     conditions.set_if(DELETION_ANNOUNCED, "True", _Use.UNUSED.value, announced)
 
 
-def idle_events(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> Iterator[Event]:
+def idle_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield the announcement of a deletion, once."""
-    idleness, options = _idleness(seen, desired, now), _options(seen, desired)
+    idleness, options = _idleness(seen), _options(seen)
     if idleness is None or options is None or is_true(seen.conditions, DELETION_ANNOUNCED):
         return
-    if note := _announcement(seen, idleness, options, now):
+    if note := _announcement(seen, idleness, options):
         yield Event("Warning", DELETION_ANNOUNCED, "Delete", note)
 
 
-def idle_outlook(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> str:
+def idle_outlook(seen: ClusterObservation) -> str:
     """Return what becomes of a cluster without use, and when, as far as its status tells."""
-    options = _options(seen, desired)
-    if options is None or is_suspended(seen, desired):
+    options = _options(seen)
+    if options is None or is_suspended(seen):
         return ""
     before = find_condition(seen.conditions, IDLE) or {}
     since = time_of(before.get("lastTransitionTime")) if before.get("status") == "True" else None
     if since is None:
         return _rule(options)
-    due = max(since + timedelta(seconds=options.timeout_seconds), now)
-    return f"nobody has used it since {rfc3339(since)}; {_outlook(desired, options, due)}"
+    due = max(since + timedelta(seconds=options.timeout_seconds), seen.now)
+    return f"nobody has used it since {rfc3339(since)}; {_outlook(seen.desired, options, due)}"
 
 
-def _options(seen: ClusterObservation, desired: DesiredCluster) -> IdleTerminationOptions | None:
+def _options(seen: ClusterObservation) -> IdleTerminationOptions | None:
     """Return the options; None for a cluster that another object owns, which ends it itself."""
     is_owned = seen.cluster.metadata.controller is not None
-    return None if is_owned else desired.spec.idle_termination_options
+    return None if is_owned else seen.desired.spec.idle_termination_options
 
 
-def is_suspended(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def is_suspended(seen: ClusterObservation) -> bool:
     """Return whether the cluster is suspended, or about to be, for whatever reason."""
     conditions = seen.conditions
     return (
-        bool(desired.spec.suspend)
+        bool(seen.desired.spec.suspend)
         or is_true(conditions, SUSPENDING)
         or is_true(conditions, SUSPENDED)
     )
 
 
-def _idleness(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> _Idleness | None:
+def _idleness(seen: ClusterObservation) -> _Idleness | None:
     """Return what Ray says; None if it is not asked."""
-    options = _options(seen, desired)
-    if options is None or is_suspended(seen, desired):
+    options = _options(seen)
+    if options is None or is_suspended(seen):
         return None
     answer = seen.ray.activity
     value = answer.value if answer is not None else None
@@ -228,8 +223,8 @@ def _idleness(seen: ClusterObservation, desired: DesiredCluster, now: datetime) 
     if value.uses:
         return _Idleness(_Use.IN_USE, "; ".join(value.uses))
     since = _unused_since(seen, value, answer)
-    if _is_scaled_up(seen, desired):
-        since = max(since, now)
+    if _is_scaled_up(seen):
+        since = max(since, seen.now)
     due = since + timedelta(seconds=options.timeout_seconds)
     asked = answer.last_success
     return _Idleness(
@@ -241,10 +236,10 @@ def _idleness(seen: ClusterObservation, desired: DesiredCluster, now: datetime) 
     )
 
 
-def _is_scaled_up(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_scaled_up(seen: ClusterObservation) -> bool:
     """Return whether somebody has scaled an unused cluster up again: who does so will use it."""
     before = find_condition(seen.conditions, IDLE) or {}
-    return before.get("reason") == AT_MINIMUM and bool(_surplus_groups(desired))
+    return before.get("reason") == AT_MINIMUM and bool(_surplus_groups(seen.desired))
 
 
 def _unused_since(
@@ -285,12 +280,10 @@ def _seconds_left(
     seen: ClusterObservation,
     idleness: _Idleness,
     options: IdleTerminationOptions,
-    desired: DesiredCluster,
-    now: datetime,
 ) -> float | None:
     """Return the seconds until the cluster may end, or is looked at again; None for never."""
     assert idleness.due is not None
-    if options.policy == SCALE_DOWN and not _surplus_groups(desired):
+    if options.policy == SCALE_DOWN and not _surplus_groups(seen.desired):
         return None
     due = idleness.due
     if options.policy == DELETE:
@@ -298,10 +291,10 @@ def _seconds_left(
         notice = _notice(options)
         since = time_of(announced.get("lastTransitionTime")) if announced is not None else None
         if since is None:
-            return max((due - notice - now).total_seconds(), 1.0)
+            return max((due - notice - seen.now).total_seconds(), 1.0)
         due = max(due, since + notice)
-    if now < due:
-        return (due - now).total_seconds()
+    if seen.now < due:
+        return (due - seen.now).total_seconds()
     return 0.0 if idleness.is_confirmed else _ASKED_AGAIN
 
 
@@ -313,16 +306,15 @@ def _announcement(
     seen: ClusterObservation,
     idleness: _Idleness,
     options: IdleTerminationOptions,
-    now: datetime,
 ) -> str:
     """Return the announcement of the deletion; empty before its time."""
     if options.policy != DELETE or idleness.due is None:
         return ""
     notice = _notice(options)
-    if now < idleness.due - notice:
+    if seen.now < idleness.due - notice:
         return ""
     before = find_condition(seen.conditions, DELETION_ANNOUNCED) or {}
-    since = time_of(before.get("lastTransitionTime")) or now
+    since = time_of(before.get("lastTransitionTime")) or seen.now
     end = rfc3339(max(idleness.due, since + notice))
     return (
         f"{idleness.message}: it is deleted at {end} unless a driver, a job or an application of "
@@ -357,32 +349,30 @@ def _suspended_at(cluster: RayCluster) -> int | None:
     return generation if isinstance(generation, int) else 0
 
 
-def _is_wanted_again(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_wanted_again(seen: ClusterObservation) -> bool:
     """Return whether an edit after the suspension says `suspend: false`."""
     generation = _suspended_at(seen.cluster)
     is_edited = generation is not None and generation < seen.cluster.metadata.generation
     is_resumed = seen.cluster.spec.get("suspend") is False
-    return is_edited and is_resumed and is_idle_suspended(seen.cluster, desired.spec)
+    return is_edited and is_resumed and is_idle_suspended(seen.cluster, seen.desired.spec)
 
 
-def _is_suspended_by_us(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_suspended_by_us(seen: ClusterObservation) -> bool:
     """Return whether the suspension is that of an idle cluster, until its last trace has gone."""
     before = find_condition(seen.conditions, IDLE) or {}
     is_still = is_true(seen.conditions, SUSPENDING) or is_true(seen.conditions, SUSPENDED)
     was_ours = before.get("reason") == _SUSPENDED
-    return is_idle_suspended(seen.cluster, desired.spec) or (was_ours and is_still)
+    return is_idle_suspended(seen.cluster, seen.desired.spec) or (was_ours and is_still)
 
 
-def _keep_suspended(
-    conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster
-) -> None:
+def _keep_suspended(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     conditions.remove(DELETION_ANNOUNCED)
-    if _is_wanted_again(seen, desired):
+    if _is_wanted_again(seen):
         return  # with its generation, by which the edit is known until it is obeyed
     before = find_condition(seen.conditions, IDLE) or {}
     since = time_of(before.get("lastTransitionTime"))
     unused = f"nobody had used the cluster since {rfc3339(since)}" if since else "was suspended"
-    conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen, desired)}")
+    conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen)}")
     if since is not None:
         conditions.set_since(IDLE, since)
 
@@ -428,10 +418,10 @@ def _surplus_groups(desired: DesiredCluster) -> list[int]:
     ]
 
 
-def _scale_down(seen: ClusterObservation, desired: DesiredCluster, note: str) -> MergePatch:
-    meta, groups = seen.cluster.metadata, desired.spec.worker_group_specs
+def _scale_down(seen: ClusterObservation, note: str) -> MergePatch:
+    meta, groups = seen.cluster.metadata, seen.desired.spec.worker_group_specs
     written: list[dict[str, Any]] = seen.cluster.spec["workerGroupSpecs"]
-    surplus = _surplus_groups(desired)
+    surplus = _surplus_groups(seen.desired)
     scaled = [
         {**each, "replicas": groups[position].least} if position in surplus else each
         for position, each in enumerate(written)

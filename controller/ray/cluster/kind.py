@@ -41,7 +41,13 @@ from controller.ray.cluster.disruptions import OF_NODES, cluster_outlook
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
 from controller.ray.cluster.network_policy import network_policy_warnings
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import (
+    NO_HISTORY,
+    AnyCluster,
+    ClusterObservation,
+    DesiredCluster,
+    InvalidCluster,
+)
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling import with_rollout
@@ -71,7 +77,7 @@ def unsupported_fields(
     )
 
 
-class RayClusterKind(Kind["ClusterObservation"]):
+class RayClusterKind(Kind["AnyCluster"]):
     """Brings RayClusters to what their specifications say.
 
     Args:
@@ -140,35 +146,35 @@ class RayClusterKind(Kind["ClusterObservation"]):
             None if assumes_ray else dashboards,
         )
 
-    def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
+    def observe(self, key: str, reads: CacheReader) -> AnyCluster | None:
         """Return everything that the plan depends on; None if the cluster is gone."""
         return observe_cluster(key, reads, self._sources)
 
-    def problem(self, observation: ClusterObservation) -> Problem | None:
+    def problem(self, observation: AnyCluster) -> Problem | None:
         """Return the problem of the cluster's specification, None if it is valid."""
-        return observation.desired if isinstance(observation.desired, Problem) else None
+        return observation.problem if isinstance(observation, InvalidCluster) else None
 
-    def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
+    def plan(self, observation: AnyCluster, now: datetime) -> Plan:
         """Plan for the observation."""
         return plan_cluster(observation, now)
 
-    def outlook(self, observation: ClusterObservation, now: datetime) -> Iterator[str]:
+    def outlook(self, observation: AnyCluster, now: datetime) -> Iterator[str]:
         """Yield what evictions, drained nodes and disuse would do."""
-        return cluster_outlook(observation, now)
+        return cluster_outlook(replace(observation, now=now))
 
     def status_after(
         self,
-        observation: ClusterObservation,
+        observation: AnyCluster,
         plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """Return the plan's status, naming the first of the writes that failed."""
-        if not isinstance(observation.desired, DesiredCluster):
+        if not isinstance(observation, ClusterObservation):
             return plan.status
-        seen = replace(with_expiry(observation, now), history=plan.memory)
-        seen = with_rollout(seen, observation.desired, now)
-        return cluster_status(seen, observation.desired, failures, now)
+        seen = replace(observation, now=now, history=plan.memory or NO_HISTORY)
+        seen = with_rollout(with_expiry(seen))
+        return cluster_status(seen, failures)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
         gates = self._settings.feature_gates

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeAlias
 
 from controller.apimachinery.conditions import JobEnd, job_end
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of
@@ -110,205 +110,6 @@ class DesiredCluster:
     builder: PodBuilder
     unsupported_fields: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterObservation:
-    """A RayCluster and its children in their present state.
-
-    Attributes:
-        cluster: the object.
-        desired: the desired state that follows from it; a `Problem` if it is not valid.
-        heads: head pods that belong to it, including terminating ones.
-        foreign_heads: sentences about head pods with its label that belong to another owner.
-        workers: its worker pods by group, including groups removed from the specification.
-        children: its services, access objects, secrets and claims.
-        unreadable: sentences about existing pods that cannot be decoded and therefore not be
-            counted.
-        multi_host_replicas: the replicas of the groups whose replicas have several hosts, by group.
-        incomplete_replicas: replicas that this process is creating, with the number of hosts
-            created so far.
-        pods_revision: newest revision of pods observed; names of new pods depend on it.
-        taken_pod_names: names that another owner's pods were found to have.
-        pods_listed: whether a live list has shown that there are no pods besides these.
-        pending_scopes: scopes with a write of unknown outcome.
-        lost_head: name of a head that is in the status but not in the cache.
-        revisions: earlier templates of its pods; None if they are not kept.
-        cleanup: the observed removal of a deleted cluster's state from Redis.
-        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
-        settings: the administrator's settings.
-        definition: the fields that the installed definition of RayClusters lacks.
-        consistency_warnings: sentences about disagreements of the cache and the API server.
-        created_pods: pods that this process created since the last plan; some may be gone already.
-        history: the history of the pods: until the last plan while observing, until now while
-            planning. None if there was no plan yet.
-        ray: Ray's reports, if an upgrade needs them.
-        disruptions: the workers that others take away, by uid.
-        rollout: the state of a rolling update while planning; None if there is none.
-        clock_steady_since: time since which the clock has not jumped; None if unknown.
-        crash_log: the log that says why a pod crashes; None if none has to be read.
-        crash_text: its last lines; None before they were read.
-        budgets: its disruption budgets.
-    """
-
-    cluster: RayCluster
-    desired: DesiredCluster | Problem
-    heads: tuple[Pod, ...] = ()
-    foreign_heads: tuple[str, ...] = ()
-    workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
-    children: ObservedChildren = field(default_factory=ObservedChildren)
-    unreadable: tuple[str, ...] = ()
-    multi_host_replicas: Mapping[str, tuple[MultiHostReplica, ...]] = field(
-        default_factory=dict[str, "tuple[MultiHostReplica, ...]"]
-    )
-    incomplete_replicas: Mapping[str, int] = field(default_factory=dict[str, int])
-    pods_revision: str = ""
-    taken_pod_names: frozenset[str] = frozenset()
-    pods_listed: bool = False
-    pending_scopes: frozenset[str] = frozenset()
-    lost_head: str | None = None
-    revisions: RevisionHistory | None = None
-    cleanup: Cleanup = field(default_factory=Cleanup)
-    unknown_fields: str = ""
-    settings: RaySettings = field(default_factory=RaySettings)
-    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
-    consistency_warnings: tuple[str, ...] = ()
-    created_pods: tuple[Pod, ...] = ()
-    history: PodHistory | None = None
-    ray: RayView = field(default_factory=RayView)
-    disruptions: Mapping[str, Disruption] = field(default_factory=dict[str, "Disruption"])
-    rollout: Rollout | None = None
-    clock_steady_since: datetime | None = None
-    crash_log: LogTail | None = None
-    crash_text: LogText | None = None
-    budgets: ObservedBudgets = field(default_factory=ObservedBudgets)
-
-    @property
-    def conditions(self) -> list[dict[str, Any]]:
-        """The present conditions."""
-        return STORED_CONDITIONS(self.cluster)
-
-    @property
-    def all_workers(self) -> list[Pod]:
-        """The workers of all groups."""
-        return [pod for pods in self.workers.values() for pod in pods]
-
-    @property
-    def all_pods(self) -> list[Pod]:
-        """Heads and workers."""
-        return [*self.heads, *self.all_workers]
-
-    def wanted_units(self, group: WorkerGroup) -> int:
-        """Return the desired number of pods, or of replicas of a multi-host group.
-
-        What is taken away is replaced at once, as far as the group may have more than desired.
-        """
-        upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
-        is_multi_host = group.group_name in self.multi_host_replicas
-        desired = group.desired_replicas if is_multi_host else group.desired_pods
-        wanted = desired if upgrade is None else upgrade.wanted
-        if not desired or isinstance(self.desired, Problem):
-            return wanted
-        most = self.desired.spec.surge_of(desired)
-        return max(wanted, desired + min(most, self._disrupted_units(group.group_name)))
-
-    def _disrupted_units(self, group: str) -> int:
-        """Return the number of units of a group that are taken away, a pod of theirs at least."""
-        replicas = self.multi_host_replicas.get(group)
-        pods = self.workers.get(group, ())
-        units = [each.pods for each in replicas] if replicas is not None else [(p,) for p in pods]
-        return sum(any(map(self.is_disrupted, unit)) for unit in units)
-
-    def is_disrupted(self, pod: Pod) -> bool:
-        """Return whether others take the pod away, or had announced it when its drain began."""
-        return pod.metadata.uid in self.disruptions or is_announced(pod)
-
-    @property
-    def repeated_losses(self) -> Mapping[str, Losses]:
-        """The scopes whose replacements of lost pods were lost too, with their losses."""
-        if self.history is None:
-            return {}
-        return {scope: each for scope, each in self.history.losses.items() if each.repeated}
-
-    @property
-    def awaits_revision(self) -> bool:
-        """True if pods are replaced only after their present templates have been stored."""
-        return self.revisions is not None and self.revisions.is_awaited
-
-    @property
-    def may_have_pods(self) -> bool:
-        """True if pods exist or may exist: unreadable ones, or writes of unknown outcome."""
-        return bool(self.all_pods or self.unreadable or self.pending_scopes)
-
-
-# Reads multi-host replicas from the labels of their pods.
-
-
-@dataclass(frozen=True, slots=True)
-class MultiHostReplica:
-    """An observed replica.
-
-    Attributes:
-        name: name of the replica; empty for a pod without the label, which is a replica of its own.
-        pods: its pods by host index, including terminating ones.
-    """
-
-    name: str
-    pods: tuple[Pod, ...]
-
-    @property
-    def live(self) -> list[Pod]:
-        """The pods that are not terminating."""
-        return [pod for pod in self.pods if not pod.metadata.terminating]
-
-    def is_whole(self, hosts: int) -> bool:
-        """Return whether it has the pods of so many hosts, and none of a larger replica."""
-        too_high = any(each.isdecimal() and int(each) >= hosts for each in self.host_indices)
-        return len(self.pods) == hosts and not too_high
-
-    @property
-    def host_indices(self) -> list[str]:
-        """The host indices that its pods carry, empty for a pod without one."""
-        return [_label(pod, labels.HOST_INDEX) for pod in self.pods]
-
-    @property
-    def index(self) -> str:
-        """The replica index that its pods carry."""
-        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
-
-
-def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
-    """Return whether the group's pods must be treated as multi-host replicas.
-
-    A group with pods from an operator that sets no replica labels is not treated so: which of them
-    compute together is unknown, so they stay and are replaced one by one until the group has been
-    empty once.
-    """
-    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
-        return True
-    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
-
-
-def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
-    """Group the pods of a group by the names of their replicas."""
-    found: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        found[_label(pod, labels.REPLICA_NAME)].append(pod)
-    singles = found.pop("", [])
-    replicas = [
-        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
-        for name in sorted(found)
-    ]
-    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
-
-
-def _host_order(pod: Pod) -> tuple[int, str, str]:
-    index = _label(pod, labels.HOST_INDEX)
-    return len(index), index, pod.metadata.name
-
-
-def _label(pod: Pod, key: str) -> str:
-    return (pod.metadata.labels or {}).get(key, "")
 
 
 # Remembers the nodes that this process has told Ray to drain; a new process tells it again.
@@ -412,3 +213,226 @@ class PodHistory:
         """Return the seconds until lost pods of a scope are replaced, None if none wait."""
         tries = (self.losses[scope].next_try for scope in self.waiting)
         return min(((each - now).total_seconds() for each in tries), default=None)
+
+
+_BEFORE: Final = datetime.min.replace(tzinfo=UTC)
+
+NO_HISTORY: Final = PodHistory()
+"""The history before the first plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPods:
+    """A RayCluster, valid or not, and its pods in their present state.
+
+    Attributes:
+        cluster: the object.
+        now: the time of the plan; not known while observing.
+        heads: head pods that belong to it, including terminating ones.
+        foreign_heads: sentences about head pods with its label that belong to another owner.
+        workers: its worker pods by group, including groups removed from the specification.
+        unreadable: sentences about existing pods that cannot be decoded and therefore not be
+            counted.
+        pods_listed: whether a live list has shown that there are no pods besides these.
+        pending_scopes: scopes with a write of unknown outcome.
+        lost_head: name of a head that is in the status but not in the cache.
+        cleanup: the observed removal of a deleted cluster's state from Redis.
+        settings: the administrator's settings.
+        history: the history of the pods: until the last plan while observing, until now while
+            planning. `NO_HISTORY` if there was no plan yet.
+    """
+
+    cluster: RayCluster
+    now: datetime = _BEFORE
+    heads: tuple[Pod, ...] = ()
+    foreign_heads: tuple[str, ...] = ()
+    workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
+    unreadable: tuple[str, ...] = ()
+    pods_listed: bool = False
+    pending_scopes: frozenset[str] = frozenset()
+    lost_head: str | None = None
+    cleanup: Cleanup = field(default_factory=Cleanup)
+    settings: RaySettings = field(default_factory=RaySettings)
+    history: PodHistory = NO_HISTORY
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return STORED_CONDITIONS(self.cluster)
+
+    @property
+    def all_workers(self) -> list[Pod]:
+        """The workers of all groups."""
+        return [pod for pods in self.workers.values() for pod in pods]
+
+    @property
+    def all_pods(self) -> list[Pod]:
+        """Heads and workers."""
+        return [*self.heads, *self.all_workers]
+
+    @property
+    def may_have_pods(self) -> bool:
+        """True if pods exist or may exist: unreadable ones, or writes of unknown outcome."""
+        return bool(self.all_pods or self.unreadable or self.pending_scopes)
+
+    @property
+    def repeated_losses(self) -> Mapping[str, Losses]:
+        """The scopes whose replacements of lost pods were lost too, with their losses."""
+        return {scope: each for scope, each in self.history.losses.items() if each.repeated}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidCluster(ObservedPods):
+    """A RayCluster whose specification has a problem."""
+
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObservation(ObservedPods):
+    """A valid RayCluster and its children in their present state.
+
+    Attributes:
+        desired: the desired state that follows from it.
+        children: its services, access objects, secrets and claims.
+        multi_host_replicas: the replicas of the groups whose replicas have several hosts, by group.
+        incomplete_replicas: replicas that this process is creating, with the number of hosts
+            created so far.
+        pods_revision: newest revision of pods observed; names of new pods depend on it.
+        taken_pod_names: names that another owner's pods were found to have.
+        revisions: earlier templates of its pods; None if they are not kept.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        definition: the fields that the installed definition of RayClusters lacks.
+        consistency_warnings: sentences about disagreements of the cache and the API server.
+        created_pods: pods that this process created since the last plan; some may be gone already.
+        ray: Ray's reports, if an upgrade needs them.
+        disruptions: the workers that others take away, by uid.
+        rollout: the state of a rolling update while planning; None if there is none.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
+        crash_log: the log that says why a pod crashes; None if none has to be read.
+        crash_text: its last lines; None before they were read.
+        budgets: its disruption budgets.
+    """
+
+    desired: DesiredCluster
+    children: ObservedChildren = field(default_factory=ObservedChildren)
+    multi_host_replicas: Mapping[str, tuple[MultiHostReplica, ...]] = field(
+        default_factory=dict[str, "tuple[MultiHostReplica, ...]"]
+    )
+    incomplete_replicas: Mapping[str, int] = field(default_factory=dict[str, int])
+    pods_revision: str = ""
+    taken_pod_names: frozenset[str] = frozenset()
+    revisions: RevisionHistory | None = None
+    unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    consistency_warnings: tuple[str, ...] = ()
+    created_pods: tuple[Pod, ...] = ()
+    ray: RayView = field(default_factory=RayView)
+    disruptions: Mapping[str, Disruption] = field(default_factory=dict[str, "Disruption"])
+    rollout: Rollout | None = None
+    clock_steady_since: datetime | None = None
+    crash_log: LogTail | None = None
+    crash_text: LogText | None = None
+    budgets: ObservedBudgets = field(default_factory=ObservedBudgets)
+
+    def wanted_units(self, group: WorkerGroup) -> int:
+        """Return the desired number of pods, or of replicas of a multi-host group.
+
+        What is taken away is replaced at once, as far as the group may have more than desired.
+        """
+        upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
+        is_multi_host = group.group_name in self.multi_host_replicas
+        desired = group.desired_replicas if is_multi_host else group.desired_pods
+        wanted = desired if upgrade is None else upgrade.wanted
+        if not desired:
+            return wanted
+        most = self.desired.spec.surge_of(desired)
+        return max(wanted, desired + min(most, self._disrupted_units(group.group_name)))
+
+    def _disrupted_units(self, group: str) -> int:
+        """Return the number of units of a group that are taken away, a pod of theirs at least."""
+        replicas = self.multi_host_replicas.get(group)
+        pods = self.workers.get(group, ())
+        units = [each.pods for each in replicas] if replicas is not None else [(p,) for p in pods]
+        return sum(any(map(self.is_disrupted, unit)) for unit in units)
+
+    def is_disrupted(self, pod: Pod) -> bool:
+        """Return whether others take the pod away, or had announced it when its drain began."""
+        return pod.metadata.uid in self.disruptions or is_announced(pod)
+
+    @property
+    def awaits_revision(self) -> bool:
+        """True if pods are replaced only after their present templates have been stored."""
+        return self.revisions is not None and self.revisions.is_awaited
+
+
+AnyCluster: TypeAlias = ClusterObservation | InvalidCluster
+
+# Reads multi-host replicas from the labels of their pods.
+
+
+@dataclass(frozen=True, slots=True)
+class MultiHostReplica:
+    """An observed replica.
+
+    Attributes:
+        name: name of the replica; empty for a pod without the label, which is a replica of its own.
+        pods: its pods by host index, including terminating ones.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+
+    @property
+    def live(self) -> list[Pod]:
+        """The pods that are not terminating."""
+        return [pod for pod in self.pods if not pod.metadata.terminating]
+
+    def is_whole(self, hosts: int) -> bool:
+        """Return whether it has the pods of so many hosts, and none of a larger replica."""
+        too_high = any(each.isdecimal() and int(each) >= hosts for each in self.host_indices)
+        return len(self.pods) == hosts and not too_high
+
+    @property
+    def host_indices(self) -> list[str]:
+        """The host indices that its pods carry, empty for a pod without one."""
+        return [_label(pod, labels.HOST_INDEX) for pod in self.pods]
+
+    @property
+    def index(self) -> str:
+        """The replica index that its pods carry."""
+        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
+
+
+def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
+    """Return whether the group's pods must be treated as multi-host replicas.
+
+    A group with pods from an operator that sets no replica labels is not treated so: which of them
+    compute together is unknown, so they stay and are replaced one by one until the group has been
+    empty once.
+    """
+    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
+        return True
+    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
+
+
+def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
+    """Group the pods of a group by the names of their replicas."""
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        found[_label(pod, labels.REPLICA_NAME)].append(pod)
+    singles = found.pop("", [])
+    replicas = [
+        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
+        for name in sorted(found)
+    ]
+    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
+
+
+def _host_order(pod: Pod) -> tuple[int, str, str]:
+    index = _label(pod, labels.HOST_INDEX)
+    return len(index), index, pod.metadata.name
+
+
+def _label(pod: Pod, key: str) -> str:
+    return (pod.metadata.labels or {}).get(key, "")

@@ -23,8 +23,11 @@ from controller.ray.cluster.disruptions import observe_disruptions
 from controller.ray.cluster.head_and_workers import every_pod
 from controller.ray.cluster.idle import resumed
 from controller.ray.cluster.observation import (
+    NO_HISTORY,
+    AnyCluster,
     ClusterObservation,
     DesiredCluster,
+    InvalidCluster,
     MultiHostReplica,
     PodHistory,
     are_multi_host,
@@ -61,9 +64,7 @@ class ClusterSources:
     dashboards: Dashboards | None = NO_DASHBOARDS
 
 
-def observe_cluster(
-    key: str, reads: CacheReader, sources: ClusterSources
-) -> ClusterObservation | None:
+def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> AnyCluster | None:
     """Read the cluster `namespace/name` and its children; None if it does not exist."""
     cluster = sources.desired_of.present(key, reads.get(RAYCLUSTERS, key))
     if cluster is None:
@@ -79,20 +80,27 @@ def observe_cluster(
         owned_by(reads, PODS, cluster.metadata),
     )
     heads, workers = pods.heads, pods.workers
+    history: PodHistory = record.memory or NO_HISTORY
     if not isinstance(desired, DesiredCluster):
-        return ClusterObservation(
-            cluster,
-            desired,
-            heads,
+        return InvalidCluster(
+            cluster=cluster,
+            problem=desired,
+            heads=heads,
             workers=workers,
             unreadable=tuple(_unreadable_pods(cluster, reads)),
             pods_listed=record.has_listed(every_pod(cluster)),
             pending_scopes=record.pending_scopes,
             cleanup=observe_cleanup(cluster, reads),
             settings=settings,
+            history=history,
         )
     going = observe_disruptions(
-        cluster, desired, chain(heads, *workers.values()), reads, watches=settings.watch_nodes
+        cluster,
+        desired,
+        chain(heads, *workers.values()),
+        reads,
+        history=history,
+        watches=settings.watch_nodes,
     )
     log = log_to_read(chain(heads, *workers.values()))
     replicas = _multi_host_replicas(desired, workers, settings)
@@ -104,8 +112,8 @@ def observe_cluster(
     of_history = revisions.notes if revisions is not None else ()
     notes = (*children.notes, *budgets.notes, *relabelled, *of_history)
     return ClusterObservation(
-        cluster,
-        desired,
+        cluster=cluster,
+        desired=desired,
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
@@ -118,7 +126,7 @@ def observe_cluster(
         taken_pod_names=record.name_conflicts(PODS),
         pods_listed=record.has_listed(every_pod(cluster)),
         pending_scopes=record.pending_scopes,
-        lost_head=_lost_head(cluster, heads, reads),
+        lost_head=_lost_head(cluster, heads, history, reads),
         revisions=revisions,
         cleanup=observe_cleanup(cluster, reads),
         settings=settings,
@@ -126,7 +134,7 @@ def observe_cluster(
         definition=sources.read_definition(reads, cluster),
         consistency_warnings=record.consistency_warnings,
         created_pods=record.created(PODS),
-        history=record.memory,
+        history=history,
         clock_steady_since=reads.clock_steady_since,
         crash_log=log,
         crash_text=record.log_tail(log) if log is not None else None,
@@ -137,6 +145,7 @@ def observe_cluster(
             reads,
             sources,
             chain.from_iterable(workers.values()),
+            history=history,
             going=bool(going),
         ),
     )
@@ -149,6 +158,7 @@ def _ray(
     sources: ClusterSources,
     workers: Iterable[Pod],
     *,
+    history: PodHistory,
     going: bool,
 ) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
@@ -159,14 +169,13 @@ def _ray(
         return RayView()
     if sources.dashboards is None:
         return ASSUMED
-    history: PodHistory | None = reads.record(cluster.metadata.uid).memory
     return observe_ray(
         cluster,
         desired.spec,
         reads,
         sources.dashboards,
         domain=sources.settings.cluster_domain,
-        drains=set(history.drains.commands.values()) if history is not None else (),
+        drains=set(history.drains.commands.values()),
     )
 
 
@@ -204,7 +213,9 @@ def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
             yield f"pod {name} exists but cannot be read: {odd.reason}"
 
 
-def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) -> str | None:
+def _lost_head(
+    cluster: RayCluster, heads: Sequence[Pod], history: PodHistory, reads: CacheReader
+) -> str | None:
     """Return the name of a head that may still run somewhere although the cache does not have it.
 
     Whatever became of one that had ended, it will not run again.
@@ -212,11 +223,9 @@ def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) ->
     name, namespace = _known_head(cluster), cluster.metadata.namespace
     if heads or not name or name in reads.unreadable(PODS, namespace):
         return None
-    record = reads.record(cluster.metadata.uid)
-    history: PodHistory | None = record.memory
-    if history is not None and history.has_ended(HEAD_SCOPE, name):
+    if history.has_ended(HEAD_SCOPE, name):
         return None
-    key = f"{namespace}/{name}"
+    key, record = f"{namespace}/{name}", reads.record(cluster.metadata.uid)
     if reads.get(PODS, key) is not None or record.looked_up_absent(PODS, key):
         return None
     return name

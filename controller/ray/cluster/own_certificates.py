@@ -82,10 +82,10 @@ def own_certificates(
     return tuple(children), ObservedCertificates((), (), ends, tuple(renewals), since)
 
 
-def renewal_writes(seen: ClusterObservation, namespace: str, now: datetime) -> Iterator[Replace]:
+def renewal_writes(seen: ClusterObservation, namespace: str) -> Iterator[Replace]:
     """Yield the writes of what is to be issued anew: its names have changed, or its end is near."""
     for each in seen.children.certificates.renewals:
-        if (each.due is None or each.due <= now) and each.child.secret is not None:
+        if (each.due is None or each.due <= seen.now) and each.child.secret is not None:
             target = Target(SECRETS, namespace, each.child.name, each.child.scope)
             note = f"Issued the certificate in Secret {each.child.name} anew"
             yield Replace(
@@ -93,15 +93,17 @@ def renewal_writes(seen: ClusterObservation, namespace: str, now: datetime) -> I
                 each.uid,
                 {"metadata": {"annotations": each.child.body["metadata"]["annotations"]}},
                 on_success=Event("Normal", "MTLSCertificatesUpdated", "Update", note),
-                secret=partial(each.child.secret, now),
+                secret=partial(each.child.secret, seen.now),
                 reads=each.child.reads,
             )
 
 
-def seconds_until_renewal(seen: ClusterObservation, now: datetime) -> float | None:
+def seconds_until_renewal(seen: ClusterObservation) -> float | None:
     """Return the seconds until a certificate is issued anew; None if there is none."""
     dates = (each.due for each in seen.children.certificates.renewals if each.due is not None)
-    return min((left for due in dates if (left := (due - now).total_seconds()) > 0), default=None)
+    return min(
+        (left for due in dates if (left := (due - seen.now).total_seconds()) > 0), default=None
+    )
 
 
 def is_own_certificate(meta: ObjectMeta) -> bool:

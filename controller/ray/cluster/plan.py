@@ -12,7 +12,6 @@ from typing import Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.problem import Problem
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
 from controller.ray.cluster.budgets import with_budgets
 from controller.ray.cluster.certificates import expiring, with_expiry
@@ -46,7 +45,7 @@ from controller.ray.cluster.held_deletions import (
     is_premature,
 )
 from controller.ray.cluster.idle import with_idle
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
 from controller.ray.cluster.own_certificates import seconds_until_renewal
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.revision_history import history_writes
@@ -62,30 +61,30 @@ BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""
 
 
-def plan_cluster(seen: ClusterObservation, now: datetime) -> Plan:
+def plan_cluster(seen: AnyCluster, now: datetime) -> Plan:
     """Return the plan that brings the cluster nearer to its specification."""
+    seen = replace(seen, now=now)
     if is_managed_elsewhere(seen.cluster):
-        return finalize(seen, now) or NOTHING  # no other controller removes our finalizer
-    desired = seen.desired
-    if not isinstance(desired, DesiredCluster):
-        return _plan_of_invalid(seen, desired, now)
+        return finalize(seen) or NOTHING  # no other controller removes our finalizer
+    if isinstance(seen, InvalidCluster):
+        return _plan_of_invalid(seen)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
-        return _wait_for_definition(seen, desired, now)
-    history = observe_losses(seen, desired, now)
+        return _wait_for_definition(seen)
+    history = observe_losses(seen)
     history = with_trouble(history, seen.conditions, seen.cluster.metadata.generation)
-    seen = with_rollout(replace(with_expiry(seen, now), history=history), desired, now)
-    plan = _plan_without_status(seen, desired, now)
+    seen = with_rollout(replace(with_expiry(seen), history=history))
+    plan = _plan_without_status(seen)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
-    plan = with_budgets(with_idle(plan, seen, desired, now), seen, desired, now)
-    if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
-        waiting = _wait_for_definition(seen, desired, now)
+    plan = with_budgets(with_idle(plan, seen), seen)
+    if is_premature(seen, plan) and not seen.cluster.metadata.terminating:
+        waiting = _wait_for_definition(seen)
         return replace(waiting, subscriptions=plan.subscriptions)
     if seen.crash_log is not None and seen.crash_text is None and not _writes(plan):
         plan = replace(plan, lookups=(*plan.lookups, seen.crash_log))
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
-    return replace(plan, status=cluster_status(seen, desired, (), now))
+    return replace(plan, status=cluster_status(seen, ()))
 
 
 def _writes(plan: Plan) -> bool:
@@ -93,7 +92,7 @@ def _writes(plan: Plan) -> bool:
     return bool(plan.commit or plan.stages or plan.independent or plan.commands)
 
 
-def _wait_for_definition(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
+def _wait_for_definition(seen: ClusterObservation) -> Plan:
     """Check again soon; conditions explain why the definition is unreadable and what it lacks.
 
     Deletions that follow from missing fields are held at once: the definition may be complete
@@ -101,37 +100,38 @@ def _wait_for_definition(seen: ClusterObservation, desired: DesiredCluster, now:
     """
     plan = wait_for_definition(seen.cluster, seen.definition)
     why = what_is_awaited(seen.cluster, seen.definition)
-    held = held_deletions(seen, desired) if seen.definition.missing else None
+    held = held_deletions(seen) if seen.definition.missing else None
     if not why and held is None:
         return plan
-    return replace(plan, status=waiting_status(seen, why, held, now))
+    return replace(plan, status=waiting_status(seen, why, held))
 
 
-def _plan_without_status(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
+def _plan_without_status(seen: ClusterObservation) -> Plan:
     if seen.cluster.metadata.terminating:  # the garbage collector follows the owner references
-        return finalize(seen, now) or Plan()
+        return finalize(seen) or Plan()
     if is_true(seen.conditions, SUSPENDING):
         return _suspend(seen)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
-    plan = _build(seen, desired, now)
+    plan = _build(seen)
     return replace(
         plan,
-        commit=change_finalizer(seen, desired),
-        independent=() if plan.lookups else tuple(_repairs(seen, desired, now)),
-        events=(*_warnings(seen, desired), *child_events(seen), *_pki_ready(desired, plan)),
-        requeue_after=_seconds_until_unblocked(seen, now),
+        commit=change_finalizer(seen),
+        independent=() if plan.lookups else tuple(_repairs(seen)),
+        events=(*_warnings(seen), *child_events(seen), *_pki_ready(seen, plan)),
+        requeue_after=_seconds_until_unblocked(seen),
     )
 
 
-def _plan_of_invalid(seen: ClusterObservation, problem: Problem, now: datetime) -> Plan:
+def _plan_of_invalid(seen: InvalidCluster) -> Plan:
     """Report the problem, once as an event, and begin nothing.
 
     A suspension, a deletion or the drain of a worker that has begun is completed, and what is seen
     of the pods is reported.
     """
     if seen.cluster.metadata.terminating:
-        return finalize(seen, now) or Plan()
+        return finalize(seen) or Plan()
+    problem = seen.problem
     ready = find_condition(seen.conditions, READY) or {}
     reported = (ready.get("message"), ready.get("observedGeneration"))
     is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
@@ -139,52 +139,52 @@ def _plan_of_invalid(seen: ClusterObservation, problem: Problem, now: datetime) 
     if is_true(seen.conditions, SUSPENDING):
         plan = _suspend(seen)
     else:
-        drained, seconds_left = delete_drained(seen, now)
+        drained, seconds_left = delete_drained(seen)
         plan = Plan(stages=stages_of(drained), requeue_after=seconds_left)
     if plan.lookups:
         return plan
     events = (event,) if is_new else ()
-    return replace(plan, status=refusal_status(seen, problem, now), events=events)
+    return replace(plan, status=refusal_status(seen), events=events)
 
 
-def _suspend(seen: ClusterObservation) -> Plan:
+def _suspend(seen: AnyCluster) -> Plan:
     """Delete all pods; a live list confirms that none is left before the status says so."""
     if not seen.may_have_pods and not seen.pods_listed:
         return Plan(lookups=(every_pod(seen.cluster),))
     return Plan(stages=stages_of(delete_all_pods(seen)))
 
 
-def _build(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Plan:
+def _build(seen: ClusterObservation) -> Plan:
     """Create what is missing and delete what is surplus."""
-    children, bindings = create_children(seen, desired, now)
+    children, bindings = create_children(seen)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
         return Plan(stages=stages_of(children, bindings))
-    if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
-        return Plan(stages=stages_of([*children, *delete_latecomers(seen, desired)], bindings))
-    if is_recreation_due(seen, desired) and not doubt_of_recreation(seen, desired):
+    if seen.desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
+        return Plan(stages=stages_of([*children, *delete_latecomers(seen)], bindings))
+    if is_recreation_due(seen) and not doubt_of_recreation(seen):
         if not seen.pods_listed:
             return Plan(lookups=(every_pod(seen.cluster),))
         return Plan(stages=stages_of(children, bindings, *delete_everything(seen)))
     if must_not_restart(seen):
         return Plan(stages=stages_of(children, bindings))
-    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, now)))
+    return Plan(stages=stages_of(children, bindings, *_scale(seen)))
 
 
-def _scale(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> list[list[Write]]:
+def _scale(seen: ClusterObservation) -> list[list[Write]]:
     """Return stages that create missing pods and delete surplus ones."""
-    surplus, held = divide(seen, desired)
-    deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
-    deletions += announce(seen, now, {each.target.name for each in deletions})
+    surplus, held = divide(seen)
+    deletions = [*delete_heads(seen), *delete_workers(seen, surplus), *drain_writes(seen)]
+    deletions += announce(seen, {each.target.name for each in deletions})
     if seen.children.certificates.awaited:
         return [deletions]
     groups_held = held.groups if held is not None else ()
-    missing = find_missing_pods(seen, desired, batch=seen.settings.batch, without=groups_held)
-    head = list(create_head(seen, desired, missing))
+    missing = find_missing_pods(seen, without=groups_held)
+    head = list(create_head(seen, missing))
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
     ):
         return [deletions]  # workers without a head are of no use to anyone
-    workers, *hosts = create_workers(seen, desired, missing)
+    workers, *hosts = create_workers(seen, missing)
     if head:  # a quota that is too small must not be spent on workers without a head
         return [[*head, *deletions], workers, *hosts]
     return [[*deletions, *workers], *hosts]
@@ -195,38 +195,37 @@ def _is_blocked(seen: ClusterObservation) -> bool:
     return seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
 
 
-def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float | None:
+def _seconds_until_unblocked(seen: ClusterObservation) -> float | None:
     """Return the seconds until more can be done without an event."""
-    next_try = seen.history.seconds_until_next_try(now) if seen.history is not None else None
     waits = (
         BLOCKED_RETRY if _is_blocked(seen) else None,
-        next_try,
-        seconds_until_repair(seen, now),
-        expiring(seen.children.certificates, seen.all_pods, now)[1],
-        seconds_until_renewal(seen, now),
+        seen.history.seconds_until_next_try(seen.now),
+        seconds_until_repair(seen),
+        expiring(seen.children.certificates, seen.all_pods, seen.now)[1],
+        seconds_until_renewal(seen),
         seen.rollout.seconds_left if seen.rollout is not None else None,
     )
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
-def _repairs(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Iterator[Write]:
+def _repairs(seen: ClusterObservation) -> Iterator[Write]:
     """Yield the repairs that are due whatever happens to the pods."""
-    yield from stamp_head(seen, desired)
-    yield from stamp_writes(seen, desired, batch=seen.settings.batch)
-    yield from repair_children(seen, desired, now)
-    yield from history_writes(seen, desired)
+    yield from stamp_head(seen)
+    yield from stamp_writes(seen)
+    yield from repair_children(seen)
+    yield from history_writes(seen)
 
 
-def _pki_ready(desired: DesiredCluster, plan: Plan) -> Iterator[Event]:
+def _pki_ready(seen: ClusterObservation, plan: Plan) -> Iterator[Event]:
     """Yield KubeRay's event about issued certificates, with each head that they have waited for."""
     writes = (write for stage in plan.stages for write in stage)
     starts = (w for w in writes if isinstance(w, Create) and w.target.scope == HEAD_SCOPE)
-    if desired.spec.has_mtls and any(starts):
+    if seen.desired.spec.has_mtls and any(starts):
         yield Event("Normal", "MTLSPKIReady", "Reconcile", "The certificates of mTLS are issued")
 
 
-def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
+def _warnings(seen: ClusterObservation) -> Iterator[Event]:
     """Yield warnings about the specification, once a generation."""
     if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
-        for warning in desired.warnings:
+        for warning in seen.desired.warnings:
             yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)

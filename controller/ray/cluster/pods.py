@@ -18,6 +18,8 @@ from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_status
 from controller.ray.cluster.observation import (
     LOSS_BACKOFF,
+    NO_HISTORY,
+    AnyCluster,
     ClusterObservation,
     DesiredCluster,
     Losses,
@@ -176,7 +178,7 @@ def _sentence(pod: Pod, group: str) -> str:
 # again and again, events do not name them, so that equal events form one series.
 
 
-def pod_target(seen: ClusterObservation, name: str, scope: str) -> Target:
+def pod_target(seen: AnyCluster, name: str, scope: str) -> Target:
     """Return the target of a write to a pod of this cluster."""
     return Target(PODS, seen.cluster.metadata.namespace, name, scope)
 
@@ -187,7 +189,7 @@ def scope_of(pod: Pod) -> str:
 
 
 def create_pod(
-    seen: ClusterObservation,
+    seen: AnyCluster,
     body: Mapping[str, Any],
     *,
     scope: str,
@@ -212,7 +214,7 @@ def create_pod(
     )
 
 
-def delete_pod(seen: ClusterObservation, pod: Pod, *, what: str, reason: str) -> Delete:
+def delete_pod(seen: AnyCluster, pod: Pod, *, what: str, reason: str) -> Delete:
     """Delete a pod; `what` is `HeadPod`, `WorkerPod` or `Pod`, `reason` a clause."""
     name, scope = pod.metadata.name, scope_of(pod)
     deleted = "a pod that was lost again" if scope in seen.repeated_losses else f"pod {name}"
@@ -249,12 +251,12 @@ The kubelet uses the same age for restarts of containers.
 _FORGOTTEN_AFTER: Final = WELL_AFTER + timedelta(seconds=LOSS_BACKOFF.cap)
 
 
-def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
+def is_replacement_held(seen: AnyCluster, scope: str) -> bool:
     """Return whether lost pods of a scope must not be replaced yet.
 
     Workers also wait for a head that was lost again and again.
     """
-    if seen.history is None or scope not in seen.history.losses:
+    if scope not in seen.history.losses:
         return False
     if scope in seen.history.waiting:
         return True
@@ -262,37 +264,37 @@ def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
     return head_fails and scope != HEAD_SCOPE
 
 
-def count_owed(seen: ClusterObservation, scope: str, present: Iterable[Pod]) -> int:
+def count_owed(seen: AnyCluster, scope: str, present: Iterable[Pod]) -> int:
     """Return the number of lost members that are gone and must not be replaced yet."""
-    if seen.history is None or not is_replacement_held(seen, scope):
+    if not is_replacement_held(seen, scope):
         return 0
     return len(seen.history.losses[scope].lost.difference(map(_member, present)))
 
 
-def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> PodHistory:
+def observe_losses(seen: ClusterObservation) -> PodHistory:
     """Return the history, extended by what happened to the pods since the last plan."""
     pods = {pod.metadata.uid: pod for pod in seen.all_pods}
     alive = {uid: pod for uid, pod in pods.items() if _is_alive(pod)}
     last = seen.history
-    if last is None:
+    if last is NO_HISTORY:
         return PodHistory(alive, frozenset(pods))
     made = {pod.metadata.uid: pod for pod in seen.created_pods}
     new = {uid: pod for uid, pod in pods.items() if uid not in last.known}
     lost = [
         pods.get(uid, pod)
         for uid, pod in {**last.alive, **made, **new}.items()
-        if uid not in alive and uid not in last.condemned and _is_young(pod, now)
+        if uid not in alive and uid not in last.condemned and _is_young(pod, seen.now)
     ]
     losses: dict[str, Losses] = {}
     for scope in {*last.losses, *map(scope_of, lost)}:
         of_scope = [pod for pod in lost if scope_of(pod) == scope]
         members = {_member(pod) for pod in seen.all_pods if scope_of(pod) == scope}
-        template = _template(desired, scope)
-        known = _still_counted(last.losses.get(scope), template, now)
-        found = _continued(known, of_scope, members, template, now)
+        template = _template(seen.desired, scope)
+        known = _still_counted(last.losses.get(scope), template, seen.now)
+        found = _continued(known, of_scope, members, template, seen.now)
         if found is not None:
             losses[scope] = found
-    waiting = frozenset(scope for scope, each in losses.items() if now < each.next_try)
+    waiting = frozenset(scope for scope, each in losses.items() if seen.now < each.next_try)
     return replace(
         last,
         alive=alive,

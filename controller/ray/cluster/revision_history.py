@@ -81,19 +81,19 @@ def is_of_history(failure: Failure) -> bool:
     return failure.write.target.resource is CONTROLLER_REVISIONS
 
 
-def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+def history_writes(seen: ClusterObservation) -> Iterator[Write]:
     """Store the present templates as the newest revision, and delete surplus ones."""
     history = seen.revisions
     if history is None:
         return
     present = history.present
     if history.is_missing:
-        body = _revision(seen.cluster, desired, history)
+        body = _revision(seen.cluster, seen.desired, history)
         yield Create(_target(seen, history.name), body)
     elif present is not None and present.revision < history.newest:
         number = {"revision": history.newest + 1}  # a patch would count as a change of the data
         yield Replace(_target(seen, history.name), present.metadata.uid, number)
-    for revision in _surplus(seen, desired, history):
+    for revision in _surplus(seen, history):
         name = revision.metadata.name
         yield Delete(_target(seen, name), revision.metadata.uid)
 
@@ -135,27 +135,25 @@ def _revision(
     }
 
 
-def _surplus(
-    seen: ClusterObservation, desired: DesiredCluster, history: RevisionHistory
-) -> Iterator[ControllerRevision]:
+def _surplus(seen: ClusterObservation, history: RevisionHistory) -> Iterator[ControllerRevision]:
     """Yield the oldest revisions from which no outdated pod was created."""
     others = [each for each in history.revisions if each.metadata.name != history.name]
     others.sort(key=lambda each: (each.revision, each.metadata.name))
     excess = len(others) + 1 - KEPT
     if excess <= 0:
         return
-    used = _outdated_hashes(seen, desired)
+    used = _outdated_hashes(seen)
     for revision in others:
         if excess > 0 and used.isdisjoint(_hashes(revision).items()):
             excess -= 1
             yield revision
 
 
-def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[tuple[str, str]]:
+def _outdated_hashes(seen: ClusterObservation) -> set[tuple[str, str]]:
     """Yield group and hash of the pods that were created from other templates."""
     grouped = {"": seen.heads, **seen.workers}
     stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
-    present = desired.builder.hashes.items()
+    present = seen.desired.builder.hashes.items()
     return {(group, hash_) for group, hash_ in stamped if hash_} - set(present)
 
 

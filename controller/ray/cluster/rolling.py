@@ -112,44 +112,44 @@ _HEAD_REMEDY: Final = (
 )
 
 
-def with_rollout(
-    seen: ClusterObservation, desired: DesiredCluster, now: datetime
-) -> ClusterObservation:
+def with_rollout(seen: ClusterObservation) -> ClusterObservation:
     """Return the observation with the state of the rolling update.
 
     A replica of several hosts that was begun with an older template is not completed with the new
     one.
     """
-    if desired.spec.upgrade_strategy.rolling is not None:
-        seen = replace(seen, incomplete_replicas=_completable(seen, desired))
-    return replace(seen, rollout=decide(seen, desired, now))
+    if seen.desired.spec.upgrade_strategy.rolling is not None:
+        seen = replace(seen, incomplete_replicas=_completable(seen))
+    return replace(seen, rollout=decide(seen))
 
 
-def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Rollout | None:
+def decide(seen: ClusterObservation) -> Rollout | None:
     """Return the state of the rolling update; None without one, or without desired pods.
 
     With another strategy, pods that are already draining still go.
     """
-    settings = desired.spec.upgrade_strategy.rolling
-    if not _is_active(seen, desired):
+    settings = seen.desired.spec.upgrade_strategy.rolling
+    if not _is_active(seen):
         return None
     if settings is None:
         if not any(draining_since((pod,)) for pod in seen.all_pods):
             return None
         settings = RollingUpdate(paused=True)
-    elif not _is_needed(seen, desired):
+    elif not _is_needed(seen):
         return Rollout(settings, Verdict.COMPLETE)
     head = live_head(seen)
     running = _running_ray(seen, head)
-    units, conflicts = _units(seen, desired, settings, running, now)
-    outdated = head is not None and is_outdated(template_hash(head), desired.builder.hashes[""])
+    units, conflicts = _units(seen, settings, running)
+    outdated = head is not None and is_outdated(
+        template_hash(head), seen.desired.builder.hashes[""]
+    )
     if outdated:
-        image = image_of_template(desired.spec.head_group_spec.template)
-        conflict = running.compare(image, desired.spec.ray_version)[1]
+        image = image_of_template(seen.desired.spec.head_group_spec.template)
+        conflict = running.compare(image, seen.desired.spec.ray_version)[1]
         conflicts += [f"the head: {conflict}"] * bool(conflict)
-    overdue_in = seconds_until_overdue(seen, units, settings, now)
+    overdue_in = seconds_until_overdue(seen, units, settings)
     return _Decision(
-        seen, desired, settings, tuple(units), conflicts, outdated, now, overdue_in
+        seen, seen.desired, settings, tuple(units), conflicts, outdated, seen.now, overdue_in
     ).make()
 
 
@@ -161,27 +161,24 @@ def _running_ray(seen: ClusterObservation, head: Pod | None) -> RunningRay:
 
 def _units(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     settings: RollingUpdate,
     running: RunningRay,
-    now: datetime,
 ) -> tuple[list[PodUnits], list[str]]:
     """Return the units of each group, and which groups' new pods cannot join, with the reason."""
     units: list[PodUnits] = []
     conflicts: list[str] = []
-    for group in desired.spec.worker_group_specs:
+    for group in seen.desired.spec.worker_group_specs:
         if group.suspend:
             continue
         image = image_of_template(group.template)
-        compatibility, conflict = running.compare(image, desired.spec.ray_version)
+        compatibility, conflict = running.compare(image, seen.desired.spec.ray_version)
         units.append(
             read_units(
                 seen,
                 group,
                 settings,
-                wanted_hash=desired.builder.hashes[group.group_name],
+                wanted_hash=seen.desired.builder.hashes[group.group_name],
                 unproven=compatibility is Compatibility.UNKNOWN,
-                now=now,
             )
         )
         if conflict and not units[-1].group.is_done:
@@ -269,9 +266,7 @@ class _Decision:
         return None
 
     def _progress(self, doubt: str = "") -> tuple[Verdict, str]:
-        cause = doubt or waits_for(
-            self.seen, self.units, head_is_outdated=self.head_is_outdated, now=self.now
-        )
+        cause = doubt or waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
         if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
@@ -279,7 +274,7 @@ class _Decision:
 
     @property
     def _in_doubt(self) -> bool:
-        return doubts_groups(self.seen, self.desired)
+        return doubts_groups(self.seen)
 
     @property
     def _workers_done(self) -> bool:
@@ -293,7 +288,7 @@ class _Decision:
 
     def _awaits_writes(self) -> bool:
         """Return whether the pods' templates are still to be recorded."""
-        return bool(unstamped_pods(self.seen, self.desired)) or self.seen.awaits_revision
+        return bool(unstamped_pods(self.seen)) or self.seen.awaits_revision
 
     def _is_served(self) -> bool:
         """Return whether the replacements do their work."""
@@ -344,16 +339,16 @@ def _is_done(each: PodUnits) -> bool:
     )
 
 
-def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_active(seen: ClusterObservation) -> bool:
     suspended = is_true(seen.conditions, SUSPENDED) or is_true(seen.conditions, SUSPENDING)
-    return not (seen.cluster.metadata.terminating or desired.spec.suspend or suspended)
+    return not (seen.cluster.metadata.terminating or seen.desired.spec.suspend or suspended)
 
 
-def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_needed(seen: ClusterObservation) -> bool:
     """Return whether a pod is outdated or draining, or an update was not reported as complete."""
     if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
         return True
-    hashes = desired.builder.hashes
+    hashes = seen.desired.builder.hashes
     return any(
         draining_since((pod,)) is not None or is_outdated(template_hash(pod), hashes[name])
         for name, pods in {"": seen.heads, **seen.workers}.items()
@@ -362,9 +357,9 @@ def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     )
 
 
-def _completable(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, int]:
+def _completable(seen: ClusterObservation) -> dict[str, int]:
     """Return the replicas that this process creates, without those of older templates."""
-    hashes = desired.builder.hashes
+    hashes = seen.desired.builder.hashes
     outdated = {
         each.name
         for group, replicas in seen.multi_host_replicas.items()

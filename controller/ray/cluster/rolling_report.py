@@ -17,7 +17,7 @@ from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.head_and_workers import live_head
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.rolling_units import draining_since, set_turns
 from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.dashboard import unconfirmed
@@ -27,7 +27,7 @@ from controller.runtime.plan import Event
 
 
 def seconds_until_overdue(
-    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
+    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate
 ) -> float:
     """Return the seconds until it counts as stuck; not positive if it does already.
 
@@ -36,9 +36,9 @@ def seconds_until_overdue(
     this clock is steady.
     """
     steady = seen.clock_steady_since
-    last = max(counted_from(each, steady, now) for each in _moves(seen, units, now))
+    last = max(counted_from(each, steady, seen.now) for each in _moves(seen, units))
     deadline = timedelta(seconds=settings.progress_deadline_seconds)
-    return (min(last, now) + deadline - now).total_seconds()
+    return (min(last, seen.now) + deadline - seen.now).total_seconds()
 
 
 def seconds_until_drained(
@@ -57,10 +57,10 @@ def seconds_until_drained(
 
 
 def waits_for(
-    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool, now: datetime
+    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool
 ) -> str:
     """Return clauses about the next step and about failed drains; may be empty."""
-    lost = (_lost_again(seen, each, now) for each in units)
+    lost = (_lost_again(seen, each) for each in units)
     waits = (_group_waits_for(each) for each in units)
     causes = list(filter(None, (*lost, *waits)))
     if not causes:
@@ -72,12 +72,12 @@ def waits_for(
     return "; ".join((*causes[:1], *_refused_drains(seen)))
 
 
-def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
+def _lost_again(seen: ClusterObservation, each: PodUnits) -> str:
     """Return why the pods of a group are lost again and again; empty if they are not."""
     losses = seen.repeated_losses.get(worker_scope(each.group.name))
     if losses is None or each.group.is_done:
         return ""
-    return lost_pod_cause(losses.last, losses.rounds, losses.next_try, now).detail
+    return lost_pod_cause(losses.last, losses.rounds, losses.next_try, seen.now).detail
 
 
 def _refused_drains(seen: ClusterObservation) -> list[str]:
@@ -102,15 +102,13 @@ def _group_waits_for(each: PodUnits) -> str:
     return f"waiting for {going[0]} to be gone" if going else ""
 
 
-def _moves(
-    seen: ClusterObservation, units: Sequence[PodUnits], now: datetime
-) -> Iterator[datetime]:
+def _moves(seen: ClusterObservation, units: Sequence[PodUnits]) -> Iterator[datetime]:
     upgrading = find_condition(seen.conditions, UPGRADING) or {}
     began = time_of(upgrading.get("lastTransitionTime"))
     begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
         Verdict.PAUSED.value
     )
-    yield now if began is None or begins_now else began
+    yield seen.now if began is None or begins_now else began
     for each in units:
         for unit in each.group.units:
             pods = each.pods[unit.name]
@@ -132,14 +130,12 @@ def _became(pod: Pod) -> datetime | None:
 _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}
 
 
-def set_upgrading(
-    conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster
-) -> None:
+def set_upgrading(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     """Set True until no outdated pod is left, whatever keeps it; remove for other strategies."""
-    rollout = _rollout(seen, desired)
+    rollout = _rollout(seen)
     set_turns(conditions, rollout.begun if rollout is not None else ())
     if rollout is None:
-        if desired.spec.upgrade_strategy.rolling is None:
+        if seen.desired.spec.upgrade_strategy.rolling is None:
             conditions.remove(UPGRADING)
         return
     before = find_condition(seen.conditions, UPGRADING) or {}
@@ -149,18 +145,18 @@ def set_upgrading(
     conditions.set(UPGRADING, status, rollout.verdict.value, _message(seen, rollout))
 
 
-def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, Any] | None:
+def upgrade_status(seen: ClusterObservation) -> dict[str, Any] | None:
     """Return `status.upgrade`; None while idle, or where the definition would drop it."""
-    rollout = _rollout(seen, desired)
+    rollout = _rollout(seen)
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
         return None
     return {"groups": [_group_status(seen, each) for each in rollout.groups.values()]}
 
 
-def upgrade_events(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
+def upgrade_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield one event for each change of the condition that users should see."""
-    rollout = _rollout(seen, desired)
+    rollout = _rollout(seen)
     if rollout is None:
         return
     before = find_condition(seen.conditions, UPGRADING) or {}
@@ -186,9 +182,9 @@ def _event(reason: str, note: str) -> Event:
     return Event("Normal", reason, "Reconcile", note)
 
 
-def _rollout(seen: ClusterObservation, desired: DesiredCluster) -> Rollout | None:
+def _rollout(seen: ClusterObservation) -> Rollout | None:
     """Return the rollout that the user asks for; None for what is left under another strategy."""
-    return seen.rollout if desired.spec.upgrade_strategy.rolling is not None else None
+    return seen.rollout if seen.desired.spec.upgrade_strategy.rolling is not None else None
 
 
 def _message(seen: ClusterObservation, rollout: Rollout) -> str:

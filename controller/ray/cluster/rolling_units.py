@@ -18,7 +18,7 @@ from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_announced, is_ready, ray_container
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, DrainMemory
+from controller.ray.cluster.observation import ClusterObservation, DrainMemory
 from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout import AT_REST, PodUnits, Rollout, Verdict
@@ -223,14 +223,13 @@ def read_units(
     *,
     wanted_hash: str,
     unproven: bool,
-    now: datetime,
 ) -> PodUnits:
     """Return the units of a group, in the order in which a scale-down would delete them."""
     name, ray = group.group_name, seen.ray
     named = frozenset(group.scale_strategy.workers_to_delete)
     timeout = timedelta(seconds=rolling.drain_timeout_seconds)
-    memory = seen.history.drains if seen.history is not None else DrainMemory()
-    reading = _Reading(wanted_hash, ray, named, timeout, memory.commands, now)
+    memory = seen.history.drains
+    reading = _Reading(wanted_hash, ray, named, timeout, memory.commands, seen.now)
     members = sorted(_members(seen, group), key=lambda each: _rank(each[1], named, wanted_hash))
     units = tuple(
         reading.unit(unit, pods, complete=complete, whole=whole)
@@ -277,27 +276,21 @@ def _rank(
 # was edited meanwhile, they count as outdated, unless an autoscaler may have edited it.
 
 
-def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:
+def unstamped_pods(seen: ClusterObservation) -> list[tuple[Pod, str]]:
     """Return the pods without a comparable hash, each with the hash of the present template."""
-    return [
-        (pod, wanted)
-        for pod, wanted in _pods(seen, desired)
-        if not is_comparable(template_hash(pod))
-    ]
+    return [(pod, wanted) for pod, wanted in _pods(seen) if not is_comparable(template_hash(pod))]
 
 
-def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def hides_an_edit(seen: ClusterObservation) -> bool:
     """Return whether the status must not yet mark the present specification as observed."""
-    is_rolling = desired.spec.upgrade_strategy.rolling is not None
-    return is_rolling and _is_edited(seen, desired) and bool(unstamped_pods(seen, desired))
+    is_rolling = seen.desired.spec.upgrade_strategy.rolling is not None
+    return is_rolling and _is_edited(seen) and bool(unstamped_pods(seen))
 
 
-def stamp_writes(
-    seen: ClusterObservation, desired: DesiredCluster, *, batch: int
-) -> Iterator[Write]:
+def stamp_writes(seen: ClusterObservation) -> Iterator[Write]:
     """Record on pods, a limited number at a time, from which template they were created."""
-    is_edited = _is_edited(seen, desired)
-    for pod, wanted in unstamped_pods(seen, desired)[:batch]:
+    is_edited = _is_edited(seen)
+    for pod, wanted in unstamped_pods(seen)[: seen.settings.batch]:
         scope = scope_of(pod)
         if scope not in seen.pending_scopes:
             stamp = {labels.TEMPLATE_HASH: UNKNOWN if is_edited else wanted}
@@ -305,18 +298,18 @@ def stamp_writes(
             yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
 
 
-def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, str]]:
+def _pods(seen: ClusterObservation) -> Iterator[tuple[Pod, str]]:
     """Yield the pods of groups that are specified, each with the hash of the present template."""
-    wanted = desired.builder.hashes
+    wanted = seen.desired.builder.hashes
     for name, pods in {"": seen.heads, **seen.workers}.items():
         if name in wanted:
             yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)
 
 
-def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def _is_edited(seen: ClusterObservation) -> bool:
     recorded = status_of(seen.cluster).get("observedGeneration")
     is_newer = recorded is not None and recorded != seen.cluster.metadata.generation
-    return is_newer and not desired.spec.autoscaling
+    return is_newer and not seen.desired.spec.autoscaling
 
 
 UNLIMITED: Final = timedelta(days=1)
@@ -325,7 +318,7 @@ UNLIMITED: Final = timedelta(days=1)
 # Drains workers: records the time on the pod, tells Ray, then asks Ray for the result.
 
 
-def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
+def drain_writes(seen: ClusterObservation) -> Iterator[Write]:
     """Record the time since which pods are draining on them.
 
     A time in the future came from a clock that has gone back since; it is written anew.
@@ -335,11 +328,11 @@ def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
     for each in seen.rollout.groups.values():
         for pod in each.pods_of(each.moves.drain):
             if scope_of(pod) not in seen.pending_scopes:
-                yield _stamp(seen, pod, now, _begins(pod))
+                yield _stamp(seen, pod, _begins(pod))
         for pod in each.pods_of(each.leaving):
             since = draining_since((pod,))
-            if since is not None and since > now and scope_of(pod) not in seen.pending_scopes:
-                yield _stamp(seen, pod, now)
+            if since is not None and since > seen.now and scope_of(pod) not in seen.pending_scopes:
+                yield _stamp(seen, pod)
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
@@ -359,7 +352,7 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
             ProbeSubscription(head, HealthProbe()),
         ),
     )
-    memory = seen.history.drains if seen.history is not None else DrainMemory()
+    memory = seen.history.drains
     if memory.head != head:
         memory = DrainMemory(head)
     if plan.commit is not None or plan.lookups:
@@ -416,10 +409,8 @@ def _deleted(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
             yield pod, going.until
 
 
-def _stamp(
-    seen: ClusterObservation, pod: Pod, now: datetime, event: Event | None = None
-) -> MergePatch:
-    meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(now)}
+def _stamp(seen: ClusterObservation, pod: Pod, event: Event | None = None) -> MergePatch:
+    meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(seen.now)}
     target = pod_target(seen, meta.name, scope_of(pod))
     return MergePatch(target, meta.uid, {"metadata": {"annotations": stamp}}, on_success=event)
 

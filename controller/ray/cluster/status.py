@@ -14,7 +14,6 @@ from typing import Any, Final
 from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
-from controller.apimachinery.problem import Problem
 from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS
 from controller.ray.api.names import (
@@ -44,7 +43,7 @@ from controller.ray.cluster.first_cause import (
 )
 from controller.ray.cluster.held_deletions import HeldDeletions, held_deletions, unexplained_number
 from controller.ray.cluster.idle import idle_events, set_idle
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
 from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
@@ -96,9 +95,7 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 def cluster_status(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     failures: tuple[Failure, ...],
-    now: datetime,
 ) -> StatusPatch:
     """Return the desired status after a reconcile in which these writes failed."""
     present = status_of(seen.cluster)
@@ -106,36 +103,35 @@ def cluster_status(
     children = replace(seen.children, notes=(*seen.children.notes, *notes))
     seen = replace(seen, children=children)
     failures = tuple(each for each in failures if not is_of_history(each))
-    pod_causes = diagnose_pods(seen, now)
-    held = held_deletions(seen, desired)
-    cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
-    state = _state(seen, desired.spec, failures, present)
-    wanted = _fields(seen, desired, present, state=state, held=held)
-    wanted["conditions"] = _conditions(seen, desired, failures, cause, held, now=now)
+    pod_causes = diagnose_pods(seen)
+    held = held_deletions(seen)
+    cause = first_cause(seen, failures, pod_causes, held)
+    state = _state(seen, seen.desired.spec, failures, present)
+    wanted = _fields(seen, present, state=state, held=held)
+    wanted["conditions"] = _conditions(seen, failures, cause, held)
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
-        wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
+        wanted["stateTransitionTimes"] = times | {state: rfc3339(seen.now)}
     events = (
         *readiness_events(seen.conditions, cause, seen.history, seen.cluster.metadata.generation),
         *_held_events(seen, held),
         *_history_events(seen, notes),
-        *upgrade_events(seen, desired),
+        *upgrade_events(seen),
         *seen.definition.events(seen.conditions),
         *unknown_field_events(seen.conditions, seen.unknown_fields),
-        *idle_events(seen, desired, now),
+        *idle_events(seen),
     )
-    patch = _patch(present, wanted, now, events)
+    patch = _patch(present, wanted, seen.now, events)
     return replace(
         patch,
-        valid_for=seconds_until_slow(seen, pod_causes, now),
-        phases=provisioning_phases(seen, wanted["conditions"], now),
-        settles=_settles(seen, desired, cause, patch),
+        valid_for=seconds_until_slow(seen, pod_causes),
+        phases=provisioning_phases(seen, wanted["conditions"]),
+        settles=_settles(seen, cause, patch),
     )
 
 
 def _fields(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     present: Status,
     *,
     state: str,
@@ -145,29 +141,30 @@ def _fields(
     wanted: Status = {
         "state": state,
         "observedGeneration": seen.cluster.metadata.generation,
-        **_counters(seen, desired.spec),
-        **desired_resources(desired.spec),
+        **_counters(seen, seen.desired.spec),
+        **desired_resources(seen.desired.spec),
         "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
         "head": _head(seen.heads, seen.children.head_service),
     }
-    if hides_an_edit(seen, desired) or _may_get_older_pods(seen):
+    if hides_an_edit(seen) or _may_get_older_pods(seen):
         wanted.pop("observedGeneration")
-    upgrade = upgrade_status(seen, desired)
+    upgrade = upgrade_status(seen)
     if upgrade is not None or present.get("upgrade") is not None:
         wanted["upgrade"] = upgrade
-    if held is not None or unexplained_number(seen, desired):
+    if held is not None or unexplained_number(seen):
         wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
     return wanted
 
 
-def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
+def refusal_status(seen: InvalidCluster) -> StatusPatch:
     """Return the status of an invalid cluster: `Ready` has the problem.
 
     Of a cluster that had begun, what its pods say is still reported; what only a specification can
     say is unchanged.
     """
     present = status_of(seen.cluster)
-    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
+    problem = seen.problem
     conditions.set(READY, "False", problem.reason, str(problem))
     wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
     if find_condition(seen.conditions, HEAD_POD_READY) is not None:
@@ -179,12 +176,10 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
         if conditions.is_true(SUSPENDED):
             wanted["state"] = "suspended"
     wanted["conditions"] = conditions.as_list()
-    return _patch(present, wanted, now)
+    return _patch(present, wanted, seen.now)
 
 
-def waiting_status(
-    seen: ClusterObservation, why: str, held: HeldDeletions | None, now: datetime
-) -> StatusPatch:
+def waiting_status(seen: ClusterObservation, why: str, held: HeldDeletions | None) -> StatusPatch:
     """Return the status of a cluster whose definition is awaited; the rest is unchanged.
 
     Args:
@@ -193,39 +188,35 @@ def waiting_status(
         held: deletions that are held because of fields that the last definition lacks.
         now: the present time.
     """
-    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
     if why:
         conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
     if held is not None:
         conditions.set_deletion_held(held)
     wanted: Status = {"conditions": conditions.as_list()}
-    return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
+    return _patch(status_of(seen.cluster), wanted, seen.now, _held_events(seen, held))
 
 
-def _settles(
-    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
-) -> float:
+def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) -> float:
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
-    losses = seen.history.losses.values() if seen.history is not None else ()
-    if losses and not desired.spec.suspend:
+    losses = seen.history.losses.values()
+    if losses and not seen.desired.spec.suspend:
         is_edited = _recorded_generation(seen) != seen.cluster.metadata.generation
         is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
         is_told = is_told and not patch.events and not any(child_events(seen))
         if cause is None or is_edited or not is_told:
             return _SETTLES if seen.repeated_losses else 0.0
         return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
-    return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0
+    return _COMES_UP_SETTLES if _comes_up(seen, cause, patch) else 0.0
 
 
-def _comes_up(
-    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
-) -> bool:
+def _comes_up(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) -> bool:
     """Return whether a cluster comes up for which no other object waits, and nothing is wrong."""
     if seen.cluster.metadata.controller is not None or is_true(seen.conditions, PROVISIONED):
         return False
     if _recorded_generation(seen) not in {0, seen.cluster.metadata.generation}:
         return False
-    reports = patch.events or desired.warnings or seen.children.notes
+    reports = patch.events or seen.desired.warnings or seen.children.notes
     return cause is not None and cause.reason in COMING_UP and not reports
 
 
@@ -253,7 +244,7 @@ def _counts_ready(pod: Pod) -> bool:
     return is_running(pod) and (ready is None or ready.status == "True")
 
 
-def _ready_workers(seen: ClusterObservation) -> dict[str, int]:
+def _ready_workers(seen: AnyCluster) -> dict[str, int]:
     workers = [pod for pods in seen.workers.values() for pod in pods]
     return {
         "availableWorkerReplicas": sum(map(is_running, workers)),
@@ -316,41 +307,38 @@ def _head(heads: tuple[Pod, ...], service: Service | None) -> dict[str, str]:
 
 def _conditions(
     seen: ClusterObservation,
-    desired: DesiredCluster,
     failures: tuple[Failure, ...],
     cause: Cause | None,
     held: HeldDeletions | None,
-    *,
-    now: datetime,
 ) -> list[dict[str, Any]]:
     generation = seen.cluster.metadata.generation
     counted = _recorded_generation(seen) if _may_get_older_pods(seen) else generation
-    head = ClusterConditions(seen.conditions, counted, now)
+    head = ClusterConditions(seen.conditions, counted, seen.now)
     head.set_head_ready(chosen_head(seen.heads))
-    conditions = ClusterConditions(head.as_list(), generation, now)
+    conditions = ClusterConditions(head.as_list(), generation, seen.now)
     of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]
     if of_pods or not failures:
         first = min(
             of_pods, key=failure_message, default=None
         )  # not the one answered first: no flapping
         conditions.set_replica_failure(first)
-    conditions.set_suspension(desired.spec.suspend, pods_left=seen.may_have_pods)
+    conditions.set_suspension(seen.desired.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
-    conditions.set_ready(cause, _surplus(seen, desired.spec))
-    conditions.set_features(desired.unsupported_fields)
+    conditions.set_ready(cause, _surplus(seen, seen.desired.spec))
+    conditions.set_features(seen.desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children(seen.children.notes_in_words)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     conditions.set_deletion_held(held)
-    if held is None and is_recreation_due(seen, desired):
+    if held is None and is_recreation_due(seen):
         conditions.set_recreating()
         conditions.set_options_in_effect((), ())
     else:
-        conditions.set_options_in_effect(*pods_with_former_options(seen, desired))
-        conditions.set_up_to_date(outdated_pods(seen, desired), *outlook_of(desired.spec))
-    set_upgrading(conditions, seen, desired)
-    set_idle(conditions, seen, desired, now)
+        conditions.set_options_in_effect(*pods_with_former_options(seen))
+        conditions.set_up_to_date(outdated_pods(seen), *outlook_of(seen.desired.spec))
+    set_upgrading(conditions, seen)
+    set_idle(conditions, seen)
     return conditions.as_list()
 
 

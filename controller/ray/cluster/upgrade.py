@@ -12,7 +12,7 @@ from controller.ray.api.pod_state import is_head
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.head_and_workers import live_head
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.pods import delete_pod, pod_target
 from controller.ray.cluster.scale_down import template_hash
 from controller.ray.head import HEAD_SCOPE
@@ -47,15 +47,13 @@ def outlook_of(spec: ClusterSpec) -> tuple[str, str]:
 # The options of the cluster that have changed since its pods were made.
 
 
-def pods_with_former_options(
-    seen: ClusterObservation, desired: DesiredCluster
-) -> tuple[list[str], list[str]]:
+def pods_with_former_options(seen: ClusterObservation) -> tuple[list[str], list[str]]:
     """Find the pods that run with former options: their names, and the fields that changed."""
     names: list[str] = []
     fields: set[str] = set()
     for role, pods in _by_role(seen):
         changed = {
-            stamp: changed_fields(stamp, desired.builder.options(role))
+            stamp: changed_fields(stamp, seen.desired.builder.options(role))
             for stamp in set(map(_stamp, pods))
         }
         for pod in pods:
@@ -78,9 +76,9 @@ def _stamp(pod: Pod) -> str | None:
 # Finds the pods that were created from an older template than the present one.
 
 
-def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
+def outdated_pods(seen: ClusterObservation) -> list[str]:
     """Return the names of the outdated pods, sorted, without those of removed groups."""
-    current = desired.builder.hashes
+    current = seen.desired.builder.hashes
     names: list[str] = []
     for group_name, pods in {"": seen.heads, **seen.workers}.items():
         expected = current.get(group_name)
@@ -101,29 +99,29 @@ def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str
 _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 
 
-def is_recreation_due(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+def is_recreation_due(seen: ClusterObservation) -> bool:
     """Return whether the live head was created from another specification.
 
     Without a live head there is nothing to compare: the next head is up to date anyway.
     """
     head = live_head(seen)
-    if head is None or desired.spec.upgrade_strategy.type != _RECREATE:
+    if head is None or seen.desired.spec.upgrade_strategy.type != _RECREATE:
         return False
-    stamped, wanted = head.metadata.annotations or {}, desired.builder.head_stamps
+    stamped, wanted = head.metadata.annotations or {}, seen.desired.builder.head_stamps
     same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
     return same_operator and is_outdated(
         stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
     )
 
 
-def stamp_head(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+def stamp_head(seen: ClusterObservation) -> Iterator[Write]:
     """Replace a hash of the head that cannot be compared."""
     head = live_head(seen)
-    if head is None or desired.spec.upgrade_strategy.type != _RECREATE:
+    if head is None or seen.desired.spec.upgrade_strategy.type != _RECREATE:
         return
-    if HEAD_SCOPE in seen.pending_scopes or is_recreation_due(seen, desired):
+    if HEAD_SCOPE in seen.pending_scopes or is_recreation_due(seen):
         return
-    present, wanted = head.metadata.annotations or {}, desired.builder.head_stamps
+    present, wanted = head.metadata.annotations or {}, seen.desired.builder.head_stamps
     if any(present.get(key) != value for key, value in wanted.items()):
         target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
         yield MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}})

@@ -17,7 +17,7 @@ from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
 from controller.ray.api import FeatureGates, validate_cluster
 from controller.ray.api.names import TLS_VARIABLES
 from controller.ray.cluster import CertificateCollector, RayClusterKind
-from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.redis_cleanup import cleanup_job
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import OWNER_INDEX
@@ -359,8 +359,7 @@ def test_the_job_that_cleans_redis_has_no_certificate():
     }
     kept = FakeReads(KIND, served=set(OBJECTS)).add(KIND.primary, cluster(raw))
     seen = KIND.observe("default/example", kept)
-    assert seen is not None
-    assert isinstance(seen.desired, DesiredCluster)
+    assert isinstance(seen, ClusterObservation)
     job = cleanup_job(seen.desired, RaySettings(), owned=True)
     container = job["spec"]["template"]["spec"]["containers"][0]
     names = {each["name"] for each in container["env"]}

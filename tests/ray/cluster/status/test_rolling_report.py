@@ -17,7 +17,6 @@ from controller.ray.cluster.rollout import Verdict
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,
-    desired_of,
     draining,
     new,
     observed,
@@ -35,13 +34,13 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
 def said(seen: ClusterObservation) -> dict[str, Any]:
     """The condition `Upgrading`, empty if there is none."""
     conditions = ClusterConditions(seen.conditions, 1, NOW)
-    set_upgrading(conditions, seen, desired_of(seen))
+    set_upgrading(conditions, seen)
     found = [each for each in conditions.as_list() if each["type"] == "Upgrading"]
     return found[0] if found else {}
 
 
 def events(seen: ClusterObservation) -> list[str]:
-    return [each.reason for each in upgrade_events(seen, desired_of(seen))]
+    return [each.reason for each in upgrade_events(seen)]
 
 
 def scene(
@@ -61,14 +60,14 @@ def test_with_another_strategy_the_condition_goes_and_what_still_drains_is_not_t
         old("a", annotations=draining()), old("b"), raw=without_rolling(2), before=upgrading()
     )
     assert seen.rollout is not None
-    assert (said(seen), events(seen), upgrade_status(seen, desired_of(seen))) == ({}, [], None)
+    assert (said(seen), events(seen), upgrade_status(seen)) == ({}, [], None)
 
 
 def test_while_a_cluster_is_suspended_the_condition_stays():
     seen = scene(raw=with_spec(rolling(2), suspend=True), before=upgrading())
     assert said(seen) == upgrading()
     assert events(seen) == []
-    assert upgrade_status(seen, desired_of(seen)) is None
+    assert upgrade_status(seen) is None
 
 
 def test_an_update_is_said_to_be_under_way_until_it_is_complete():
@@ -113,7 +112,7 @@ def test_groups_in_which_nothing_is_left_are_not_counted_in_the_message():
 
 def group_status(*workers: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> Any:
     seen = scene(*workers, raw=raw, **changes)
-    status = upgrade_status(seen, desired_of(seen))
+    status = upgrade_status(seen)
     assert status is not None
     (group,) = status["groups"]
     return group
@@ -152,12 +151,12 @@ def test_while_ray_is_not_asked_a_pod_is_ready_if_kubernetes_says_so():
 def test_the_status_has_nothing_of_a_complete_update_or_where_the_definition_would_drop_it():
     raw = rolling(1)
     complete = scene(new(raw, "a"), raw=raw)
-    assert upgrade_status(complete, desired_of(complete)) is None
+    assert upgrade_status(complete) is None
     annotated = with_spec(rolling(1), upgradeStrategy={})
     annotated["metadata"]["annotations"] = {labels.UPGRADE_STRATEGY: "RollingUpdate"}
     seen = scene(old("a"), raw=annotated)
     assert said(seen)["reason"] == "Rolling"
-    assert upgrade_status(seen, desired_of(seen)) is None
+    assert upgrade_status(seen) is None
 
 
 @pytest.mark.parametrize(

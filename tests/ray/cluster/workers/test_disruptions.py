@@ -29,7 +29,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
     HEAD,
     answering,
-    desired_of,
     draining,
     new,
     rolling,
@@ -76,7 +75,9 @@ def kept(
 def seen_in(reads: FakeReads, *, settings: RaySettings = SETTINGS, **changes: Any) -> Any:
     seen = RayClusterKind(settings).observe("default/example", reads)
     assert seen is not None
-    return replace(seen, **({"ray": ALIVE} | changes))
+    if isinstance(seen, ClusterObservation):
+        changes = {"ray": ALIVE} | changes
+    return replace(seen, **changes)
 
 
 def planned(seen: ClusterObservation, *, seconds: float = 0) -> Plan:
@@ -276,7 +277,7 @@ def test_a_rolling_update_reports_no_upgrade_because_of_it():
     seen = seen_in(kept(raw, announced(raw), new(raw, "b")))
     plan = planned(seen)
     assert plan.status is not None
-    status = cluster_status(seen, desired_of(seen), (), NOW)
+    status = cluster_status(seen, ())
     text = str((plan.status, status))
     assert "'Upgrading'" in text
     assert "NotExplained" not in text

@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import ConditionSet, rfc3339
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.rolling import decide, with_rollout
 from controller.ray.cluster.rolling_units import set_turns
@@ -104,8 +104,8 @@ def observed(
 def observed_object(obj: RayCluster, *pods: Pod, **changes: Any) -> ClusterObservation:
     kept = reads(obj, *pods)
     seen = RayClusterKind().observe("default/example", kept)
-    assert seen is not None
-    return replace(seen, **({"ray": ASSUMED} | changes))
+    assert isinstance(seen, ClusterObservation)
+    return replace(seen, now=NOW, **({"ray": ASSUMED} | changes))
 
 
 def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
@@ -116,17 +116,12 @@ def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
     return replace(seen, cluster=with_status(seen.cluster, status))
 
 
-def desired_of(seen: ClusterObservation) -> DesiredCluster:
-    assert isinstance(seen.desired, DesiredCluster), seen.desired
-    return seen.desired
-
-
 def decision(seen: ClusterObservation) -> Rollout | None:
     """What is decided once the turns are recorded, None if there is nothing to decide."""
-    first = decide(seen, desired_of(seen), NOW)
+    first = decide(seen)
     if first is None or not first.begun:
         return first
-    return decide(with_begun(seen, *first.begun), desired_of(seen), NOW)
+    return decide(with_begun(seen, *first.begun))
 
 
 def decided(seen: ClusterObservation) -> Rollout:
@@ -136,7 +131,7 @@ def decided(seen: ClusterObservation) -> Rollout:
 
 
 def rolled_out(seen: ClusterObservation) -> ClusterObservation:
-    return with_rollout(seen, desired_of(seen), NOW)
+    return with_rollout(seen)
 
 
 def upgrading(

@@ -26,7 +26,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,
     decided,
     decision,
-    desired_of,
     draining,
     failing,
     new,
@@ -418,7 +417,7 @@ def test_nothing_is_drained_that_no_edit_explains():
     rollout = decided(observed_object(obj, the_head(raw), old("a")))
     assert (rollout.verdict, moves(rollout)) == (Verdict.NOT_EXPLAINED, Moves())
     seen = replace(observed_object(obj, the_head(raw), old("a")), rollout=rollout)
-    held = held_deletions(seen, desired_of(seen))
+    held = held_deletions(seen)
     assert held is not None
     assert held.pods == ("a",)
     assert "the specification was not edited since the status was written" in held.message
@@ -442,7 +441,7 @@ def test_a_doubtful_update_without_outdated_pods_holds_the_pods_that_the_doubt_i
     rollout = decided(observed_object(obj, *pods))
     assert rollout.verdict is Verdict.NOT_EXPLAINED
     seen = replace(observed_object(obj, *pods), rollout=rollout)
-    held = held_deletions(seen, desired_of(seen))
+    held = held_deletions(seen)
     assert held is not None
     assert len(held.pods) == held_pods
     assert told in held.message

@@ -44,7 +44,7 @@ def seen_with(*workers: Pod, ray: RayView | None = None, **changes: Any) -> Clus
 
 
 def patches(seen: ClusterObservation) -> list[Write]:
-    return list(drain_writes(seen, NOW))
+    return list(drain_writes(seen))
 
 
 def told(plan: Plan) -> DrainNodes:

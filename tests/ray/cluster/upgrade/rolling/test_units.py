@@ -26,7 +26,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     OLD,
     answering,
     decided,
-    desired_of,
     draining,
     failing,
     observed,
@@ -207,7 +206,7 @@ def test_a_pod_that_the_autoscaler_has_named_is_gone():
 
 def test_a_replica_is_as_old_as_its_oldest_host_and_as_available_as_its_least():
     raw = of_two_hosts()
-    wanted = desired_of(observed(raw)).builder.hashes["workers"]
+    wanted = observed(raw).desired.builder.hashes["workers"]
     both = the_unit(host(0), host(1), raw=raw)
     assert (both.up_to_date, both.available, both.gone) == (False, True, False)
     assert not the_unit(host(0, stamp=wanted), host(1), raw=raw).up_to_date
@@ -291,7 +290,7 @@ def test_only_commands_that_have_ended_have_outcomes():
     seen = observed(raw, the_head(raw))
     view = observe_ray(
         seen.cluster,
-        desired_of(seen).spec,
+        seen.desired.spec,
         reads(seen.cluster, the_head(raw)),
         Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
         domain="cluster.local",
@@ -305,7 +304,7 @@ def test_nobody_is_asked_without_a_live_head(heads: list[Pod]):
     seen = observed(rolling(1), *heads)
     view = observe_ray(
         seen.cluster,
-        desired_of(seen).spec,
+        seen.desired.spec,
         reads(seen.cluster, *heads),
         Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
         domain="cluster.local",
