@@ -1,12 +1,27 @@
-"""A small vocabulary for structural OpenAPI schemas, so that a CRD reads like a table.
+"""Structural OpenAPI schemas that are written as tables, and the definitions around them.
 
-Every function returns plain data for `openAPIV3Schema`; the description always comes first.
+A table has a line for each field, with the fields of a struct below it:
+
+    name!: type keyword=value ... | Description.
+      | More of the description.
+      ! CEL expression | What it tells those whom it refuses.
+
+`!` behind a name marks a required field. `-` stands for the items of a list, `*` for the values of
+a map. Types are the keys of `_TYPES`, and the outermost lines of the table, which may have
+parameters: `port(whose)` is used as `port(the head)` and replaces `{whose}` in what it says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from copy import deepcopy
+from dataclasses import dataclass, field
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
 
 Schema = dict[str, Any]
 
@@ -14,111 +29,200 @@ _QUANTITY: Final = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
+_EITHER: Final[Schema] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+_TYPES: Final[Mapping[str, Schema]] = {
+    "string": {"type": "string"},
+    "boolean": {"type": "boolean"},
+    "integer": {"type": "integer"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number"},
+    "time": {"type": "string", "format": "date-time"},
+    "quantity": {**_EITHER, "pattern": _QUANTITY},
+    "int_or_string": _EITHER,
+    "int_or_percentage": {**_EITHER, "pattern": "^[0-9]{1,9}%$"},
+    "struct": {"type": "object"},
+    "anything": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "map": {"type": "object"},
+    "strings": {"type": "object", "additionalProperties": {"type": "string"}},
+    "list": {"type": "array"},
+    "words": {"type": "array", "items": {"type": "string"}},
+}
+"""`anything` keeps unknown fields; `strings` and `words` are a map and a list of strings."""
+
+_FIELD: Final = re.compile(r"(?P<name>.*?): (?P<type>[\w{}]+(\([^)]*\))?)(?P<keywords>.*)")
 
 
-def string(description: str, *, enum: Sequence[str] = (), **more: Any) -> Schema:
-    """Return the schema of a string; `more` are further OpenAPI keywords."""
-    schema: Schema = {"description": description, "type": "string", **more}
-    if enum:
-        schema["enum"] = list(enum)
-    return schema
+@dataclass(slots=True)
+class _Row:
+    """A line of a table with those below it; that of a CEL rule has an expression as its name."""
+
+    name: str
+    type: str = ""
+    keywords: str = ""
+    description: str = ""
+    rows: list[_Row] = field(default_factory=list["_Row"])
+
+    def with_arguments(self, arguments: Mapping[str, str]) -> _Row:
+        """Return a copy in which the arguments stand in place of the parameters."""
+
+        def filled(text: str) -> str:
+            for parameter, argument in arguments.items():
+                text = text.replace(f"{{{parameter}}}", argument)
+            return text
+
+        return _Row(
+            filled(self.name),
+            filled(self.type),
+            filled(self.keywords),
+            filled(self.description),
+            [row.with_arguments(arguments) for row in self.rows],
+        )
 
 
-def boolean(description: str, **more: Any) -> Schema:
-    """Return the schema of a boolean."""
-    return {"description": description, "type": "boolean", **more}
+class SchemaTable:
+    """The schemas of a table.
+
+    Args:
+        text: the table.
+        parts: parts of schemas by the names that the keyword `with` has for them.
+    """
+
+    def __init__(self, text: str, parts: Mapping[str, Schema] = MappingProxyType({})) -> None:
+        self._parts = parts
+        self._schemas: dict[str, tuple[list[str], _Row]] = {}
+        self._encoded: dict[tuple[str, ...], bytes] = {}
+        for row in _rows(text):
+            name, parameters = _call(row.name)
+            self._schemas[name] = parameters, row
+
+    def schema(self, name: str, *arguments: str) -> Schema:
+        """Return a new copy of the schema of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        known = self._encoded.get((name, *arguments))
+        if known is None:
+            parameters, row = self._schemas[name]
+            row = row.with_arguments(dict(zip(parameters, arguments, strict=True)))
+            known = self._encoded[name, *arguments] = msgspec.json.encode(self._schema(row))
+        return msgspec.json.decode(known)
+
+    def _schema(self, row: _Row) -> Schema:
+        name, arguments = _call(row.type)
+        schema = deepcopy(_TYPES[name]) if name in _TYPES else self.schema(name, *arguments)
+        if row.description:
+            schema = {"description": row.description} | schema | {"description": row.description}
+        rules = [rule(each.name, each.description) for each in row.rows if not each.type]
+        schema |= self._fields([each for each in row.rows if each.type])
+        for word in row.keywords.split():
+            schema |= self._keyword(word, schema)
+        return schema | ({"x-kubernetes-validations": rules} if rules else {})
+
+    def _fields(self, rows: Sequence[_Row]) -> Schema:
+        match rows:
+            case []:
+                return {}
+            case [_Row("-") as items]:
+                return {"items": self._schema(items)}
+            case [_Row("*") as values]:
+                return {"additionalProperties": self._schema(values)}
+            case _:
+                found = {row.name.rstrip("!"): self._schema(row) for row in rows}
+                required = sorted(row.name[:-1] for row in rows if row.name.endswith("!"))
+                return {"properties": found} | ({"required": required} if required else {})
+
+    def _keyword(self, word: str, schema: Schema) -> Schema:
+        name, _, value = word.partition("=")
+        match name:
+            case "with":
+                return deepcopy(self._parts[value])
+            case "nullable":
+                return {"nullable": True}
+            case "atomic":
+                shape = "list" if schema["type"] == "array" else "map"
+                return {f"x-kubernetes-{shape}-type": "atomic"}
+            case "keys":
+                keys = value.split(",")
+                return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys}
+            case "enum":
+                return {"enum": value.split(",")}
+            case _:
+                return {name: _value(value)}
 
 
-def int32(description: str, **more: Any) -> Schema:
-    """Return the schema of an integer of 32 bits."""
-    return {"description": description, "type": "integer", "format": "int32", **more}
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
-def int64(description: str, **more: Any) -> Schema:
-    """Return the schema of an integer of 64 bits."""
-    return {"description": description, "type": "integer", "format": "int64", **more}
+def _call(text: str) -> tuple[str, list[str]]:
+    """Return the name and the arguments of `name(one, two)`."""
+    name, _, rest = text.partition("(")
+    return name, rest.removesuffix(")").split(", ") if rest else []
 
 
-def number(description: str, **more: Any) -> Schema:
-    """Return the schema of a number, whole or not."""
-    return {"description": description, "type": "number", **more}
+def _rows(text: str) -> list[_Row]:
+    """Return the outermost lines of a table, with all others below them."""
+    outermost = _Row("")
+    above = [(-1, outermost)]
+    for line in text.splitlines():
+        said = line.strip()
+        if not said or said.startswith("#"):
+            continue
+        if said.startswith("| "):
+            above[-1][1].description += said[1:]
+            continue
+        indent = len(line) - len(line.lstrip())
+        while indent <= above[-1][0]:
+            above.pop()
+        row = _row(said)
+        above[-1][1].rows.append(row)
+        above.append((indent, row))
+    return outermost.rows
 
 
-def time(description: str, **more: Any) -> Schema:
-    """Return the schema of a point in time, RFC 3339."""
-    return {"description": description, "type": "string", "format": "date-time", **more}
+def _row(said: str) -> _Row:
+    left, _, description = said.partition(" | ")
+    if said.startswith("! "):
+        return _Row(left[2:], description=description)
+    found = _FIELD.fullmatch(left)
+    if found is None:
+        raise ValueError(f"{said!r} is no line of a table of schemas")
+    return _Row(found["name"], found["type"], found["keywords"], description)
 
 
-def int_or_string(description: str) -> Schema:
-    """Return the schema of an integer or a string, such as a port or its name."""
-    return {
-        "description": description,
-        "anyOf": [{"type": "integer"}, {"type": "string"}],
-        "x-kubernetes-int-or-string": True,
-    }
+_CORE: Final = "controller.apimachinery"
 
 
-def int_or_percentage(description: str) -> Schema:
-    """Return the schema of a number, or a percentage such as 25%."""
-    return int_or_string(description) | {"pattern": "^[0-9]{1,9}%$"}
+def read_schemas(
+    package: str = _CORE, parts: Mapping[str, Schema] = MappingProxyType({})
+) -> SchemaTable:
+    """Return the schemas of `schemas.txt` in a package, and those of Kubernetes' own types."""
+    packages = dict.fromkeys((_CORE, package))
+    texts = [resources.files(each).joinpath("schemas.txt").read_text("utf-8") for each in packages]
+    return SchemaTable("\n".join(texts), parts)
 
 
-def quantity(description: str) -> Schema:
-    """Return the schema of a quantity: `500m`, `1Gi`, `2`."""
-    return {**int_or_string(description), "pattern": _QUANTITY}
-
-
-def map_of(description: str, values: Schema) -> Schema:
-    """Return the schema of a map from strings."""
-    return {"description": description, "type": "object", "additionalProperties": values}
-
-
-def strings(description: str) -> Schema:
-    """Return the schema of a map from strings to strings."""
-    return map_of(description, {"type": "string"})
-
-
-def array(
-    description: str, items: Schema, *, keys: Sequence[str] = (), atomic: bool = False
-) -> Schema:
-    """Return the schema of a list; `keys` give its elements identities, for server-side apply."""
-    schema: Schema = {"description": description, "type": "array", "items": items}
-    if keys:
-        schema["x-kubernetes-list-type"] = "map"
-        schema["x-kubernetes-list-map-keys"] = list(keys)
-    elif atomic:
-        schema["x-kubernetes-list-type"] = "atomic"
-    return schema
-
-
-def words(description: str, *, atomic: bool = False) -> Schema:
-    """Return the schema of a list of strings."""
-    return array(description, {"type": "string"}, atomic=atomic)
-
-
-def struct(
-    description: str,
-    properties: Mapping[str, Schema],
-    *,
-    required: Sequence[str] = (),
-    atomic: bool = False,
-) -> Schema:
-    """Return the schema of an object with these fields and no others."""
-    schema: Schema = {"description": description, "type": "object", "properties": dict(properties)}
-    if required:
-        schema["required"] = list(required)
-    if atomic:
-        schema["x-kubernetes-map-type"] = "atomic"
-    return schema
-
-
-def anything(description: str) -> Schema:
-    """Return the schema of an object whose fields are all kept, including unknown ones."""
-    return {
-        "description": description,
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
+def add_conditions(schema: Any) -> None:
+    """Give every empty schema of a property `conditions` that of all conditions, in place."""
+    match schema:
+        case dict():
+            parts = cast("dict[str, Any]", schema)
+            if parts.get("conditions") == {}:
+                parts["conditions"] = read_schemas().schema("conditions", "the object")
+            add_conditions(list(parts.values()))
+        case list():
+            for part in cast("list[Any]", schema):
+                add_conditions(part)
+        case _:
+            pass
 
 
 def rule(expression: str, message: str) -> Schema:

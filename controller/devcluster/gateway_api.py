@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from controller.apimachinery.core_schemas import add_conditions
+from controller.apimachinery.schema import add_conditions
 from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, Service, View
 from controller.kube.resources import Resource
 

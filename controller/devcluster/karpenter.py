@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.core_schemas import add_conditions
+from controller.apimachinery.schema import add_conditions
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,

@@ -14,7 +14,7 @@ from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.definitions.crds import rayjob_definition
+from controller.ray.api.definitions.crds import ray_definition
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import RAYJOBS, RayJob
@@ -88,7 +88,7 @@ class Rays:
 
     async def open(self) -> None:
         with contextlib.suppress(AlreadyExists):
-            await self.world.user.create(CRDS, "", rayjob_definition())
+            await self.world.user.create(CRDS, "", ray_definition("RayJob"))
         await self.world.eventually(self._served)
         self.world.background(self._play_submitters())
 

@@ -16,7 +16,7 @@ import yaml
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
-from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition
+from controller.ray.api.definitions.crds import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
@@ -48,7 +48,7 @@ embedded_only = pytest.mark.embedded_only
 
 
 async def prepare(world: World) -> None:
-    await install_crds(world, raycronjob_definition(), rayjob_definition())
+    await install_crds(world, ray_definition("RayCronJob"), ray_definition("RayJob"))
     await world.eventually(lambda: served(world))
 
 

@@ -9,7 +9,7 @@ import pytest
 from controller.command.manifests import load
 from controller.kube.errors import Invalid, NotFound, PathNotFound
 from controller.kube.resources import CRDS, PODS
-from controller.ray.api.definitions.crds import rayjob_definition
+from controller.ray.api.definitions.crds import ray_definition
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobStatus
 from tests.integration.harness import World, install_crds
@@ -26,7 +26,7 @@ ON_FAILURE = {"jobStatus": "FAILED"}
 
 
 async def prepare(world: World) -> None:
-    await install_crds(world, rayjob_definition())
+    await install_crds(world, ray_definition("RayJob"))
     await world.eventually(lambda: served(world))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
 from controller.ray.api import RAYJOBS
-from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition
+from controller.ray.api.definitions.crds import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.harness import World, example_cluster, install_crds
 from tests.simulation import scenario as s
@@ -48,7 +48,7 @@ class CronsOfLife:
         self._is_over = False
 
     async def open(self) -> None:
-        await install_crds(self._world, raycronjob_definition(), rayjob_definition())
+        await install_crds(self._world, ray_definition("RayCronJob"), ray_definition("RayJob"))
 
     def kind(self, _wall: Callable[[], datetime]) -> WitnessedCronJobKind:
         return WitnessedCronJobKind(self._referee)

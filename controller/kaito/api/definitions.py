@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
@@ -14,16 +12,8 @@ from controller.apimachinery.schema import (
     Definition,
     Schema,
     definition,
+    read_schemas,
     served_version,
-    string,
-    struct,
-)
-from controller.kaito.api.schemas import (
-    SET_SPEC,
-    SET_STATUS,
-    SET_TEMPLATE,
-    WORKSPACE_STATUS,
-    workspace_fields,
 )
 from controller.kube.objects import KubeObject
 from controller.runtime.plan import Event, Plan
@@ -37,7 +27,11 @@ from controller.runtime.reconcile.definitions import (
 _GROUP: Final = "kaito.sh"
 _STORED: Final = "v1beta1"
 _VERSIONS: Final = ("v1alpha1", _STORED)
-"""The old version is served for old objects and clients, as Kaito does."""
+"""The old version is served for old objects and clients, as Kaito does. Nothing converts between
+them, so both have all fields: with Kaito's own definitions a write under v1alpha1 loses those that
+are newer (KAI-19)."""
+_OLD_DEFAULT: Final = "Standard_NC24ads_A100_v4"
+"""Kaito's default instance type in v1alpha1, which v1beta1 lacks."""
 
 
 def _condition_column(type_: str) -> Column:
@@ -62,6 +56,9 @@ _INFERENCE_SET_COLUMNS: Final = (
 )
 
 
+_SCHEMAS: Final = read_schemas("controller.kaito.api")
+
+
 def kaito_definitions() -> list[Definition]:
     """Return the definitions of the `kaito.sh` kinds, ready to be created."""
     return [workspace_definition(), inference_set_definition()]
@@ -69,25 +66,16 @@ def kaito_definitions() -> list[Definition]:
 
 def workspace_definition() -> Definition:
     """Return the definition of Workspace."""
-    description = "A model that is served or tuned, on nodes of its own."
-    parts = [{**workspace_fields(each), "status": WORKSPACE_STATUS} for each in _VERSIONS]
-    versions = [
-        _version(version, description, fields, _WORKSPACE_COLUMNS)
-        for version, fields in zip(_VERSIONS, parts, strict=True)
-    ]
-    return _unshared(
-        definition(_GROUP, "Workspace", *versions, category="workspace", short_names=("wk", "wks"))
-    )
+    versions = [_version(each, "Workspace", _WORKSPACE_COLUMNS) for each in _VERSIONS]
+    fields = versions[0]["schema"]["openAPIV3Schema"]["properties"]
+    fields["resource"]["properties"]["instanceType"]["default"] = _OLD_DEFAULT
+    names = ("wk", "wks")
+    return definition(_GROUP, "Workspace", *versions, category="workspace", short_names=names)
 
 
 def inference_set_definition() -> Definition:
     """Return the definition of InferenceSet."""
-    description = "Copies of a workspace that serve one model."
-    fields = {"spec": SET_SPEC, "status": SET_STATUS}
-    versions = [
-        _version(version, description, fields, _INFERENCE_SET_COLUMNS, required=("spec",))
-        for version in _VERSIONS
-    ]
+    versions = [_version(each, "InferenceSet", _INFERENCE_SET_COLUMNS) for each in _VERSIONS]
     for version in versions:
         version["subresources"]["scale"] = {
             "labelSelectorPath": ".status.selector",
@@ -95,30 +83,11 @@ def inference_set_definition() -> Definition:
             "statusReplicasPath": ".status.replicas",
         }
     names = ("is", "isets")
-    return _unshared(
-        definition(_GROUP, "InferenceSet", *versions, category="inferenceset", short_names=names)
-    )
+    return definition(_GROUP, "InferenceSet", *versions, category="inferenceset", short_names=names)
 
 
-def _unshared(found: Definition) -> Definition:
-    """Return a copy in which no part stands twice: YAML would print anchors for it."""
-    return msgspec.json.decode(msgspec.json.encode(found))
-
-
-def _version(
-    name: str,
-    description: str,
-    fields: Mapping[str, Schema],
-    columns: Sequence[Column],
-    required: Sequence[str] = (),
-) -> Definition:
-    common = {
-        "apiVersion": string("Version of the schema of this object."),
-        "kind": string("Kind of this object."),
-        "metadata": {"type": "object"},
-    }
-    schema = struct(description, common | dict(fields), required=required)
-    return served_version(name, schema, columns, is_stored=name == _STORED)
+def _version(name: str, kind: str, columns: Sequence[Column]) -> Definition:
+    return served_version(name, _SCHEMAS.schema(kind), columns, is_stored=name == _STORED)
 
 
 def _leaves(schema: Schema, path: str) -> Iterator[str]:
@@ -133,13 +102,13 @@ def _leaves(schema: Schema, path: str) -> Iterator[str]:
 
 WORKSPACE_FIELDS: Final = tuple(
     path
-    for part, schema in workspace_fields(_STORED).items()
-    for path in _leaves(schema, part)
+    for part in ("inference", "resource", "tuning")
+    for path in _leaves(_SCHEMAS.schema(part), part)
     if "matchExpressions" not in path
 )
 """The whole specification of a Workspace, which is hashed; `matchLabels` alone selects nodes."""
 
-SET_TEMPLATE_FIELDS: Final = tuple(_leaves(SET_TEMPLATE, "spec.template"))
+SET_TEMPLATE_FIELDS: Final = tuple(_leaves(_SCHEMAS.schema("set_template"), "spec.template"))
 """What an InferenceSet says of its Workspaces."""
 
 

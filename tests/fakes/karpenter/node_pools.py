@@ -11,19 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.schema import (
-    Schema,
-    anything,
-    array,
-    definition,
-    int64,
-    served_version,
-    string,
-    strings,
-    struct,
-    words,
-)
+from controller.apimachinery.schema import SchemaTable, definition, read_schemas, served_version
 from controller.devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
 from controller.devcluster.nodes.components import (
     ComponentContext,
@@ -131,53 +119,57 @@ def _pool_of(claim: ProvisionedClaim) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
+_SCHEMAS = SchemaTable(
+    """
+    pool_spec: struct | The nodes.
+      template!: struct | The claims.
+        metadata: struct | Labels of the nodes.
+          labels: strings | Labels.
+        spec!: struct | The nodes.
+          expireAfter: string default=720h | Age at which a node is replaced.
+          nodeClassRef!: anything | The class of the nodes.
+          requirements!: list | Labels that they must have.
+            -: struct | A label that nodes must have.
+              key!: string | Its key.
+              operator!: string | Operator.
+              values: words | Values.
+          taints: list | Taints.
+            -: anything | A taint.
+      disruption: anything | When nodes are replaced.
+      replicas: int64 minimum=0 | Number of nodes.
+
+    class_spec: anything | The machines.
+
+    object(spec): struct | Karpenter's.
+      apiVersion: string | Version of the schema.
+      kind: string | Kind of the object.
+      metadata: struct
+      spec: {spec}
+      status: struct | What has become of it.
+        conditions: anything
+    """
+)
+
+
 def node_pool_definition(*, is_static: bool = True) -> dict[str, Any]:
     """The definition of NodePools; an old one has no `replicas`."""
-    fields = {
-        "template": _template(),
-        "disruption": anything("When nodes are replaced."),
-        **({"replicas": int64("Number of nodes.", minimum=0)} if is_static else {}),
-    }
-    spec = struct("The nodes.", fields, required=["template"])
-    return _cluster_wide("karpenter.sh", "v1", "NodePool", spec, "")
+    schema = _SCHEMAS.schema("object", "pool_spec")
+    if not is_static:
+        del schema["properties"]["spec"]["properties"]["replicas"]
+    return _cluster_wide("karpenter.sh", "v1", "NodePool", schema, "")
 
 
 def node_class_definition(classes: NodeClassSettings) -> dict[str, Any]:
     """The definition of a provider's NodeClasses, of whose specification nothing is known."""
-    spec = anything("The machines.")
-    return _cluster_wide(classes.group, classes.version, classes.kind, spec, classes.plural)
+    schema = _SCHEMAS.schema("object", "class_spec")
+    return _cluster_wide(classes.group, classes.version, classes.kind, schema, classes.plural)
 
 
-def _template() -> Schema:
-    requirement = struct(
-        "A label that nodes must have.",
-        {"key": string("Its key."), "operator": string("Operator."), "values": words("Values.")},
-        required=["key", "operator"],
-    )
-    spec = struct(
-        "The nodes.",
-        {
-            "expireAfter": string("Age at which a node is replaced.", default="720h"),
-            "nodeClassRef": anything("The class of the nodes."),
-            "requirements": array("Labels that they must have.", requirement),
-            "taints": array("Taints.", anything("A taint.")),
-        },
-        required=["nodeClassRef", "requirements"],
-    )
-    metadata = struct("Labels of the nodes.", {"labels": strings("Labels.")})
-    return struct("The claims.", {"metadata": metadata, "spec": spec}, required=["spec"])
-
-
-def _cluster_wide(group: str, version: str, kind: str, spec: Schema, plural: str) -> dict[str, Any]:
-    status = struct("What has become of it.", {"conditions": conditions("the object")})
-    fields: dict[str, Schema] = {
-        "apiVersion": string("Version of the schema."),
-        "kind": string("Kind of the object."),
-        "metadata": {"type": "object"},
-        "spec": spec,
-        "status": status,
-    }
-    schema = struct("Karpenter's.", fields)
+def _cluster_wide(
+    group: str, version: str, kind: str, schema: dict[str, Any], plural: str
+) -> dict[str, Any]:
+    conditions = read_schemas().schema("conditions", "the object")
+    schema["properties"]["status"]["properties"]["conditions"] = conditions
     served = served_version(version, schema, (), is_stored=True)
     found = definition(group, kind, served, category="karpenter")
     found["spec"]["scope"] = "Cluster"

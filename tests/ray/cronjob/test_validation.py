@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definitions.crds import raycronjob_definition
+from controller.ray.api.definitions.crds import ray_definition
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import (
     INVALID,
@@ -173,7 +173,7 @@ def test_the_manual_names_every_reason_and_no_other():
 
 def test_the_example_of_the_manual_has_the_fields_of_the_definition():
     example = yaml.safe_load(PAGE.split("```yaml\n")[1].split("```")[0])
-    (version,) = raycronjob_definition()["spec"]["versions"]
+    (version,) = ray_definition("RayCronJob")["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert set(example["spec"]) == set(spec["properties"])
     del example["spec"]["jobTemplate"]["rayClusterSpec"]

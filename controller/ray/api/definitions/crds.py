@@ -6,60 +6,22 @@ clients; the operator does not use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
 from controller.apimachinery.schema import (
-    Column,
     Definition,
-    Schema,
     definition,
     printed,
+    read_schemas,
     served_version,
-    string,
-    struct,
 )
-from controller.ray.api import rayclusterfleet, raycronjob, rayservice
-from controller.ray.api.definitions import rules
-from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
-from controller.ray.api.definitions.rayjob import (
-    cron_job_spec,
-    cron_job_status,
-    job_spec,
-    job_status,
-)
-from controller.ray.api.definitions.rayservice import (
-    fleet_spec,
-    fleet_status,
-    service_spec,
-    service_status,
-)
+from controller.ray.api.definitions.rules import PARTS
 from controller.ray.api.names import RayObject
 from controller.ray.api.ray_options import RAY, unknown_words
-from controller.ray.api.validation import cluster, job
-from controller.ray.api.validation.context import NameRule
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
-
-# The outermost level of the schema of every kind.
-
-
-def custom_resource(
-    kind: str, description: str, names: NameRule, spec: Schema, status: Schema
-) -> Schema:
-    """Return the `openAPIV3Schema` of `kind`."""
-    return struct(
-        description,
-        {
-            "apiVersion": string("Version of the schema of this object."),
-            "kind": string(f"{kind}."),
-            "metadata": rules.metadata(names),
-            "spec": spec,
-            "status": status,
-        },
-    )
-
 
 _AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
 _READY_REASON: Final = ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)
@@ -81,7 +43,6 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("idle", "string", '.status.conditions[?(@.type=="Idle")].status', 1),
 )
 """KubeRay's columns in its order, then the reason of `Ready`, the update, and its use."""
-
 
 _RAYJOB_COLUMNS: Final = (
     ("job status", "string", ".status.jobStatus", 0),
@@ -125,81 +86,39 @@ _RAYCLUSTERFLEET_COLUMNS: Final = (
 )
 
 
+_COLUMNS: Final = {
+    "RayCluster": _RAYCLUSTER_COLUMNS,
+    "RayJob": _RAYJOB_COLUMNS,
+    "RayService": _RAYSERVICE_COLUMNS,
+    "RayCronJob": _RAYCRONJOB_COLUMNS,
+    "RayClusterFleet": _RAYCLUSTERFLEET_COLUMNS,
+}
+SCHEMAS: Final = read_schemas("controller.ray.api.definitions", PARTS)
+
+
 def custom_resource_definitions() -> list[Definition]:
     """Return all definitions as plain data ready to be created, KubeRay's kinds first."""
-    return [
-        raycluster_definition(),
-        rayjob_definition(),
-        rayservice_definition(),
-        raycronjob_definition(),
-        rayclusterfleet_definition(),
-    ]
+    return [ray_definition(kind) for kind in _COLUMNS]
 
 
-def raycluster_definition() -> Definition:
-    """Return the definition of RayCluster."""
-    schema = custom_resource(
-        "RayCluster",
-        "A Ray cluster: one head and groups of workers.",
-        cluster.NAME_RULE,
-        cluster_spec(),
-        cluster_status(),
-    )
-    old = _v1alpha1("RayCluster", _RAYCLUSTER_COLUMNS)
-    return _definition("RayCluster", schema, _RAYCLUSTER_COLUMNS, old)
-
-
-def rayjob_definition() -> Definition:
-    """Return the definition of RayJob."""
-    description = "A job that Ray runs, on a cluster made for it or on one that is there."
-    schema = custom_resource("RayJob", description, job.NAME_RULE, job_spec(), job_status())
-    return _definition("RayJob", schema, _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
-
-
-def rayservice_definition() -> Definition:
-    """Return the definition of RayService."""
-    description = "Serves applications on a Ray cluster, and replaces the cluster safely."
-    schema = custom_resource(
-        "RayService", description, rayservice.NAME_RULE, service_spec(), service_status()
-    )
-    return _definition("RayService", schema, _RAYSERVICE_COLUMNS, _v1alpha1("RayService"))
-
-
-def raycronjob_definition() -> Definition:
-    """Return the definition of RayCronJob, which has no old version."""
-    description = "Makes RayJobs at the times of a schedule."
-    schema = custom_resource(
-        "RayCronJob", description, raycronjob.NAME_RULE, cron_job_spec(), cron_job_status()
-    )
-    return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
-
-
-def rayclusterfleet_definition() -> Definition:
-    """Return the definition of RayClusterFleet, which is Manta's own."""
-    description = "Copies of one RayCluster, which are replaced one after the other."
-    schema = custom_resource(
-        "RayClusterFleet", description, rayclusterfleet.NAME_RULE, fleet_spec(), fleet_status()
-    )
-    stored = _stored("v1alpha1", schema, _RAYCLUSTERFLEET_COLUMNS)
+def ray_definition(kind: str) -> Definition:
+    """Return the definition of a kind."""
+    if kind != "RayClusterFleet":
+        old = [] if kind == "RayCronJob" else [_v1alpha1(kind)]
+        return definition("ray.io", kind, _stored("v1", kind), *old)
+    stored = _stored("v1alpha1", kind)
     stored["subresources"]["scale"] = {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
     }
-    return definition("manta.dev", "RayClusterFleet", stored)
+    return definition("manta.dev", kind, stored)
 
 
-def _definition(
-    kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
-) -> Definition:
-    """Return a definition of `ray.io` with version `v1` and others."""
-    return definition("ray.io", kind, _stored("v1", schema, columns), *others)
+def _stored(version: str, kind: str) -> Definition:
+    return served_version(version, SCHEMAS.schema(kind), _COLUMNS[kind], is_stored=True)
 
 
-def _stored(version: str, schema: Schema, columns: Sequence[Column]) -> Definition:
-    return served_version(version, schema, columns, is_stored=True)
-
-
-def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
+def _v1alpha1(kind: str) -> Definition:
     """Return the old version, whose schema preserves every field."""
     return {
         "name": "v1alpha1",
@@ -207,7 +126,7 @@ def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
         "storage": False,
         "deprecated": True,
         "deprecationWarning": f"ray.io/v1alpha1 {kind} is deprecated; use ray.io/v1 {kind}",
-        **printed(columns),
+        **printed(_RAYCLUSTER_COLUMNS if kind == "RayCluster" else ()),
         "schema": {
             "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         },

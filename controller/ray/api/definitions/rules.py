@@ -8,13 +8,17 @@ goes for rules that do not hold, not for rules that cannot be evaluated: none ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import Enum
 from typing import Final
 
 from controller.apimachinery.schedule import LONGEST_SCHEDULE, schedule_pattern
-from controller.apimachinery.schema import Schema, rule, rules, string
+from controller.apimachinery.schema import Schema, rule, rules
 from controller.apimachinery.template import NO_CONTAINER
+from controller.ray.api import rayclusterfleet, raycronjob, rayservice
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.rayservice import UpgradeType
+from controller.ray.api.validation import cluster, job
 from controller.ray.api.validation.context import (
     NEEDS_ENTRYPOINT,
     NO_TIME_ZONE,
@@ -23,30 +27,26 @@ from controller.ray.api.validation.context import (
 )
 
 
-def metadata(name_rule: NameRule) -> Schema:
-    """Return the schema of `metadata`: the rule for the names of a kind's objects."""
-    name = rules(
-        rule(f"size(self) <= {name_rule.limit}", name_rule.too_long),
-        rule("self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", name_rule.malformed),
+def _name(names: NameRule) -> Schema:
+    return rules(
+        rule(f"size(self) <= {names.limit}", names.too_long),
+        rule("self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", names.malformed),
     )
-    return {"type": "object", "properties": {"name": string("Name of the object.", **name)}}
 
 
-not_negative: Final = rules(rule("self >= 0", NOT_NEGATIVE))
-positive: Final = rules(rule("self > 0", "must be positive, or left out"))
-with_container: Final = rules(
+_WITH_CONTAINER: Final = rules(
     rule(
         "has(self.spec) && has(self.spec.containers) && size(self.spec.containers) > 0",
         f"spec.containers {NO_CONTAINER}",
     )
 )
-group_name: Final[Schema] = {
+_GROUP_NAME: Final[Schema] = {
     "maxLength": 63,
     "pattern": "^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$",
 }
 """Without a rule of its own: a rule for each of any number of groups would cost too much."""
 
-worker_group: Final = rules(
+_WORKER_GROUP: Final = rules(
     rule(
         "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
         "minReplicas is larger than maxReplicas; lower minReplicas or raise maxReplicas",
@@ -54,13 +54,11 @@ worker_group: Final = rules(
 )
 
 
-def _one_of(*values: str) -> Schema:
+def _one_of(words: type[Enum]) -> Schema:
+    values = [each.value for each in words]
     named = ", ".join(f"'{value}'" for value in values)
     return rules(rule(f"self in ['', {named}]", f"must be one of {', '.join(values)}"))
 
-
-submission_mode: Final = _one_of(*(mode.value for mode in SubmissionMode))
-upgrade_type: Final = _one_of(*(each.value for each in UpgradeType))
 
 _SELECTS: Final = "has(self.clusterSelector) && size(self.clusterSelector) > 0"
 _RETRIES: Final = "has(self.backoffLimit) && self.backoffLimit > 0"
@@ -72,7 +70,7 @@ def _mode(mode: SubmissionMode) -> str:
     return f"has(self.submissionMode) && self.submissionMode == '{mode.value}'"
 
 
-job: Final = rules(
+_JOB: Final = rules(
     rule(
         f"({_mode(SubmissionMode.INTERACTIVE)}) || has(self.submitterPodTemplate) || "
         "(has(self.entrypoint) && self.entrypoint != '')",
@@ -104,7 +102,7 @@ job: Final = rules(
     ),
 )
 _CRONTAB: Final = schedule_pattern().replace("\\", "\\\\")
-schedule: Final[Schema] = {
+_SCHEDULE: Final[Schema] = {
     "maxLength": LONGEST_SCHEDULE,
     **rules(
         rule("!self.contains('TZ')", NO_TIME_ZONE),
@@ -116,3 +114,21 @@ schedule: Final[Schema] = {
         ),
     ),
 }
+PARTS: Final[Mapping[str, Schema]] = {
+    "cluster_name": _name(cluster.NAME_RULE),
+    "job_name": _name(job.NAME_RULE),
+    "service_name": _name(rayservice.NAME_RULE),
+    "cron_job_name": _name(raycronjob.NAME_RULE),
+    "fleet_name": _name(rayclusterfleet.NAME_RULE),
+    "fleet_size": {"minimum": 0, "maximum": rayclusterfleet.MAX_REPLICAS},
+    "not_negative": rules(rule("self >= 0", NOT_NEGATIVE)),
+    "positive": rules(rule("self > 0", "must be positive, or left out")),
+    "with_container": _WITH_CONTAINER,
+    "group_name": _GROUP_NAME,
+    "worker_group": _WORKER_GROUP,
+    "submission_mode": _one_of(SubmissionMode),
+    "upgrade_type": _one_of(UpgradeType),
+    "job": _JOB,
+    "schedule": _SCHEDULE,
+}
+"""The parts of the schemas in `schemas.txt` that share words or numbers with the validation."""

@@ -22,13 +22,7 @@ from controller.apimachinery.schedule import (
     parse_schedule,
     schedule_pattern,
 )
-from controller.ray.api.definitions.crds import (
-    raycluster_definition,
-    rayclusterfleet_definition,
-    raycronjob_definition,
-    rayjob_definition,
-    rayservice_definition,
-)
+from controller.ray.api.definitions.crds import ray_definition
 from tests.ray.cluster.support import EXAMPLES
 
 CLIENT_SIDE_APPLY_LIMIT = 256 * 1024
@@ -54,13 +48,8 @@ KUBERAY_CRDS = Path(
 Schema = dict[str, Any]
 
 
-DEFINITIONS = {
-    "RayCluster": raycluster_definition,
-    "RayCronJob": raycronjob_definition,
-    "RayJob": rayjob_definition,
-    "RayService": rayservice_definition,
-}
-OWN = DEFINITIONS | {"RayClusterFleet": rayclusterfleet_definition}
+DEFINITIONS = ("RayCluster", "RayCronJob", "RayJob", "RayService")
+OWN = (*DEFINITIONS, "RayClusterFleet")
 ADDED_COLUMNS = {
     "RayCluster": [
         '.status.conditions[?(@.type=="Ready")].reason',
@@ -110,7 +99,7 @@ each_own_kind = pytest.mark.parametrize("kind", OWN)
 
 @cache
 def definition(kind: str = "RayCluster") -> Schema:
-    return OWN[kind]()
+    return ray_definition(kind)
 
 
 def version(crd: Schema, name: str) -> Schema:
