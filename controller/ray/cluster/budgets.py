@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from controller.apimachinery.conditions import find_condition, is_true, time_of
+from controller.apimachinery.conditions import time_of
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement
 from controller.kube.objects import Pod, PodDisruptionBudget
@@ -36,8 +36,12 @@ from controller.ray.children.child import (
     repair_child,
 )
 from controller.ray.cluster.children import Note, child_metadata
-from controller.ray.cluster.idle import is_suspended
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, ObservedBudgets
+from controller.ray.cluster.observation import (
+    ClusterObservation,
+    DesiredCluster,
+    ObservedBudgets,
+    soonest,
+)
 from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
 from controller.ray.head import Identity
 from controller.runtime.kind import CacheReader, owned_by
@@ -114,7 +118,7 @@ def observe_budgets(
 
 def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
     """Return the plan with the question to Ray, and the writes of budgets."""
-    is_asked = seen.desired.spec.disruption_budgets is not None and not _is_ending(seen)
+    is_asked = seen.desired.spec.disruption_budgets is not None and not seen.is_ending
     if is_asked and seen.ray.head is not None:
         probe = ProbeSubscription(seen.ray.head, ActivityProbe())
         if probe not in plan.subscriptions:
@@ -123,16 +127,11 @@ def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
         return plan
     in_use, seconds = _is_in_use(seen)
     writes = tuple(_writes(seen, in_use=in_use))
-    waits = (plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None)
     return replace(
         plan,
         independent=(*plan.independent, *writes),
-        requeue_after=min((each for each in waits if each is not None), default=None),
+        requeue_after=soonest(plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None),
     )
-
-
-def _is_ending(seen: ClusterObservation) -> bool:
-    return seen.cluster.metadata.terminating or is_suspended(seen)
 
 
 def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
@@ -140,7 +139,7 @@ def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
 
     What ran before a silence is taken to run on, but not for ever without a head.
     """
-    if _is_ending(seen):
+    if seen.is_ending:
         return False, None
     if seen.ray.assumed:
         return bool(seen.heads), None
@@ -149,9 +148,8 @@ def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
         value = answer.value
         if isinstance(value, RayActivity):
             return bool(value.uses), None
-    ready = find_condition(seen.conditions, HEAD_POD_READY)
-    since = time_of(ready.get("lastTransitionTime")) if ready is not None else None
-    if since is None or is_true(seen.conditions, HEAD_POD_READY):
+    since = time_of(seen.condition(HEAD_POD_READY).get("lastTransitionTime"))
+    if since is None or seen.is_true(HEAD_POD_READY):
         return None, None
     left = (since + _WITHOUT_HEAD - seen.now).total_seconds()
     return (None, left) if left > 0 else (False, None)

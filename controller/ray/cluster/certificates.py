@@ -264,18 +264,16 @@ def _adoption(
 
 def with_expiry(seen: ClusterObservation) -> ClusterObservation:
     """Return the observation with notes about what ends soon."""
-    notes, _ = expiring(seen.children.certificates, seen.all_pods, seen.now)
+    notes, _ = expiring(seen)
     if not notes:
         return seen
     children = replace(seen.children, notes=(*seen.children.notes, *notes))
     return replace(seen, children=children)
 
 
-def expiring(
-    certificates: ObservedCertificates, pods: Iterable[Pod], now: datetime
-) -> tuple[tuple[Note, ...], float | None]:
+def expiring(seen: ClusterObservation) -> tuple[tuple[Note, ...], float | None]:
     """Return notes about what ends soon, and the seconds until there is another one."""
-    ends, since = certificates.ends, certificates.since
+    ends, since, now = seen.children.certificates.ends, seen.children.certificates.since, seen.now
     due = [
         (
             end - _SOON,
@@ -283,18 +281,19 @@ def expiring(
         )
         for name, end in ends.items()
     ]
-    began = {pod.metadata.name: start for pod in pods if (start := _started(pod)) is not None}
+    began = {
+        pod.metadata.name: start for pod in seen.all_pods if (start := _started(pod)) is not None
+    }
     if began:
         first = min(began.values()) + LIFETIME
         listed = _some(name for name, start in began.items() if start + _USED <= now)
         words = f"the certificate with which they began ends at {rfc3339(first)}: delete these pods"
         due.append((first - RENEWED_BEFORE, f"{listed}: {words} before, the head last"))
-    left = [(moment - now).total_seconds() for moment, _ in due if moment > now]
     notes = [Note(EXPIRES_SOON, sentence) for moment, sentence in due if moment <= now]
     strangers = _some(name for name, start in began.items() if since is not None and start < since)
     if strangers:
         notes.append(Note(_AUTHORITY_REPLACED, f"{strangers}: {_REPLACED}"))
-    return tuple(notes), min(left, default=None)
+    return tuple(notes), seen.seconds_until(moment for moment, _ in due)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-from controller.apimachinery.conditions import find_condition, is_true, tells
+from controller.apimachinery.conditions import is_true, tells
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.objects import KubeObject, ObjectMeta, Service
@@ -82,7 +82,7 @@ from controller.ray.cluster.network_policy import (
     network_policies,
     policies_impossible,
 )
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, soonest
 from controller.ray.cluster.own_certificates import (
     is_own_certificate,
     own_certificates,
@@ -479,7 +479,7 @@ def repair_children(seen: ClusterObservation) -> Iterator[Write]:
 
 def child_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield events about children that only a person can repair, if no condition names them yet."""
-    condition = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    condition = seen.condition(CHILDREN_AS_SPECIFIED)
     if tells(condition, seen.children.notes_in_words):
         return
     for note in seen.children.notes:
@@ -489,5 +489,4 @@ def child_events(seen: ClusterObservation) -> Iterator[Event]:
 
 def seconds_until_repair(seen: ClusterObservation) -> float | None:
     """Return the seconds until a child may be recreated; None if no repair waits for that."""
-    waits = (seconds_until_recreation(drift, seen.now) for drift in seen.children.drifted)
-    return min((seconds for seconds in waits if seconds is not None), default=None)
+    return soonest(*(seconds_until_recreation(each, seen.now) for each in seen.children.drifted))

@@ -189,7 +189,7 @@ def provisioning_phases(
 
     The repeated provisioning of a suspended cluster is not measured.
     """
-    if is_true(seen.conditions, PROVISIONED) or not is_true(wanted, PROVISIONED):
+    if seen.is_true(PROVISIONED) or not is_true(wanted, PROVISIONED):
         return ()
     if "suspended" in mapping(status_of(seen.cluster).get("stateTransitionTimes")):
         return ()

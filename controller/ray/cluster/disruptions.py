@@ -8,11 +8,11 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import is_true, rfc3339
+from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.kube.objects import Node, Pod
 from controller.kube.resources import NODES, PODS
@@ -28,10 +28,14 @@ from controller.ray.cluster.observation import (
     DesiredCluster,
     PodHistory,
 )
-from controller.ray.cluster.pods import pod_target, scope_of
-from controller.ray.cluster.rolling_units import draining_since, drains_before_end
+from controller.ray.cluster.pods import (
+    draining_now,
+    draining_since,
+    patch_pod,
+)
+from controller.ray.cluster.rolling_units import taken_away
 from controller.runtime.kind import CacheReader, Owned, References
-from controller.runtime.plan import Event, MergePatch, Write
+from controller.runtime.plan import Event, Write
 
 _NODE_INDEX: Final = "node"
 
@@ -99,25 +103,19 @@ def announce(seen: ClusterObservation, taken: Collection[str]) -> Iterator[Write
 
     Args:
         seen: the cluster.
-        now: the time.
         taken: names of pods that this plan deletes or drains already.
     """
     for head in seen.heads:
         if not head.metadata.terminating and head.metadata.name not in taken:
             yield from _mark(seen, head)
     for pod in seen.all_workers:
-        going, meta, scope = seen.disruptions.get(pod.metadata.uid), pod.metadata, scope_of(pod)
-        if going is None or meta.terminating or meta.name in taken or scope in seen.pending_scopes:
+        going, meta = seen.disruptions.get(pod.metadata.uid), pod.metadata
+        if going is None or meta.terminating or meta.name in taken:
             continue
-        if draining_since((pod,)) is not None:
-            continue
-        patch: dict[str, Any] = {
-            "annotations": {labels.DRAINING_SINCE: rfc3339(seen.now), labels.DISRUPTION: going.why}
-        }
-        if labels.SERVE in (meta.labels or {}):
-            patch["labels"] = {labels.SERVE: "false"}
-        target, event = pod_target(seen, meta.name, scope), drains_before_end(pod, going.why)
-        yield MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
+        if draining_since((pod,)) is None:
+            stamps = draining_now(seen) | {labels.DISRUPTION: going.why}
+            serves, event = labels.SERVE in (meta.labels or {}), taken_away(pod, going.why)
+            yield from patch_pod(seen, pod, stamps, event, leaves_service=serves)
 
 
 def _mark(seen: ClusterObservation, head: Pod) -> Iterator[Write]:
@@ -127,15 +125,11 @@ def _mark(seen: ClusterObservation, head: Pod) -> Iterator[Write]:
     """
     meta, going = head.metadata, seen.disruptions.get(head.metadata.uid)
     why = going.why if going is not None else None
-    if (meta.annotations or {}).get(labels.DISRUPTION) == why or scope_of(head) in (
-        seen.pending_scopes
-    ):
+    if (meta.annotations or {}).get(labels.DISRUPTION) == why:
         return
     note = f"Head pod {meta.name} will be taken away, because {why}"
     event = Event("Warning", "DisruptedHeadPod", "Update", note) if why is not None else None
-    patch = {"metadata": {"annotations": {labels.DISRUPTION: why}}}
-    target = pod_target(seen, meta.name, scope_of(head))
-    yield MergePatch(target, meta.uid, patch, on_success=event)
+    yield from patch_pod(seen, head, {labels.DISRUPTION: why}, event)
 
 
 # What evictions, drained nodes and disuse would do to a cluster, in sentences for `manta plan`.

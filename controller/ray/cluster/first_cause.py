@@ -166,8 +166,7 @@ def seconds_until_slow(seen: ClusterObservation, pod_causes: PodCauses) -> float
         if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
     ]
     deadlines += filter(None, map(termination_deadline, seen.all_pods))
-    waits = [(deadline - seen.now).total_seconds() for deadline in deadlines]
-    return min((seconds for seconds in waits if seconds > 0), default=None)
+    return seen.seconds_until(deadlines)
 
 
 def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
@@ -187,7 +186,7 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
 
 def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
     """Yield the last rejected write while it could not be repeated."""
-    ready = find_condition(seen.conditions, READY) or {}
+    ready = seen.condition(READY)
     reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
         return
@@ -239,7 +238,7 @@ def _suspension(seen: ClusterObservation) -> Cause | None:
         idle = f"nobody used it (see the condition Idle), so that there are no pods; {remedy}"
         words = idle if remedy else "spec.suspend is true, so that there are no pods"
         words = f"{words}; {author}".removesuffix("; ")
-    elif seen.desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+    elif seen.desired.spec.suspend is None and seen.is_true(SUSPENDED):
         words = "was suspended; set spec.suspend to false to resume it"
     else:
         return None

@@ -9,7 +9,6 @@ from itertools import groupby, zip_longest
 from math import ceil
 from typing import Final, TypeAlias
 
-from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.names import child_name
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
@@ -24,12 +23,14 @@ from controller.ray.cluster.pods import (
     count_owed,
     create_pod,
     delete_pod,
+    drain_event,
+    draining_now,
+    draining_since,
     is_replacement_held,
-    pod_target,
+    patch_pod,
     scope_of,
     unhealthy_reason,
 )
-from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.scale_down import free_indices, missing_hosts
 from controller.ray.head import (
@@ -42,9 +43,7 @@ from controller.ray.head import (
 from controller.ray.pods.builder import ReplicaPosition
 from controller.runtime.plan import (
     Delete,
-    Event,
     LiveList,
-    MergePatch,
     ReplicaMember,
     Write,
 )
@@ -93,7 +92,7 @@ def must_not_restart(seen: ClusterObservation) -> bool:
     return (
         not seen.heads
         and annotations.get(labels.DISABLE_HEAD_RESTART) == "true"
-        and is_true(seen.conditions, PROVISIONED)
+        and seen.is_true(PROVISIONED)
     )
 
 
@@ -118,7 +117,7 @@ def delete_all_pods(seen: AnyCluster) -> Iterator[Write]:
 
 def delete_latecomers(seen: ClusterObservation) -> Iterator[Write]:
     """Delete pods of a suspended cluster whose creates were in flight when it was suspended."""
-    if is_true(seen.conditions, SUSPENDED) and seen.desired.spec.suspend is not False:
+    if seen.is_true(SUSPENDED) and seen.desired.spec.suspend is not False:
         yield from delete_all_pods(seen)
 
 
@@ -279,7 +278,11 @@ def delete_workers(
     for each in workers:
         surplus = each.cause is scale_down.DeletionCause.SURPLUS
         if surplus and has_head and _serves(each.pod):
-            yield _stop_serving(seen, each.pod)
+            why, why_many = f", because {scale_down.SURPLUS}", f": {scale_down.SURPLUS}"
+            event = drain_event(
+                each.pod, f" before its deletion{why}", f" before their deletion{why_many}"
+            )
+            yield from patch_pod(seen, each.pod, draining_now(seen), event, leaves_service=True)
         else:
             yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
 
@@ -287,24 +290,6 @@ def delete_workers(
 def _serves(pod: Pod) -> bool:
     """Return whether the service of a RayService leads to the worker."""
     return is_ready(pod) and (pod.metadata.labels or {}).get(labels.SERVE) == "true"
-
-
-def _stop_serving(seen: ClusterObservation, pod: Pod) -> MergePatch:
-    """Let the service lead to it no more, and record since when it is draining, in one write."""
-    meta, scope = pod.metadata, scope_of(pod)
-    patch = {
-        "labels": {labels.SERVE: "false"},
-        "annotations": {labels.DRAINING_SINCE: rfc3339(seen.now)},
-    }
-    event = Event(
-        "Normal",
-        "DrainingWorkerPod",
-        "Update",
-        f"Draining pod {meta.name} before its deletion, because {scale_down.SURPLUS}",
-        aggregate_note=f"Draining {{count}} pods before their deletion: {scale_down.SURPLUS}",
-    )
-    target = pod_target(seen, meta.name, scope)
-    return MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
 
 
 def delete_drained(seen: AnyCluster) -> tuple[list[Delete], float | None]:

@@ -29,7 +29,6 @@ from typing import Final
 
 import msgspec
 
-from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.object_schema import ObjectSchema
 from controller.kube.objects import Pod
@@ -108,10 +107,13 @@ def doubts_groups(seen: ClusterObservation) -> bool:
 
 def unexplained_number(seen: ClusterObservation) -> str:
     """Return why the specified number of workers is doubtful, empty if it is not."""
-    status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
+    generation = seen.cluster.metadata.generation
     if since := held_since(seen):
         return since
-    before, now = status.get("desiredWorkerReplicas"), seen.desired.spec.desired_workers
+    before, now = (
+        status_of(seen.cluster).get("desiredWorkerReplicas"),
+        seen.desired.spec.desired_workers,
+    )
     if not isinstance(before, int) or now >= before:
         return ""
     if recorded_generation(seen) == generation:
@@ -119,14 +121,14 @@ def unexplained_number(seen: ClusterObservation) -> str:
             f"generation {generation} of the specification asked for {before} workers and now "
             f"asks for {now}, without an edit"
         )
-    if seen.desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
+    if seen.desired.spec.autoscaling and seen.is_true(DELETION_HELD):
         return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
     return ""
 
 
 def held_since(seen: ClusterObservation) -> str:
     """Return why deletions stay held until the next edit, empty if they do not."""
-    held = find_condition(seen.conditions, DELETION_HELD) or {}
+    held = seen.condition(DELETION_HELD)
     generation = seen.cluster.metadata.generation
     if held.get("status") == "True" and held.get("observedGeneration") == generation:
         return f"deletions are held since generation {generation} of the specification was observed"
@@ -138,8 +140,8 @@ def recorded_generation(seen: ClusterObservation) -> int | None:
 
     A refused specification is observed but not counted; then all conditions but `Ready` are older.
     """
-    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
-    return counted or status_of(seen.cluster).get("observedGeneration")
+    counted = seen.condition(HEAD_POD_READY).get("observedGeneration")
+    return counted or seen.recorded_generation
 
 
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
@@ -216,7 +218,7 @@ def doubt_of_recreation(seen: ClusterObservation) -> str:
     """Return why not to replace all pods; empty if they may be, or if that is not due."""
     if not is_recreation_due(seen):
         return ""
-    if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
+    if seen.condition(PODS_UP_TO_DATE).get("reason") == RECREATING:
         return ""
     if recorded_generation(seen) == seen.cluster.metadata.generation:
         return "it was not edited since the status was written"

@@ -19,7 +19,6 @@ import msgspec
 from controller.apimachinery.conditions import (
     ConditionStatus,
     find_condition,
-    is_true,
     rfc3339,
     time_of,
 )
@@ -35,7 +34,12 @@ from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import ray_status
 from controller.ray.api.raycluster import RAYCLUSTERS, IdleTerminationOptions, RayCluster
 from controller.ray.cluster.conditions import ClusterConditions
-from controller.ray.cluster.observation import STORED_CONDITIONS, ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import (
+    STORED_CONDITIONS,
+    ClusterObservation,
+    DesiredCluster,
+    soonest,
+)
 from controller.ray.dashboard import ActivityProbe, ProbeObservation, ProbeSubscription, RayActivity
 from controller.runtime.plan import Delete, Event, MergePatch, Plan, Target
 
@@ -104,8 +108,7 @@ def with_idle(plan: Plan, seen: ClusterObservation) -> Plan:
     wait = _seconds_left(seen, idleness, options)
     if wait == 0:
         return _end(plan, seen, options, idleness)
-    waits = (each for each in (wait, plan.requeue_after) if each is not None)
-    return replace(plan, requeue_after=min(waits, default=None))
+    return replace(plan, requeue_after=soonest(wait, plan.requeue_after))
 
 
 def _end(
@@ -155,8 +158,8 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     status: ConditionStatus = "Unknown"
     reason = idleness.use.value
     message = idleness.message
-    before = find_condition(seen.conditions, IDLE)
-    if not message and before is not None and before.get("reason") != _SUSPENDED:
+    before = seen.condition(IDLE)
+    if not message and before and before.get("reason") != _SUSPENDED:
         return  # a new operator goes on with what is known
     message = message or f"the head has not answered yet; {_rule(options)}"
     if idleness.due is not None and idleness.since is not None:
@@ -175,7 +178,7 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
 def idle_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield the announcement of a deletion, once."""
     idleness, options = _idleness(seen), _options(seen)
-    if idleness is None or options is None or is_true(seen.conditions, DELETION_ANNOUNCED):
+    if idleness is None or options is None or seen.is_true(DELETION_ANNOUNCED):
         return
     if note := _announcement(seen, idleness, options):
         yield Event("Warning", DELETION_ANNOUNCED, "Delete", note)
@@ -184,9 +187,9 @@ def idle_events(seen: ClusterObservation) -> Iterator[Event]:
 def idle_outlook(seen: ClusterObservation) -> str:
     """Return what becomes of a cluster without use, and when, as far as its status tells."""
     options = _options(seen)
-    if options is None or is_suspended(seen):
+    if options is None or seen.is_suspended:
         return ""
-    before = find_condition(seen.conditions, IDLE) or {}
+    before = seen.condition(IDLE)
     since = time_of(before.get("lastTransitionTime")) if before.get("status") == "True" else None
     if since is None:
         return _rule(options)
@@ -200,20 +203,10 @@ def _options(seen: ClusterObservation) -> IdleTerminationOptions | None:
     return None if is_owned else seen.desired.spec.idle_termination_options
 
 
-def is_suspended(seen: ClusterObservation) -> bool:
-    """Return whether the cluster is suspended, or about to be, for whatever reason."""
-    conditions = seen.conditions
-    return (
-        bool(seen.desired.spec.suspend)
-        or is_true(conditions, SUSPENDING)
-        or is_true(conditions, SUSPENDED)
-    )
-
-
 def _idleness(seen: ClusterObservation) -> _Idleness | None:
     """Return what Ray says; None if it is not asked."""
     options = _options(seen)
-    if options is None or is_suspended(seen):
+    if options is None or seen.is_suspended:
         return None
     answer = seen.ray.activity
     value = answer.value if answer is not None else None
@@ -238,7 +231,7 @@ def _idleness(seen: ClusterObservation) -> _Idleness | None:
 
 def _is_scaled_up(seen: ClusterObservation) -> bool:
     """Return whether somebody has scaled an unused cluster up again: who does so will use it."""
-    before = find_condition(seen.conditions, IDLE) or {}
+    before = seen.condition(IDLE)
     return before.get("reason") == AT_MINIMUM and bool(_surplus_groups(seen.desired))
 
 
@@ -255,7 +248,7 @@ def _unused_since(
     known = [started] if started is not None else []
     if value.last is not None:
         known.append(answer.since - max(value.reported - value.last, timedelta()))
-    before = find_condition(seen.conditions, IDLE) or {}
+    before = seen.condition(IDLE)
     changed = time_of(before.get("lastTransitionTime"))
     match before.get("status"):
         case "True" if changed is not None:
@@ -287,9 +280,8 @@ def _seconds_left(
         return None
     due = idleness.due
     if options.policy == DELETE:
-        announced = find_condition(seen.conditions, DELETION_ANNOUNCED)
         notice = _notice(options)
-        since = time_of(announced.get("lastTransitionTime")) if announced is not None else None
+        since = time_of(seen.condition(DELETION_ANNOUNCED).get("lastTransitionTime"))
         if since is None:
             return max((due - notice - seen.now).total_seconds(), 1.0)
         due = max(due, since + notice)
@@ -313,7 +305,7 @@ def _announcement(
     notice = _notice(options)
     if seen.now < idleness.due - notice:
         return ""
-    before = find_condition(seen.conditions, DELETION_ANNOUNCED) or {}
+    before = seen.condition(DELETION_ANNOUNCED)
     since = time_of(before.get("lastTransitionTime")) or seen.now
     end = rfc3339(max(idleness.due, since + notice))
     return (
@@ -359,8 +351,8 @@ def _is_wanted_again(seen: ClusterObservation) -> bool:
 
 def _is_suspended_by_us(seen: ClusterObservation) -> bool:
     """Return whether the suspension is that of an idle cluster, until its last trace has gone."""
-    before = find_condition(seen.conditions, IDLE) or {}
-    is_still = is_true(seen.conditions, SUSPENDING) or is_true(seen.conditions, SUSPENDED)
+    before = seen.condition(IDLE)
+    is_still = seen.is_true(SUSPENDING) or seen.is_true(SUSPENDED)
     was_ours = before.get("reason") == _SUSPENDED
     return is_idle_suspended(seen.cluster, seen.desired.spec) or (was_ours and is_still)
 
@@ -369,7 +361,7 @@ def _keep_suspended(conditions: ClusterConditions, seen: ClusterObservation) -> 
     conditions.remove(DELETION_ANNOUNCED)
     if _is_wanted_again(seen):
         return  # with its generation, by which the edit is known until it is obeyed
-    before = find_condition(seen.conditions, IDLE) or {}
+    before = seen.condition(IDLE)
     since = time_of(before.get("lastTransitionTime"))
     unused = f"nobody had used the cluster since {rfc3339(since)}" if since else "was suspended"
     conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen)}")

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from controller.apimachinery.conditions import JobEnd, job_end
-from controller.apimachinery.custom_object import IdentityMemo, conditions_of
+from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end
+from controller.apimachinery.custom_object import IdentityMemo, conditions_of, status_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Job, Pod, PodDisruptionBudget
 from controller.ray.api import labels
+from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, is_announced
 from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
 from controller.ray.children.child import Child, ObservedChild
@@ -72,6 +73,11 @@ class Cleanup:
     def end(self) -> JobEnd | None:
         """How the Job has ended, None while it has not."""
         return job_end(self.job, self.pods) if self.job is not None else None
+
+
+def soonest(*waits: float | None) -> float | None:
+    """Return the shortest of these waits, None if nothing is waited for."""
+    return min((each for each in waits if each is not None), default=None)
 
 
 STORED_CONDITIONS: Final = IdentityMemo(conditions_of)
@@ -260,6 +266,30 @@ class ObservedPods:
         """The present conditions."""
         return STORED_CONDITIONS(self.cluster)
 
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """Return the present condition of this type, empty if there is none."""
+        return find_condition(self.conditions, kind) or {}
+
+    def is_true(self, kind: str) -> bool:
+        """Return whether the condition of this type is True."""
+        return is_true(self.conditions, kind)
+
+    @property
+    def recorded_generation(self) -> int | None:
+        """The generation that the status reports, None before the first."""
+        recorded = status_of(self.cluster).get("observedGeneration")
+        return recorded if isinstance(recorded, int) else None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the status reports the present generation."""
+        return self.recorded_generation == self.cluster.metadata.generation
+
+    def seconds_until(self, moments: Iterable[datetime | None]) -> float | None:
+        """Return the seconds until the first of these times that is yet to come, if any is."""
+        waits = ((each - self.now).total_seconds() for each in moments if each is not None)
+        return min((seconds for seconds in waits if seconds > 0), default=None)
+
     @property
     def all_workers(self) -> list[Pod]:
         """The workers of all groups."""
@@ -334,6 +364,18 @@ class ClusterObservation(ObservedPods):
     crash_log: LogTail | None = None
     crash_text: LogText | None = None
     budgets: ObservedBudgets = field(default_factory=ObservedBudgets)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the cluster is suspended, or about to be, for whatever reason."""
+        return (
+            bool(self.desired.spec.suspend) or self.is_true(SUSPENDING) or self.is_true(SUSPENDED)
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the cluster is deleted or suspended."""
+        return self.cluster.metadata.terminating or self.is_suspended
 
     def wanted_units(self, group: WorkerGroup) -> int:
         """Return the desired number of pods, or of replicas of a multi-host group.

@@ -33,10 +33,9 @@ from controller.ray.cluster.observation import (
     are_multi_host,
     read_replicas,
 )
-from controller.ray.cluster.pods import sort_by_role
+from controller.ray.cluster.pods import draining_since, sort_by_role
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.revision_history import observe_history
-from controller.ray.cluster.rolling_units import draining_since
 from controller.ray.dashboard import NO_DASHBOARDS, Dashboards
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE

@@ -98,14 +98,6 @@ def renewal_writes(seen: ClusterObservation, namespace: str) -> Iterator[Replace
             )
 
 
-def seconds_until_renewal(seen: ClusterObservation) -> float | None:
-    """Return the seconds until a certificate is issued anew; None if there is none."""
-    dates = (each.due for each in seen.children.certificates.renewals if each.due is not None)
-    return min(
-        (left for due in dates if (left := (due - seen.now).total_seconds()) > 0), default=None
-    )
-
-
 def is_own_certificate(meta: ObjectMeta) -> bool:
     """Return whether a Secret of a cluster was written here."""
     return (meta.labels or {}).get(labels.COMPONENT) in _COMPONENTS

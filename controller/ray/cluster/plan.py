@@ -10,8 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.conditions import READY, stored_message
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
 from controller.ray.cluster.budgets import with_budgets
 from controller.ray.cluster.certificates import expiring, with_expiry
@@ -45,8 +44,12 @@ from controller.ray.cluster.held_deletions import (
     is_premature,
 )
 from controller.ray.cluster.idle import with_idle
-from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
-from controller.ray.cluster.own_certificates import seconds_until_renewal
+from controller.ray.cluster.observation import (
+    AnyCluster,
+    ClusterObservation,
+    InvalidCluster,
+    soonest,
+)
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.revision_history import history_writes
 from controller.ray.cluster.rolling import with_rollout
@@ -109,7 +112,7 @@ def _wait_for_definition(seen: ClusterObservation) -> Plan:
 def _plan_without_status(seen: ClusterObservation) -> Plan:
     if seen.cluster.metadata.terminating:  # the garbage collector follows the owner references
         return finalize(seen) or Plan()
-    if is_true(seen.conditions, SUSPENDING):
+    if seen.is_true(SUSPENDING):
         return _suspend(seen)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
@@ -132,11 +135,11 @@ def _plan_of_invalid(seen: InvalidCluster) -> Plan:
     if seen.cluster.metadata.terminating:
         return finalize(seen) or Plan()
     problem = seen.problem
-    ready = find_condition(seen.conditions, READY) or {}
+    ready = seen.condition(READY)
     reported = (ready.get("message"), ready.get("observedGeneration"))
     is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
     event = Event("Warning", problem.reason, "Validate", str(problem))
-    if is_true(seen.conditions, SUSPENDING):
+    if seen.is_true(SUSPENDING):
         plan = _suspend(seen)
     else:
         drained, seconds_left = delete_drained(seen)
@@ -159,7 +162,7 @@ def _build(seen: ClusterObservation) -> Plan:
     children, bindings = create_children(seen)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
         return Plan(stages=stages_of(children, bindings))
-    if seen.desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
+    if seen.desired.spec.suspend or seen.is_true(SUSPENDED):
         return Plan(stages=stages_of([*children, *delete_latecomers(seen)], bindings))
     if is_recreation_due(seen) and not doubt_of_recreation(seen):
         if not seen.pods_listed:
@@ -197,15 +200,14 @@ def _is_blocked(seen: ClusterObservation) -> bool:
 
 def _seconds_until_unblocked(seen: ClusterObservation) -> float | None:
     """Return the seconds until more can be done without an event."""
-    waits = (
+    return soonest(
         BLOCKED_RETRY if _is_blocked(seen) else None,
         seen.history.seconds_until_next_try(seen.now),
         seconds_until_repair(seen),
-        expiring(seen.children.certificates, seen.all_pods, seen.now)[1],
-        seconds_until_renewal(seen),
+        expiring(seen)[1],
+        seen.seconds_until(each.due for each in seen.children.certificates.renewals),
         seen.rollout.seconds_left if seen.rollout is not None else None,
     )
-    return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
 def _repairs(seen: ClusterObservation) -> Iterator[Write]:
@@ -226,6 +228,6 @@ def _pki_ready(seen: ClusterObservation, plan: Plan) -> Iterator[Event]:
 
 def _warnings(seen: ClusterObservation) -> Iterator[Event]:
     """Yield warnings about the specification, once a generation."""
-    if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
+    if not seen.is_recorded:
         for warning in seen.desired.warnings:
             yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from controller.apimachinery.conditions import time_of
+from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.problem import overwrite_command
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
@@ -26,7 +26,7 @@ from controller.ray.cluster.observation import (
     PodHistory,
 )
 from controller.ray.head import HEAD_SCOPE, worker_scope
-from controller.runtime.plan import Create, Delete, Event, ReplicaMember, Target
+from controller.runtime.plan import Create, Delete, Event, MergePatch, ReplicaMember, Target
 
 # Decides which component repairs a broken pod: exactly one for each class of failure.
 #
@@ -229,6 +229,61 @@ def delete_pod(seen: AnyCluster, pod: Pod, *, what: str, reason: str) -> Delete:
             aggregate_note=f"Deleted {{count}} pods because {reason}",
         ),
     )
+
+
+def patch_pod(
+    seen: AnyCluster,
+    pod: Pod,
+    annotations: Mapping[str, str | None],
+    event: Event | None = None,
+    *,
+    leaves_service: bool = False,
+) -> Iterator[MergePatch]:
+    """Annotate a pod, and let the service of a RayService lead to it no more, in one write."""
+    patch: dict[str, Any] = {"annotations": annotations}
+    if leaves_service:
+        patch["labels"] = {labels.SERVE: "false"}
+    target = pod_target(seen, pod.metadata.name, scope_of(pod))
+    if target.scope not in seen.pending_scopes:
+        yield MergePatch(target, pod.metadata.uid, {"metadata": patch}, on_success=event)
+
+
+def draining_now(seen: AnyCluster) -> dict[str, str | None]:
+    """Return the annotation of a pod whose drain begins."""
+    return {labels.DRAINING_SINCE: rfc3339(seen.now)}
+
+
+def drain_event(pod: Pod, why: str, why_many: str) -> Event:
+    """Return the event of a drain that begins."""
+    return Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {pod.metadata.name}{why}",
+        aggregate_note=f"Draining {{count}} pods{why_many}",
+    )
+
+
+def draining_since(pods: Iterable[Pod]) -> datetime | None:
+    """Return since when the first of the pods has been draining; None if none is.
+
+    The pod itself stores it, before Ray is told, so that a restart of the operator changes nothing.
+    """
+    stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
+    return min(filter(None, map(time_of, stamps)), default=None)
+
+
+def template_hash(pod: Pod) -> str | None:
+    """Return the hash with which the pod was created."""
+    return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
+
+
+def pods_and_hashes(seen: ClusterObservation) -> Iterator[tuple[Pod, str]]:
+    """Yield the pods of groups that are specified, each with the hash of the present template."""
+    wanted = seen.desired.builder.hashes
+    for group, pods in {"": seen.heads, **seen.workers}.items():
+        if group in wanted:
+            yield from ((pod, wanted[group]) for pod in pods)
 
 
 # Replaces pods that are lost again and again with back-off.

@@ -21,8 +21,8 @@ from controller.ray.api.raycluster import RayCluster
 from controller.ray.children.child import child_scope
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.pods import template_hash
 from controller.ray.cluster.rollout import RevisionHistory, not_kept
-from controller.ray.cluster.scale_down import template_hash
 from controller.ray.pods.hashes import template_set_digest, templates_of
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.plan import Create, Delete, Failure, Replace, Target, Write

@@ -10,15 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from controller.apimachinery.conditions import find_condition, is_true
-from controller.apimachinery.custom_object import status_of
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import (
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
-    SUSPENDED,
-    SUSPENDING,
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
 )
@@ -29,7 +25,8 @@ from controller.ray.cluster.held_deletions import (
     doubts_groups,
     explains_rolling,
 )
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, soonest
+from controller.ray.cluster.pods import draining_since, pods_and_hashes, template_hash
 from controller.ray.cluster.rolling_report import (
     seconds_until_drained,
     seconds_until_overdue,
@@ -39,7 +36,6 @@ from controller.ray.cluster.rolling_units import (
     Compatibility,
     ImageVersion,
     RunningRay,
-    draining_since,
     image_of_pod,
     image_of_template,
     read_units,
@@ -47,7 +43,6 @@ from controller.ray.cluster.rolling_units import (
     unstamped_pods,
 )
 from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
-from controller.ray.cluster.scale_down import template_hash
 from controller.ray.head import is_gcs_fault_tolerant
 from controller.ray.pods.hashes import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
@@ -70,14 +65,14 @@ def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
 
 
 def _is_under_way(seen: ClusterObservation, *, only_head: bool) -> bool:
-    upgrading = find_condition(seen.conditions, UPGRADING) or {}
+    upgrading = seen.condition(UPGRADING)
     waits_for_head = upgrading.get("reason") == Verdict.HEAD_NEEDS_FAULT_TOLERANCE.value
     return upgrading.get("status") == "True" and (only_head or not waits_for_head)
 
 
 def _was_reported_before(seen: ClusterObservation) -> bool:
     """Return whether pods were outdated before the annotation asked for rolling updates."""
-    found = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
+    found = seen.condition(PODS_UP_TO_DATE)
     return found.get("status") == "False" and found.get("reason") == UPGRADE_STRATEGY_NONE
 
 
@@ -86,9 +81,8 @@ def _is_recorded(seen: ClusterObservation) -> bool:
 
     A refused specification is observed but not counted.
     """
-    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
-    recorded = status_of(seen.cluster).get("observedGeneration")
-    return counted == recorded == seen.cluster.metadata.generation
+    counted = seen.condition(HEAD_POD_READY).get("observedGeneration")
+    return seen.is_recorded and counted == seen.recorded_generation
 
 
 # The decision about the next step of a rolling update: read `decide`, then `_Decision`.
@@ -129,7 +123,7 @@ def decide(seen: ClusterObservation) -> Rollout | None:
     With another strategy, pods that are already draining still go.
     """
     settings = seen.desired.spec.upgrade_strategy.rolling
-    if not _is_active(seen):
+    if seen.is_ending:
         return None
     if settings is None:
         if not any(draining_since((pod,)) for pod in seen.all_pods):
@@ -248,7 +242,7 @@ class _Decision:
         if self.head_is_outdated:
             words = self._why_head_stays()
             return (Verdict.HEAD_NEEDS_FAULT_TOLERANCE, words) if words else None
-        if not is_true(self.seen.conditions, UPGRADING) or self._is_served():
+        if not self.seen.is_true(UPGRADING) or self._is_served():
             return Verdict.COMPLETE, ""
         return None
 
@@ -281,10 +275,9 @@ class _Decision:
         return all(map(_is_done, self.units))
 
     def _seconds_left(self, verdict: Verdict) -> float | None:
-        waits = [seconds_until_drained(self.units, self.settings, self.now)]
-        if verdict in {Verdict.ROLLING, Verdict.DRAINING}:
-            waits.append(self.overdue_in)
-        return min((seconds for seconds in waits if seconds is not None), default=None)
+        is_timed = verdict in {Verdict.ROLLING, Verdict.DRAINING}
+        drained = seconds_until_drained(self.seen, self.units, self.settings)
+        return soonest(drained, self.overdue_in if is_timed else None)
 
     def _awaits_writes(self) -> bool:
         """Return whether the pods' templates are still to be recorded."""
@@ -339,21 +332,13 @@ def _is_done(each: PodUnits) -> bool:
     )
 
 
-def _is_active(seen: ClusterObservation) -> bool:
-    suspended = is_true(seen.conditions, SUSPENDED) or is_true(seen.conditions, SUSPENDING)
-    return not (seen.cluster.metadata.terminating or seen.desired.spec.suspend or suspended)
-
-
 def _is_needed(seen: ClusterObservation) -> bool:
     """Return whether a pod is outdated or draining, or an update was not reported as complete."""
-    if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
+    if seen.condition(UPGRADING).get("status") == "True":
         return True
-    hashes = seen.desired.builder.hashes
     return any(
-        draining_since((pod,)) is not None or is_outdated(template_hash(pod), hashes[name])
-        for name, pods in {"": seen.heads, **seen.workers}.items()
-        if name in hashes
-        for pod in pods
+        draining_since((pod,)) is not None or is_outdated(template_hash(pod), wanted)
+        for pod, wanted in pods_and_hashes(seen)
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from controller.apimachinery.conditions import counted_from, find_condition, rfc3339, time_of
+from controller.apimachinery.conditions import counted_from, rfc3339, time_of
 from controller.apimachinery.custom_object import dig
 from controller.kube.objects import Pod
 from controller.ray.api.names import UPGRADING
@@ -18,7 +18,8 @@ from controller.ray.api.upgrade_strategy import ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.rolling_units import draining_since, set_turns
+from controller.ray.cluster.pods import draining_since
+from controller.ray.cluster.rolling_units import set_turns
 from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.dashboard import unconfirmed
 from controller.ray.diagnosis.writes import lost_pod_cause
@@ -42,18 +43,16 @@ def seconds_until_overdue(
 
 
 def seconds_until_drained(
-    units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
+    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate
 ) -> float | None:
     """Return the seconds until the time of a drain is up, None if nothing drains."""
     timeout = timedelta(seconds=settings.drain_timeout_seconds)
-    ends = [
+    return seen.seconds_until(
         since + timeout
         for each in units
         for unit in each.group.units
         if unit.is_leaving and (since := draining_since(each.pods[unit.name])) is not None
-    ]
-    waits = ((end - now).total_seconds() for end in ends)
-    return min((seconds for seconds in waits if seconds > 0), default=None)
+    )
 
 
 def waits_for(
@@ -103,7 +102,7 @@ def _group_waits_for(each: PodUnits) -> str:
 
 
 def _moves(seen: ClusterObservation, units: Sequence[PodUnits]) -> Iterator[datetime]:
-    upgrading = find_condition(seen.conditions, UPGRADING) or {}
+    upgrading = seen.condition(UPGRADING)
     began = time_of(upgrading.get("lastTransitionTime"))
     begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
         Verdict.PAUSED.value
@@ -138,7 +137,7 @@ def set_upgrading(conditions: ClusterConditions, seen: ClusterObservation) -> No
         if seen.desired.spec.upgrade_strategy.rolling is None:
             conditions.remove(UPGRADING)
         return
-    before = find_condition(seen.conditions, UPGRADING) or {}
+    before = seen.condition(UPGRADING)
     if before.get("reason") == Verdict.PAUSED.value and rollout.verdict is not Verdict.PAUSED:
         conditions.remove(UPGRADING)  # the progress deadline begins anew
     status = "False" if rollout.verdict in _ENDED else "True"
@@ -159,7 +158,7 @@ def upgrade_events(seen: ClusterObservation) -> Iterator[Event]:
     rollout = _rollout(seen)
     if rollout is None:
         return
-    before = find_condition(seen.conditions, UPGRADING) or {}
+    before = seen.condition(UPGRADING)
     was_under_way = before.get("status") == "True"
     if before.get("reason") == rollout.verdict.value:
         return

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from controller.apimachinery.conditions import ConditionSet, find_condition, rfc3339, time_of
-from controller.apimachinery.custom_object import dig, status_of
+from controller.apimachinery.conditions import ConditionSet
+from controller.apimachinery.custom_object import dig
 from controller.apimachinery.names import suffix
 from controller.kube.objects import Pod
 from controller.ray.api import labels
@@ -19,10 +19,18 @@ from controller.ray.api.pod_state import is_announced, is_ready, ray_container
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory
-from controller.ray.cluster.pods import pod_target, scope_of, unhealthy_reason
+from controller.ray.cluster.pods import (
+    drain_event,
+    draining_now,
+    draining_since,
+    patch_pod,
+    pods_and_hashes,
+    template_hash,
+    unhealthy_reason,
+)
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout import AT_REST, PodUnits, Rollout, Verdict
-from controller.ray.cluster.scale_down import deletion_rank, is_unfinished, template_hash
+from controller.ray.cluster.scale_down import deletion_rank, is_unfinished
 from controller.ray.dashboard import (
     CommandRefused,
     DrainNodes,
@@ -33,7 +41,7 @@ from controller.ray.dashboard import (
 )
 from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
-from controller.runtime.plan import Event, MergePatch, Plan, Write
+from controller.runtime.plan import Event, Plan, Write
 
 # Decides whether pods of a new template can join a running cluster.
 #
@@ -134,7 +142,7 @@ _SEPARATOR: Final = ", "
 
 def recorded_turns(seen: ClusterObservation) -> frozenset[str]:
     """Return the names of the groups whose turn has begun."""
-    condition = find_condition(seen.conditions, GROUPS_UPGRADING) or {}
+    condition = seen.condition(GROUPS_UPGRADING)
     if condition.get("status") != "True":
         return frozenset()
     return frozenset(filter(None, str(condition.get("message")).split(_SEPARATOR)))
@@ -149,9 +157,6 @@ def set_turns(conditions: ConditionSet, begun: Collection[str]) -> None:
 
 
 # Divides the pods of a group into units to replace: single pods, or replicas of several hosts.
-#
-# The pod itself stores since when it is draining, written before Ray is told. The state of a
-# rollout is that of its pods, so a restart of the operator changes nothing.
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +213,6 @@ class _Reading:
     def _is_going(self, pod: Pod) -> bool:
         meta = pod.metadata
         return meta.terminating or meta.name in self.named or unhealthy_reason(pod) is not None
-
-
-def draining_since(pods: Iterable[Pod]) -> datetime | None:
-    """Return since when the first of the pods has been draining; None if none is."""
-    stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
-    return min(filter(None, map(time_of, stamps)), default=None)
 
 
 def read_units(
@@ -278,7 +277,11 @@ def _rank(
 
 def unstamped_pods(seen: ClusterObservation) -> list[tuple[Pod, str]]:
     """Return the pods without a comparable hash, each with the hash of the present template."""
-    return [(pod, wanted) for pod, wanted in _pods(seen) if not is_comparable(template_hash(pod))]
+    return [
+        (pod, wanted)
+        for pod, wanted in pods_and_hashes(seen)
+        if not (pod.metadata.terminating or is_comparable(template_hash(pod)))
+    ]
 
 
 def hides_an_edit(seen: ClusterObservation) -> bool:
@@ -291,24 +294,11 @@ def stamp_writes(seen: ClusterObservation) -> Iterator[Write]:
     """Record on pods, a limited number at a time, from which template they were created."""
     is_edited = _is_edited(seen)
     for pod, wanted in unstamped_pods(seen)[: seen.settings.batch]:
-        scope = scope_of(pod)
-        if scope not in seen.pending_scopes:
-            stamp = {labels.TEMPLATE_HASH: UNKNOWN if is_edited else wanted}
-            target = pod_target(seen, pod.metadata.name, scope)
-            yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
-
-
-def _pods(seen: ClusterObservation) -> Iterator[tuple[Pod, str]]:
-    """Yield the pods of groups that are specified, each with the hash of the present template."""
-    wanted = seen.desired.builder.hashes
-    for name, pods in {"": seen.heads, **seen.workers}.items():
-        if name in wanted:
-            yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)
+        yield from patch_pod(seen, pod, {labels.TEMPLATE_HASH: UNKNOWN if is_edited else wanted})
 
 
 def _is_edited(seen: ClusterObservation) -> bool:
-    recorded = status_of(seen.cluster).get("observedGeneration")
-    is_newer = recorded is not None and recorded != seen.cluster.metadata.generation
+    is_newer = seen.recorded_generation is not None and not seen.is_recorded
     return is_newer and not seen.desired.spec.autoscaling
 
 
@@ -327,12 +317,13 @@ def drain_writes(seen: ClusterObservation) -> Iterator[Write]:
         return
     for each in seen.rollout.groups.values():
         for pod in each.pods_of(each.moves.drain):
-            if scope_of(pod) not in seen.pending_scopes:
-                yield _stamp(seen, pod, _begins(pod))
+            why = "created from an older template"
+            event = drain_event(pod, f", which was {why}", f" that were {why}")
+            yield from patch_pod(seen, pod, draining_now(seen), event)
         for pod in each.pods_of(each.leaving):
             since = draining_since((pod,))
-            if since is not None and since > seen.now and scope_of(pod) not in seen.pending_scopes:
-                yield _stamp(seen, pod)
+            if since is not None and since > seen.now:
+                yield from patch_pod(seen, pod, draining_now(seen))
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
@@ -365,7 +356,7 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
             if node is not None and node.alive and node.id not in told:
                 nodes[node.id] = until
                 if pod.metadata.terminating:
-                    events.append(drains_before_end(pod, seen.disruptions[pod.metadata.uid].why))
+                    events.append(taken_away(pod, seen.disruptions[pod.metadata.uid].why))
         if nodes:
             command = _drain(tuple(sorted(nodes)), min(nodes.values()), serving=_serve(seen))
             told |= dict.fromkeys(nodes, command.id)
@@ -378,6 +369,12 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
 
 def _drain(nodes: tuple[str, ...], until: datetime, *, serving: bool) -> DrainNodes:
     return DrainNodes(f"drain-{suffix(*nodes)}", until, nodes, until, serving)
+
+
+def taken_away(pod: Pod, why: str) -> Event:
+    """Return the event of the drain of a pod that others take away."""
+    words = f" before it is taken away, because {why}"
+    return drain_event(pod, words, " before they are taken away")
 
 
 def _serve(seen: ClusterObservation) -> bool:
@@ -407,30 +404,3 @@ def _deleted(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
         going = seen.disruptions.get(pod.metadata.uid)
         if going is not None and going.until is not None:
             yield pod, going.until
-
-
-def _stamp(seen: ClusterObservation, pod: Pod, event: Event | None = None) -> MergePatch:
-    meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(seen.now)}
-    target = pod_target(seen, meta.name, scope_of(pod))
-    return MergePatch(target, meta.uid, {"metadata": {"annotations": stamp}}, on_success=event)
-
-
-def drains_before_end(pod: Pod, why: str) -> Event:
-    """Return the event of the drain of a pod that others take away."""
-    return Event(
-        "Normal",
-        "DrainingWorkerPod",
-        "Update",
-        f"Draining pod {pod.metadata.name} before it is taken away, because {why}",
-        aggregate_note="Draining {count} pods before they are taken away",
-    )
-
-
-def _begins(pod: Pod) -> Event:
-    return Event(
-        "Normal",
-        "DrainingWorkerPod",
-        "Update",
-        f"Draining pod {pod.metadata.name}, which was created from an older template",
-        aggregate_note="Draining {count} pods that were created from an older template",
-    )

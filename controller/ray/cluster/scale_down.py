@@ -15,7 +15,7 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.observation import MultiHostReplica
-from controller.ray.cluster.pods import unhealthy_reason
+from controller.ray.cluster.pods import template_hash, unhealthy_reason
 from controller.ray.cluster.rollout import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.pods.builder import ReplicaPosition
 from controller.ray.pods.hashes import is_outdated
@@ -93,11 +93,6 @@ def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
             indices.append(candidate)
         candidate += 1
     return indices
-
-
-def template_hash(pod: Pod) -> str | None:
-    """Return the hash with which the pod was created."""
-    return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
 
 
 def _why(pod: Pod, named: Collection[str]) -> tuple[str, DeletionCause]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true, rfc3339, tells
+from controller.apimachinery.conditions import READY, rfc3339, tells
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
 from controller.kube.objects import Pod, Service
@@ -167,11 +167,11 @@ def refusal_status(seen: InvalidCluster) -> StatusPatch:
     problem = seen.problem
     conditions.set(READY, "False", problem.reason, str(problem))
     wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
-    if find_condition(seen.conditions, HEAD_POD_READY) is not None:
+    if seen.condition(HEAD_POD_READY):
         conditions.set_head_ready(chosen_head(seen.heads))
         wanted |= _ready_workers(seen)
     is_wanted = seen.may_have_pods and is_suspension_asked(seen.cluster, problem)
-    if is_wanted or is_true(seen.conditions, SUSPENDING):
+    if is_wanted or seen.is_true(SUSPENDING):
         conditions.set_suspension(is_wanted or None, pods_left=seen.may_have_pods)
         if conditions.is_true(SUSPENDED):
             wanted["state"] = "suspended"
@@ -201,10 +201,9 @@ def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) 
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
     losses = seen.history.losses.values()
     if losses and not seen.desired.spec.suspend:
-        is_edited = _recorded_generation(seen) != seen.cluster.metadata.generation
         is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
         is_told = is_told and not patch.events and not any(child_events(seen))
-        if cause is None or is_edited or not is_told:
+        if cause is None or not (seen.is_recorded and is_told):
             return _SETTLES if seen.repeated_losses else 0.0
         return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
     return _COMES_UP_SETTLES if _comes_up(seen, cause, patch) else 0.0
@@ -212,9 +211,9 @@ def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) 
 
 def _comes_up(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) -> bool:
     """Return whether a cluster comes up for which no other object waits, and nothing is wrong."""
-    if seen.cluster.metadata.controller is not None or is_true(seen.conditions, PROVISIONED):
+    if seen.cluster.metadata.controller is not None or seen.is_true(PROVISIONED):
         return False
-    if _recorded_generation(seen) not in {0, seen.cluster.metadata.generation}:
+    if seen.recorded_generation is not None and not seen.is_recorded:
         return False
     reports = patch.events or seen.desired.warnings or seen.children.notes
     return cause is not None and cause.reason in COMING_UP and not reports
@@ -235,7 +234,7 @@ def _state(
 
 def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
     """Return whether it is suspended, even if `suspend` was removed meanwhile."""
-    has_been = spec.suspend is None and is_true(seen.conditions, SUSPENDED)
+    has_been = spec.suspend is None and seen.is_true(SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 
 
@@ -312,7 +311,7 @@ def _conditions(
     held: HeldDeletions | None,
 ) -> list[dict[str, Any]]:
     generation = seen.cluster.metadata.generation
-    counted = _recorded_generation(seen) if _may_get_older_pods(seen) else generation
+    counted = seen.recorded_generation or 0 if _may_get_older_pods(seen) else generation
     head = ClusterConditions(seen.conditions, counted, seen.now)
     head.set_head_ready(chosen_head(seen.heads))
     conditions = ClusterConditions(head.as_list(), generation, seen.now)
@@ -348,13 +347,7 @@ def _may_get_older_pods(seen: ClusterObservation) -> bool:
     An edit has made such a pod outdated. If the status already had the pods of the present
     generation, nothing would explain why that pod is replaced.
     """
-    is_new = _recorded_generation(seen) != seen.cluster.metadata.generation
-    return is_new and any(map(is_of_pods, seen.pending_scopes))
-
-
-def _recorded_generation(seen: ClusterObservation) -> int:
-    recorded = status_of(seen.cluster).get("observedGeneration")
-    return recorded if isinstance(recorded, int) else 0
+    return not seen.is_recorded and any(map(is_of_pods, seen.pending_scopes))
 
 
 def _changes_pods(failure: Failure) -> bool:
@@ -364,14 +357,14 @@ def _changes_pods(failure: Failure) -> bool:
 
 
 def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[Event, ...]:
-    if held is None or is_true(seen.conditions, DELETION_HELD):
+    if held is None or seen.is_true(DELETION_HELD):
         return ()
     return (Event("Warning", DELETION_HELD, "Delete", held.message),)
 
 
 def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
     """Yield events about templates that are not stored, unless the condition reports it."""
-    named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    named = seen.condition(CHILDREN_AS_SPECIFIED)
     if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_in_words):
         yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
 

@@ -13,12 +13,15 @@ from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.pods import delete_pod, pod_target
-from controller.ray.cluster.scale_down import template_hash
-from controller.ray.head import HEAD_SCOPE
+from controller.ray.cluster.pods import (
+    delete_pod,
+    patch_pod,
+    pods_and_hashes,
+    template_hash,
+)
 from controller.ray.pods.environment import Role
 from controller.ray.pods.hashes import changed_fields, is_outdated
-from controller.runtime.plan import MergePatch, Write
+from controller.runtime.plan import Write
 
 # What becomes of outdated pods, by the strategy; validation refuses unknown ones.
 
@@ -78,15 +81,8 @@ def _stamp(pod: Pod) -> str | None:
 
 def outdated_pods(seen: ClusterObservation) -> list[str]:
     """Return the names of the outdated pods, sorted, without those of removed groups."""
-    current = seen.desired.builder.hashes
-    names: list[str] = []
-    for group_name, pods in {"": seen.heads, **seen.workers}.items():
-        expected = current.get(group_name)
-        if expected is not None:
-            names += [
-                pod.metadata.name for pod in pods if is_outdated(template_hash(pod), expected)
-            ]
-    return sorted(names)
+    pods = pods_and_hashes(seen)
+    return sorted(p.metadata.name for p, wanted in pods if is_outdated(template_hash(p), wanted))
 
 
 # `upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
@@ -119,12 +115,11 @@ def stamp_head(seen: ClusterObservation) -> Iterator[Write]:
     head = live_head(seen)
     if head is None or seen.desired.spec.upgrade_strategy.type != _RECREATE:
         return
-    if HEAD_SCOPE in seen.pending_scopes or is_recreation_due(seen):
+    if is_recreation_due(seen):
         return
     present, wanted = head.metadata.annotations or {}, seen.desired.builder.head_stamps
     if any(present.get(key) != value for key, value in wanted.items()):
-        target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
-        yield MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}})
+        yield from patch_pod(seen, head, wanted)
 
 
 def delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
