@@ -58,6 +58,18 @@ def child_scope(resource: Resource[Any], name: str) -> str:
     return f"{resource.kind} {name}"
 
 
+def body_of(resource: Resource[Any], metadata: Body, **fields: Any) -> Body:
+    """Return an object as it is created."""
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**head, "metadata": metadata, **fields}
+
+
+def as_made(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
+    """Return nothing: the object stays as it was made."""
+    del body, present, formerly
+    return DesiredFields({})
+
+
 def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
     """Return all fields that a create sends."""
     del present, formerly

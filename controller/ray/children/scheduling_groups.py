@@ -42,6 +42,8 @@ from controller.ray.children.child import (
     Drift,
     OwnedKeys,
     OwnerConflict,
+    as_made,
+    body_of,
     child_scope,
     delete_child,
     observe_child,
@@ -110,15 +112,10 @@ def volcano_group(owner: Resource[Any], meta: ObjectMeta, size: GangSize) -> Chi
     if labels.PRIORITY_CLASS in given:
         spec["priorityClassName"] = given[labels.PRIORITY_CLASS]
     annotations = inherited_annotations(meta.annotations)
-    body: Body = {
-        "apiVersion": VOLCANO_POD_GROUPS.api_version,
-        "kind": VOLCANO_POD_GROUPS.kind,
-        "metadata": _metadata(owner, meta, pod_group_name(VOLCANO, meta)),
-        "spec": spec,
-        "status": {"phase": "Pending"},
-    }
+    metadata = _metadata(owner, meta, pod_group_name(VOLCANO, meta))
     if annotations:
-        body["metadata"]["annotations"] = annotations
+        metadata["annotations"] = annotations
+    body = body_of(VOLCANO_POD_GROUPS, metadata, spec=spec, status={"phase": "Pending"})
     return Child(VOLCANO_POD_GROUPS, body, desired_fields=_size_fields)
 
 
@@ -137,24 +134,20 @@ def _cluster_groups(
         if not job_of(meta):  # the RayJob's group is that of its cluster
             yield volcano_group(RAYCLUSTERS, meta, size)
     elif scheduler is PLUGINS:
-        body: Body = {
-            "apiVersion": PLUGIN_POD_GROUPS.api_version,
-            "kind": PLUGIN_POD_GROUPS.kind,
-            "metadata": _metadata(RAYCLUSTERS, meta, pod_group_name(PLUGINS, meta)),
-            "spec": {"minMember": size.members, "minResources": size.amounts()},
-        }
-        yield Child(PLUGIN_POD_GROUPS, body, OwnerConflict.ADOPT, desired_fields=_as_made)
+        metadata = _metadata(RAYCLUSTERS, meta, pod_group_name(PLUGINS, meta))
+        needed = {"minMember": size.members, "minResources": size.amounts()}
+        body = body_of(PLUGIN_POD_GROUPS, metadata, spec=needed)
+        yield Child(PLUGIN_POD_GROUPS, body, OwnerConflict.ADOPT, desired_fields=as_made)
     else:
         yield from _workload_groups(meta, {"gang": {"minCount": size.members}})
 
 
 def _workload_groups(meta: ObjectMeta, policy: Body) -> Iterator[Child]:
     own = {"labels": {labels.CLUSTER: meta.name}}
-    workload: Body = {
-        "apiVersion": WORKLOADS.api_version,
-        "kind": WORKLOADS.kind,
-        "metadata": _metadata(RAYCLUSTERS, meta, meta.name) | own,
-        "spec": {
+    workload = body_of(
+        WORKLOADS,
+        _metadata(RAYCLUSTERS, meta, meta.name) | own,
+        spec={
             "controllerRef": {
                 "apiGroup": RAYCLUSTERS.group,
                 "kind": RAYCLUSTERS.kind,
@@ -162,14 +155,13 @@ def _workload_groups(meta: ObjectMeta, policy: Body) -> Iterator[Child]:
             },
             "podGroupTemplates": [{"name": _TEMPLATE, "schedulingPolicy": policy}],
         },
-    }
+    )
     of_template = {"workloadName": meta.name, "podGroupTemplateName": _TEMPLATE}
-    group: Body = {
-        "apiVersion": POD_GROUPS.api_version,
-        "kind": POD_GROUPS.kind,
-        "metadata": _metadata(RAYCLUSTERS, meta, pod_group_name(WORKLOAD_API, meta)) | own,
-        "spec": {"podGroupTemplateRef": {"workload": of_template}, "schedulingPolicy": policy},
-    }
+    group = body_of(
+        POD_GROUPS,
+        _metadata(RAYCLUSTERS, meta, pod_group_name(WORKLOAD_API, meta)) | own,
+        spec={"podGroupTemplateRef": {"workload": of_template}, "schedulingPolicy": policy},
+    )
     yield Child(WORKLOADS, workload, desired_fields=_same_policy)
     yield Child(POD_GROUPS, group, desired_fields=_same_policy)
 
@@ -207,12 +199,6 @@ def _amount(value: Any) -> int | str:
         return parse_quantity(value).nanos
     except (InvalidQuantity, TypeError):
         return repr(value)
-
-
-def _as_made(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
-    """Return nothing: the object stays as it was made."""
-    del body, present, formerly
-    return DesiredFields({})
 
 
 def _same_policy(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> Any:

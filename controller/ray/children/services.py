@@ -11,11 +11,11 @@ import msgspec
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.patches import difference
 from controller.kube.objects import ObjectMeta, Pod, Service, ServiceSpec
-from controller.kube.resources import Resource
+from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
-from controller.ray.children.child import Body, DesiredFields, OwnedKeys, all_fields
+from controller.ray.children.child import Body, DesiredFields, OwnedKeys, all_fields, body_of
 from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 
 
@@ -45,12 +45,7 @@ def head_service(
         service_spec["ports"] = _completed(service_spec.get("ports", []), ports)
     service_spec["selector"] = dict(endpoint.selector)
     service_spec.setdefault("type", group.service_type or "ClusterIP")
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _head_metadata(spec, identity, endpoint),
-        "spec": service_spec,
-    }
+    return body_of(SERVICES, _head_metadata(spec, identity, endpoint), spec=service_spec)
 
 
 def _head_metadata(spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint) -> Body:

@@ -29,6 +29,7 @@ from controller.ray.children.child import (
     ObservedChild,
     OwnedKeys,
     OwnerConflict,
+    body_of,
     child_scope,
     create_child,
     delete_child,
@@ -210,12 +211,8 @@ def _desired(desired: DesiredCluster) -> Iterator[tuple[Child, str]]:
 
 
 def _budget(identity: Identity, name: str, selected: Mapping[str, str], spec: Body) -> Child:
-    body: Body = {
-        "apiVersion": DISRUPTION_BUDGETS.api_version,
-        "kind": DISRUPTION_BUDGETS.kind,
-        "metadata": child_metadata(identity, name),
-        "spec": {"selector": {"matchLabels": dict(selected)}, **spec},
-    }
+    spec = {"selector": {"matchLabels": dict(selected)}, **spec}
+    body = body_of(DISRUPTION_BUDGETS, child_metadata(identity, name), spec=spec)
     return Child(DISRUPTION_BUDGETS, body, OwnerConflict.IGNORE, True, _fields)
 
 

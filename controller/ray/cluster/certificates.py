@@ -20,7 +20,15 @@ from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import ray_status
-from controller.ray.children.child import Body, Child, DesiredFields, OwnedKeys, child_scope
+from controller.ray.children.child import (
+    Body,
+    Child,
+    DesiredFields,
+    OwnedKeys,
+    as_made,
+    body_of,
+    child_scope,
+)
 from controller.ray.cluster.children import Note, ObservedCertificates, child_metadata
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.pods import PodsByRole
@@ -74,11 +82,11 @@ def certificate_children(identity: Identity, pods: PodsByRole) -> Iterator[Child
         "secretTemplate": _template(identity),
     }
     body = _body(identity, own, "selfsigned-issuer", {"selfSigned": {}})
-    yield Child(ISSUERS, body, desired_fields=_as_made)
+    yield Child(ISSUERS, body, desired_fields=as_made)
     body = _body(identity, _of_authority(name), "ca-certificate", spec)
     yield Child(CERTIFICATES, body, desired_fields=_secret_label)
     body = _body(identity, issuer, "ca-issuer", {"ca": {"secretName": authority}})
-    yield Child(ISSUERS, body, desired_fields=_as_made)
+    yield Child(ISSUERS, body, desired_fields=as_made)
     for role in _ROLES:
         names, addresses = certified(role, identity, pods)
         spec = {
@@ -135,14 +143,7 @@ def _body(identity: Identity, name: str, component: str, spec: Body) -> Body:
     resource = CERTIFICATES if "secretName" in spec else ISSUERS
     metadata = child_metadata(identity, name)
     metadata["labels"][labels.COMPONENT] = component
-    head: Body = {"apiVersion": resource.api_version, "kind": resource.kind}
-    return {**head, "metadata": metadata, "spec": spec}
-
-
-def _as_made(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> DesiredFields:
-    """Return nothing: an issuer stays as it was made, as in KubeRay."""
-    del body, present, formerly
-    return DesiredFields({})
+    return body_of(resource, metadata, spec=spec)
 
 
 def _secret_label(

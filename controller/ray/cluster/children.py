@@ -13,11 +13,21 @@ import msgspec
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim, Service
-from controller.kube.resources import Resource
+from controller.kube.resources import (
+    CLAIMS,
+    INGRESSES,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
 from controller.ray.api.raycluster import TOKEN_KEY, ClusterSpec, GcsStorage
-from controller.ray.children.child import Body, Child, DesiredFields, Drift, OwnedKeys
+from controller.ray.children.child import Body, Child, DesiredFields, Drift, OwnedKeys, body_of
 from controller.ray.children.child_cluster import inherited_annotations
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.diagnosis.reasons import Cause
@@ -31,54 +41,44 @@ _RULES: Final = (
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
     {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
 )
-_RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def service_account(identity: Identity) -> Body:
     """Return the ServiceAccount of the head pod."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": child_metadata(identity, identity.service_account),
-    }
+    return body_of(SERVICE_ACCOUNTS, child_metadata(identity, identity.service_account))
 
 
 def role(identity: Identity) -> Body:
     """Return the Role with the autoscaler's permissions in its namespace."""
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "Role",
-        "metadata": child_metadata(identity, checked_name(identity.name)),
-        "rules": copy.deepcopy(list(_RULES)),
-    }
+    metadata = child_metadata(identity, checked_name(identity.name))
+    return body_of(ROLES, metadata, rules=copy.deepcopy(list(_RULES)))
 
 
 def role_binding(identity: Identity, accounts: Iterable[str]) -> Body:
     """Return the RoleBinding of the role to the service accounts of the head."""
     name = checked_name(identity.name)
-    subjects = [
-        {"kind": "ServiceAccount", "name": account, "namespace": identity.namespace}
-        for account in accounts
-    ]
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": child_metadata(identity, name),
-        "subjects": subjects,
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+    return body_of(
+        ROLE_BINDINGS,
+        child_metadata(identity, name),
+        subjects=[
+            {"kind": "ServiceAccount", "name": account, "namespace": identity.namespace}
+            for account in accounts
+        ],
+        roleRef={"apiGroup": ROLES.group, "kind": "Role", "name": name},
+    )
+
+
+def child_metadata(identity: Identity, name: str, own: Mapping[str, str] | None = None) -> Body:
+    """Return the metadata of an object of the cluster, with its usual labels or with these."""
+    usual = {
+        labels.CLUSTER: identity.name,
+        labels.APP_NAME: labels.APP_NAME_VALUE,
+        labels.CREATED_BY: labels.CREATED_BY_VALUE,
     }
-
-
-def child_metadata(identity: Identity, name: str) -> Body:
-    """Return the metadata of an object that belongs to the cluster."""
     return {
         "name": name,
         "namespace": identity.namespace,
-        "labels": {
-            labels.CLUSTER: identity.name,
-            labels.APP_NAME: labels.APP_NAME_VALUE,
-            labels.CREATED_BY: labels.CREATED_BY_VALUE,
-        },
+        "labels": usual if own is None else dict(own),
         "ownerReferences": [identity.owner],
     }
 
@@ -107,41 +107,25 @@ def ingress(
         ingress_spec["ingressClassName"] = annotations[labels.INGRESS_CLASS]
     name = checked_name(f"{identity.name}-head-ingress")
     copied = {key: annotations[key] for key in annotations if key != labels.INGRESS_CLASS}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "Ingress",
-        "metadata": _ingress_metadata(identity, name, copied),
-        "spec": ingress_spec,
-    }
+    return body_of(INGRESSES, _ingress_metadata(identity, name, copied), spec=ingress_spec)
 
 
 def route(identity: Identity, endpoint: HeadEndpoint, annotations: Mapping[str, str]) -> Body:
     """Return the Route; the server chooses its host."""
     name = checked_route_name(f"{identity.name}-head-route", identity.namespace)
-    return {
-        "apiVersion": "route.openshift.io/v1",
-        "kind": "Route",
-        "metadata": _ingress_metadata(identity, name, annotations),
-        "spec": {
-            "to": {"kind": "Service", "name": identity.head_service, "weight": 100},
-            "port": {"targetPort": endpoint.dashboard_port},
-            "wildcardPolicy": "None",
-        },
+    spec: Body = {
+        "to": {"kind": "Service", "name": identity.head_service, "weight": 100},
+        "port": {"targetPort": endpoint.dashboard_port},
+        "wildcardPolicy": "None",
     }
+    return body_of(ROUTES, _ingress_metadata(identity, name, annotations), spec=spec)
 
 
 def _ingress_metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> Body:
     defaults = identity.pod_labels(labels.HEAD, labels.HEAD_GROUP)
-    return {
-        "name": name,
-        "namespace": identity.namespace,
-        "labels": {
-            key: defaults[key]
-            for key in (labels.CLUSTER, labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
-        },
-        "annotations": inherited_annotations(annotations),
-        "ownerReferences": [identity.owner],
-    }
+    copied = (labels.CLUSTER, labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
+    metadata = child_metadata(identity, name, {key: defaults[key] for key in copied})
+    return metadata | {"annotations": inherited_annotations(annotations)}
 
 
 # The services of a RayCluster for multi-host workers and for Ray Serve.
@@ -159,22 +143,15 @@ def needs_headless_service(spec: ClusterSpec) -> bool:
 
 def headless_service(identity: Identity) -> Body:
     """Return the service that gives workers DNS names."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": headless_service_name(identity),
-            "namespace": identity.namespace,
-            "labels": {labels.HEADLESS_SERVICE: identity.name},
-            "ownerReferences": [identity.owner],
-        },
-        "spec": {
-            "type": "ClusterIP",
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.WORKER},
-        },
+    own = {labels.HEADLESS_SERVICE: identity.name}
+    spec: Body = {
+        "type": "ClusterIP",
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.WORKER},
     }
+    metadata = child_metadata(identity, headless_service_name(identity), own)
+    return body_of(SERVICES, metadata, spec=spec)
 
 
 def serve_service_name(identity: Identity) -> str:
@@ -190,26 +167,20 @@ def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
 
 def serve_service(spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint) -> Body:
     """Return the service for Ray Serve of a cluster without a RayService."""
-    ports = sorted(endpoint.serve_ports.items())
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": serve_service_name(identity),
-            "namespace": identity.namespace,
-            "labels": {
-                labels.ORIGIN_NAME: identity.name,
-                labels.ORIGIN_KIND: "RayCluster",
-                labels.SERVE: f"{identity.name}-serve",
-            },
-            "ownerReferences": [identity.owner],
-        },
-        "spec": {
-            "type": spec.head_group_spec.service_type or "ClusterIP",
-            "selector": {labels.CLUSTER: identity.name},
-            "ports": [{"name": name, "port": number} for name, number in ports],
-        },
+    own = {
+        labels.ORIGIN_NAME: identity.name,
+        labels.ORIGIN_KIND: "RayCluster",
+        labels.SERVE: f"{identity.name}-serve",
     }
+    service: Body = {
+        "type": spec.head_group_spec.service_type or "ClusterIP",
+        "selector": {labels.CLUSTER: identity.name},
+        "ports": [
+            {"name": name, "port": port} for name, port in sorted(endpoint.serve_ports.items())
+        ],
+    }
+    metadata = child_metadata(identity, serve_service_name(identity), own)
+    return body_of(SERVICES, metadata, spec=service)
 
 
 # The claim for the volume of an embedded GCS store (backend rocksdb).
@@ -221,25 +192,16 @@ _DEFAULT_MODES: Final = ("ReadWriteOnce",)
 def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> Body:
     """Return the claim; `Retain` leaves out its owner, so that it is not garbage-collected."""
     storage = storage or GcsStorage()
-    metadata: Body = {
-        "name": name,
-        "namespace": identity.namespace,
-        "labels": {labels.CLUSTER: identity.name},
-    }
-    if storage.deletion_policy != "Retain":
-        metadata["ownerReferences"] = [identity.owner]
+    metadata = child_metadata(identity, name, {labels.CLUSTER: identity.name})
+    if storage.deletion_policy == "Retain":
+        del metadata["ownerReferences"]
     spec: Body = {
         "accessModes": list(storage.access_modes or _DEFAULT_MODES),
         "resources": {"requests": {"storage": str(storage.size or _DEFAULT_SIZE)}},
     }
     if storage.storage_class_name is not None:
         spec["storageClassName"] = storage.storage_class_name
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": metadata,
-        "spec": spec,
-    }
+    return body_of(CLAIMS, metadata, spec=spec)
 
 
 def desired_claim_fields(owner_uid: str) -> Any:
@@ -294,17 +256,8 @@ def _same_size(asked: object, given: object) -> bool:
 
 def token_secret(identity: Identity, name: str) -> Body:
     """Return the Secret without its token, so that plans, comparisons and logs never hold it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": name,
-            "namespace": identity.namespace,
-            "labels": {labels.CLUSTER: identity.name},
-            "ownerReferences": [identity.owner],
-        },
-        "type": "Opaque",
-    }
+    metadata = child_metadata(identity, name, {labels.CLUSTER: identity.name})
+    return body_of(SECRETS, metadata, type="Opaque")
 
 
 def token_data(make: Callable[[], str], now: datetime) -> Mapping[str, Mapping[str, str]]:

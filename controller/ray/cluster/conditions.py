@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller.apimachinery.conditions import (
-    OBSERVATION_IN_DOUBT,
     READY,
     ConditionSet,
     ConditionStatus,
@@ -18,21 +17,17 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.quantity import ZERO, Quantity
 from controller.kube.objects import Pod
 from controller.ray.api.names import (
-    CHILDREN_AS_SPECIFIED,
-    DELETION_HELD,
     HEAD_POD_NOT_FOUND,
     HEAD_POD_READY,
     OPTIONS_IN_EFFECT,
     PODS_UP_TO_DATE,
     PROVISIONED,
-    RECREATING,
     REPLICA_FAILURE,
     SUSPENDED,
     SUSPENDING,
 )
 from controller.ray.api.pod_state import condition, is_ready, ray_status
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.cluster.held_deletions import HeldDeletions
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.pod import saying
 from controller.ray.diagnosis.reasons import Cause
@@ -114,45 +109,29 @@ class ClusterConditions(ConditionSet):
         else:
             self.set(READY, "False", cause.reason.name, cause.message)
 
-    def set_consistency(self, warnings: tuple[str, ...]) -> None:
-        """Set the condition about disagreements of the cache and the API server."""
-        self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
-
-    def set_children(self, notes: str) -> None:
-        """Report services, claims and other children that only a person can repair."""
-        self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", notes)
-
-    def set_deletion_held(self, held: HeldDeletions | None) -> None:
-        """Report pods that would be deleted without an explanation."""
-        self.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
-
-    def set_recreating(self) -> None:
-        """Report that all pods are being replaced because of an edit."""
-        message = "the specification was edited, so that all pods are being replaced"
-        self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
-
     def set_options_in_effect(self, pods: Sequence[str], fields: Sequence[str]) -> None:
         """Set the condition about options of the cluster that running pods were made without."""
-        message = ""
-        if pods:
-            count = f"{len(pods)} pods were" if len(pods) > 1 else f"pod {pods[0]} was"
-            names = f", first {pods[0]}" if len(pods) > 1 else ""
-            message = (
-                f"{count} made before {' and '.join(fields)} changed{names}; the change reaches "
-                "new pods only. Set spec.suspend to true, and to false when no pod is left, so "
-                "that all pods are created anew; upgradeStrategy Recreate does that by itself"
-            )
+        remedy = (
+            "the change reaches new pods only. Set spec.suspend to true, and to false when no pod "
+            "is left, so that all pods are created anew; upgradeStrategy Recreate does that by "
+            "itself"
+        )
+        message = _about(pods, f"made before {' and '.join(fields)} changed", remedy)
         self.set_if(OPTIONS_IN_EFFECT, "False", "FormerOptions", message)
 
     def set_up_to_date(self, outdated: Sequence[str], reason: str, outlook: str) -> None:
         """Set the condition about pods with an outdated template, and what becomes of them."""
-        message = ""
-        if outdated:
-            first, count = outdated[0], len(outdated)
-            pods = f"{count} pods were" if count > 1 else f"pod {first} was"
-            names = f", first {first}" if count > 1 else ""
-            message = f"{pods} created from an older template{names}; {outlook}"
+        message = _about(outdated, "created from an older template", outlook)
         self.set_if(PODS_UP_TO_DATE, "False", reason, message)
+
+
+def _about(pods: Sequence[str], what: str, outlook: str) -> str:
+    """Return a sentence about pods, and what becomes of them; empty without any."""
+    if not pods:
+        return ""
+    if len(pods) == 1:
+        return f"pod {pods[0]} was {what}; {outlook}"
+    return f"{len(pods)} pods were {what}, first {pods[0]}; {outlook}"
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:

@@ -22,7 +22,8 @@ from controller.ray.api.raycluster import (
     NetworkRules,
     RayCluster,
 )
-from controller.ray.children.child import Body, DesiredFields, OwnedKeys
+from controller.ray.children.child import Body, DesiredFields, OwnedKeys, body_of
+from controller.ray.cluster.children import child_metadata
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity
 from controller.ray.pods.hashes import canonical
@@ -72,22 +73,9 @@ def _spec(options: NetworkPolicyOptions, rules: NetworkRules, admitted: list[Bod
 def _policy(
     identity: Identity, name: str, group: str, selected: Mapping[str, str], spec: Body
 ) -> Body:
-    return {
-        "apiVersion": NETWORK_POLICIES.api_version,
-        "kind": NETWORK_POLICIES.kind,
-        "metadata": {
-            "name": name,
-            "namespace": identity.namespace,
-            "labels": {
-                labels.CLUSTER: identity.name,
-                labels.GROUP: group,
-                labels.APP_NAME: labels.APP_NAME_VALUE,
-                labels.CREATED_BY: labels.CREATED_BY_VALUE,
-            },
-            "ownerReferences": [identity.owner],
-        },
-        "spec": _pods(selected) | spec,
-    }
+    metadata = child_metadata(identity, name)
+    metadata["labels"][labels.GROUP] = group
+    return body_of(NETWORK_POLICIES, metadata, spec=_pods(selected) | spec)
 
 
 def _pods(selected: Mapping[str, str]) -> Body:

@@ -18,10 +18,16 @@ from typing import Any, Final, cast
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by, owns_field
-from controller.kube.objects import KubeObject, ObjectMeta, Secret, SecretMeta
+from controller.kube.objects import ObjectMeta, Secret, SecretMeta
 from controller.kube.resources import SECRETS
 from controller.ray.api import labels
-from controller.ray.children.child import Body, Child, DesiredFields, OwnedKeys, child_scope
+from controller.ray.children.child import (
+    Body,
+    Child,
+    as_made,
+    body_of,
+    child_scope,
+)
 from controller.ray.cluster.certificates import (
     LIFETIME,
     RENEWED_BEFORE,
@@ -58,7 +64,7 @@ def own_certificates(
     """
     first = _secret(identity, authority_secret(identity), _AUTHORITY, {}, immutable=True)
     content = partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME])
-    children = [Child(SECRETS, first, desired_fields=_as_made, secret=content)]
+    children = [Child(SECRETS, first, desired_fields=as_made, secret=content)]
     authority = _present(identity, authority_secret(identity), reads)
     if authority is None:
         scope = child_scope(SECRETS, authority_secret(identity))
@@ -141,20 +147,9 @@ def _secret(
     metadata = child_metadata(identity, name)
     metadata["labels"][labels.COMPONENT] = component
     metadata["annotations"] = annotations
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": metadata,
-        "type": "kubernetes.io/tls",
-        "data": dict.fromkeys(_KEYS, ""),
-        **fields,
-    }
-
-
-def _as_made(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> DesiredFields:
-    """Return nothing: what a Secret contains is decided by its annotations."""
-    del body, present, formerly
-    return DesiredFields({})
+    return body_of(
+        SECRETS, metadata, type="kubernetes.io/tls", data=dict.fromkeys(_KEYS, ""), **fields
+    )
 
 
 def _certificate(role: Role, identity: Identity, pods: PodsByRole, authority: ObjectMeta) -> Child:
@@ -166,7 +161,7 @@ def _certificate(role: Role, identity: Identity, pods: PodsByRole, authority: Ob
     body = _secret(identity, name, f"{role}-certificate", annotations)
     content = partial(_new_certificate, name[:_LONGEST_NAME], hosts, authority)
     source = Target(SECRETS, identity.namespace, authority.name)
-    return Child(SECRETS, body, desired_fields=_as_made, secret=content, reads=source)
+    return Child(SECRETS, body, desired_fields=as_made, secret=content, reads=source)
 
 
 # What is made while a Secret is written. `cryptography` is loaded where there is such a cluster.

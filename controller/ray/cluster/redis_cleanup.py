@@ -14,6 +14,8 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.names import TLS_VARIABLES, checked_label
 from controller.ray.api.raycluster import RayCluster
+from controller.ray.children.child import body_of
+from controller.ray.cluster.children import child_metadata
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.environment import shell
 from controller.ray.settings import RaySettings
@@ -140,23 +142,18 @@ def cleanup_job(desired: DesiredCluster, settings: RaySettings, *, owned: bool) 
     }
     pod = derived_pod(desired.spec.head_group_spec.template["spec"], env)
     _clean(pod["containers"][0], login_shell=settings.login_shell)
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "metadata": {
-            "name": cleanup_job_name(identity.name),
-            "namespace": identity.namespace,
-            "ownerReferences": [identity.owner] if owned else [],
-            **copy.deepcopy(metadata),
-            "labels": metadata["labels"] | {labels.CREATED_BY: labels.CREATED_BY_VALUE},
-        },
-        "spec": {
-            "backoffLimit": 0,
-            "activeDeadlineSeconds": DEADLINE_SECONDS,
-            **({} if owned else {"ttlSecondsAfterFinished": SECONDS_KEPT}),
-            "template": {"metadata": metadata, "spec": pod},
-        },
+    own = metadata["labels"] | {labels.CREATED_BY: labels.CREATED_BY_VALUE}
+    of_job = child_metadata(identity, cleanup_job_name(identity.name), own)
+    of_job["annotations"] = dict(metadata["annotations"])
+    spec: Body = {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": DEADLINE_SECONDS,
+        "template": {"metadata": metadata, "spec": pod},
     }
+    if not owned:
+        of_job["ownerReferences"] = []
+        spec["ttlSecondsAfterFinished"] = SECONDS_KEPT
+    return body_of(JOBS, of_job, spec=spec)
 
 
 def _clean(ray: Body, *, login_shell: bool) -> None:

@@ -18,8 +18,8 @@ from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RayCluster
-from controller.ray.children.child import child_scope
-from controller.ray.cluster.children import Note
+from controller.ray.children.child import body_of, child_scope
+from controller.ray.cluster.children import Note, child_metadata
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.pods import template_hash
 from controller.ray.cluster.rollout import RevisionHistory, not_kept
@@ -119,20 +119,12 @@ def _revision(
     cause = (cluster.metadata.annotations or {}).get(CHANGE_CAUSE)
     if cause:
         annotations[CHANGE_CAUSE] = cause
-    identity = desired.identity
-    return {
-        "apiVersion": CONTROLLER_REVISIONS.api_version,
-        "kind": CONTROLLER_REVISIONS.kind,
-        "metadata": {
-            "name": history.name,
-            "namespace": identity.namespace,
-            "labels": {labels.CLUSTER: identity.name},
-            "annotations": annotations,
-            "ownerReferences": [identity.owner],
-        },
-        "data": {"spec": templates_of(cluster.spec)},
-        "revision": history.newest + 1,
-    }
+    metadata = child_metadata(
+        desired.identity, history.name, {labels.CLUSTER: desired.identity.name}
+    )
+    metadata["annotations"] = annotations
+    data = {"spec": templates_of(cluster.spec)}
+    return body_of(CONTROLLER_REVISIONS, metadata, data=data, revision=history.newest + 1)
 
 
 def _surplus(seen: ClusterObservation, history: RevisionHistory) -> Iterator[ControllerRevision]:

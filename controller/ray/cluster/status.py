@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from controller.apimachinery.conditions import READY, rfc3339, tells
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, rfc3339, tells
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
 from controller.kube.objects import Pod, Service
@@ -21,7 +21,9 @@ from controller.ray.api.names import (
     DELETION_HELD,
     GROUPS_UPGRADING,
     HEAD_POD_READY,
+    PODS_UP_TO_DATE,
     PROVISIONED,
+    RECREATING,
     SUSPENDED,
     SUSPENDING,
     is_suspension_asked,
@@ -192,7 +194,7 @@ def waiting_status(seen: ClusterObservation, why: str, held: HeldDeletions | Non
     if why:
         conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
     if held is not None:
-        conditions.set_deletion_held(held)
+        conditions.set(DELETION_HELD, "True", "NotExplained", held.message)
     wanted: Status = {"conditions": conditions.as_list()}
     return _patch(status_of(seen.cluster), wanted, seen.now, _held_events(seen, held))
 
@@ -325,13 +327,15 @@ def _conditions(
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause, _surplus(seen, seen.desired.spec))
     conditions.set_features(seen.desired.unsupported_fields)
-    conditions.set_consistency(seen.consistency_warnings)
-    conditions.set_children(seen.children.notes_in_words)
+    doubts = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubts)
+    conditions.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", seen.children.notes_in_words)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
-    conditions.set_deletion_held(held)
+    conditions.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
     if held is None and is_recreation_due(seen):
-        conditions.set_recreating()
+        why = "the specification was edited, so that all pods are being replaced"
+        conditions.set(PODS_UP_TO_DATE, "False", RECREATING, why)
         conditions.set_options_in_effect((), ())
     else:
         conditions.set_options_in_effect(*pods_with_former_options(seen))
