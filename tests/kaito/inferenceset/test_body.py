@@ -13,7 +13,7 @@ from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica, replica
-from controller.kaito.inferenceset.plan import label_changes, workspace_body
+from controller.kaito.inferenceset.plan import workspace_body
 from controller.kaito.inferenceset.status import current_status
 from tests.kaito.inferenceset.given import NOW
 from tests.kaito.support import inference, inference_set, workspace
@@ -98,24 +98,6 @@ def test_labels_of_roles_and_the_end_of_measuring_come_from_the_set():
     assert metadata["annotations"] == {"kaito.sh/disable-benchmark": "true"}
 
 
-def test_labels_that_come_later_are_added_and_none_is_removed():
-    found = labelled(inference_set(template=TEMPLATE), labels={"kaito.sh/inference-role": "decode"})
-    spec = spec_of(found)
-    present = workspace(labels={"own": "old", "others": "label", CREATED_BY: "models"})
-    added = {"own": "label", "kaito.sh/inference-role": "decode"}
-    assert label_changes(found, spec, present) == {"metadata": {"labels": added}}
-    after = workspace(labels={**added, CREATED_BY: "models"})
-    assert label_changes(found, spec, after) == {}
-
-
-def test_the_label_that_names_the_set_is_put_back_whatever_the_template_says():
-    found = inference_set(template=TEMPLATE)
-    wanted = {"metadata": {"labels": {CREATED_BY: "models"}}}
-    for others in ({}, {CREATED_BY: "forged"}):
-        present = workspace(labels={"own": "label", **others})
-        assert label_changes(found, spec_of(found), present) == wanted
-
-
 def with_status(status: str, value: object = None) -> Workspace:
     metrics = {"peakTokensPerMinute": {"value": value}} if value is not None else None
     condition = {"type": "WorkspaceSucceeded", "status": status}
@@ -141,13 +123,6 @@ def test_a_replica_serves_when_its_workspace_has_succeeded(
     found: Workspace, ready: bool, peak: float
 ):
     assert (replica(found).ready, replica(found).peak) == (ready, peak)
-
-
-def test_a_replica_that_is_being_deleted_does_not_serve():
-    found = with_status("True")
-    meta = msgspec.structs.replace(found.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-    gone = replica(msgspec.structs.replace(found, metadata=meta))
-    assert (gone.terminating, gone.ready) == (True, False)
 
 
 def status_of(found: InferenceSet, replicas: list[Replica]) -> dict[str, Any]:

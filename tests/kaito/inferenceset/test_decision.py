@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -61,46 +60,6 @@ def test_what_is_deleted_is_what_kaito_deletes(given: list[str], desired: int, d
     decision = decide(desired, replicas(*given))
     assert [each.name for each in decision.delete] == deleted
     assert decision.create == ()
-
-
-@pytest.mark.parametrize(
-    ("given", "desired", "deleted"),
-    [
-        (["new ready", "new"], 1, ["new-1"]),
-        (["new", "new ready", "new"], 2, ["new-0"]),
-        (["new terminating", "new ready", "new"], 1, ["new-2"]),
-        (["new terminating", "new terminating", "new ready"], 0, ["new-2"]),
-    ],
-)
-def test_scaling_down_keeps_what_serves(given: list[str], desired: int, deleted: list[str]):
-    decision = decide(desired, replicas(*given))
-    assert [each.name for each in decision.delete] == deleted
-
-
-def test_missing_replicas_are_created_under_the_names_of_their_indexes():
-    assert decide(3, []) == SetDecision(create=NAMES[:3])
-    present = [Replica(NAMES[1])]
-    assert decide(3, present).create == (NAMES[0], NAMES[2])
-    assert decide(3, [Replica(name) for name in NAMES[:3]]) == SetDecision()
-
-
-def test_a_replica_that_is_being_deleted_is_replaced_when_it_is_gone():
-    present = [Replica(NAMES[0], terminating=True), Replica(NAMES[1])]
-    assert decide(2, present) == SetDecision()
-    assert decide(2, present[1:]).create == (NAMES[0],)
-
-
-def test_in_batches_the_same_replicas_are_deleted():
-    given = replicas("old ready", "new", "new ready", "old", "new", "new ready")
-    at_once = {each.name for each in decide(2, given).delete}
-    gone: set[str] = set()
-    for _ in range(6):
-        seen = [
-            replace(each, terminating=True, ready=False) if each.name in gone else each
-            for each in given
-        ]
-        gone |= {each.name for each in decide(2, seen, batch=1).delete}
-    assert gone == at_once
 
 
 def test_names_are_those_of_the_set_and_never_the_same_twice():

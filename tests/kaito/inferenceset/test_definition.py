@@ -35,10 +35,6 @@ def is_left(plan: Plan) -> bool:
     return (plan.commit, writes(plan), plan.lookups, plan.status) == (None, [], (), None)
 
 
-def test_with_complete_definitions_a_surplus_is_deleted():
-    assert len(writes(with_surplus().plan())) == 1
-
-
 @pytest.mark.parametrize(
     ("resource", "path"),
     [
@@ -61,20 +57,6 @@ def test_a_write_that_fails_meanwhile_is_not_told_in_the_status():
     assert given.kind.status_after(given.observe(), given.plan(), (failure,), NOW) is not None
     given = with_surplus({INFERENCE_SETS: without(INFERENCE_SETS, "spec.replicas")})
     assert given.kind.status_after(given.observe(), given.plan(), (failure,), NOW) is None
-
-
-def test_while_the_definition_cannot_be_read_an_event_says_so():
-    plan = with_surplus({INFERENCE_SETS: InstalledSchema(error="403")}).plan()
-    assert is_left(plan)
-    assert [each.reason for each in plan.events] == ["DefinitionUnread"]
-    assert "of InferenceSets cannot be read (403)" in plan.events[0].note
-
-
-def test_an_edit_waits_until_the_schema_was_read():
-    given = with_surplus()
-    given.reads.unverified = frozenset({"InferenceSet/default/models"})
-    plan = given.plan()
-    assert (is_left(plan), plan.requeue_after) == (True, 1.0)
 
 
 @pytest.mark.skipif(not KAITO_CRDS.name, reason="MANTA_KAITO_CRDS names no folder")

@@ -110,11 +110,6 @@ def test_one_pool_after_the_other_may_replace_its_nodes(
     assert changes(found.plan()) == expected
 
 
-def test_pools_of_workspaces_that_are_no_replicas_stay():
-    assert changes(given("ready", other="drifted").plan()) == []
-    assert changes(given("ready drifted", other="1").plan())
-
-
 def test_a_change_names_what_it_was_decided_from_and_reports_it_in_kaitos_words():
     found = given("ready drifted")
     (patch,) = writes(found.plan())
@@ -141,8 +136,3 @@ def test_without_node_pools_in_the_api_the_set_does_everything_else():
     found.reads.served -= {NODE_POOLS, POOL_CLAIMS}
     assert writes(found.plan()) == []
     assert found.condition()[0] == "True"
-
-
-def test_pools_are_watched_only_where_nodes_come_with_pools():
-    assert NODE_POOLS in {each.resource for each in given().kind.owned}
-    assert NODE_POOLS not in {each.resource for each in Given().kind.owned}

@@ -16,7 +16,7 @@ from controller.kube.objects import KubeObject
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete
 from tests.kaito.inferenceset.given import Given, replica_of, with_metadata, writes
-from tests.kaito.support import inference, inference_set, tuning, workspace
+from tests.kaito.support import inference_set, workspace
 from tests.kaito.workspace.given import Given as GivenWorkspace
 from tests.kaito.workspace.given import writes as writes_of
 
@@ -123,13 +123,6 @@ def test_only_models_that_vllm_serves_have_pools(found: Any):
     assert world.condition("InferencePoolReady") == ("", "", "")
 
 
-def test_a_tuning_has_no_pool():
-    found = workspace(tuning=tuning())
-    world = GivenWorkspace(found, WorkspaceSettings(WITH_POOLS))
-    world.reads.add(INFERENCE_POOLS)
-    assert INFERENCE_POOLS not in {each.target.resource for each in writes_of(world.plan())}
-
-
 def test_without_the_definition_of_pools_this_is_the_cause_and_nothing_else_waits():
     world = given(served=False)
     assert writes(world.plan()) == []
@@ -159,11 +152,3 @@ def test_a_refused_create_is_told():
     status, reason, message = world.condition("InferencePoolReady")
     assert (status, reason) == ("False", "InferencePoolFailed")
     assert "denied by a webhook" in message
-
-
-def test_without_the_gate_nothing_is_watched_or_said():
-    world = Given(inference_set(template={
-        "resource": {"instanceType": "Standard_NC24ads_A100_v4"}, "inference": inference(),
-    }))  # fmt: skip
-    assert INFERENCE_POOLS not in {each.resource for each in world.kind.owned}
-    assert world.condition("InferencePoolReady") == ("", "", "")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
-from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS, InferenceSet
+from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observe import SCOPE, InferenceSetSettings
 from controller.kaito.workloads.pods import base_image
@@ -28,7 +26,6 @@ from tests.kaito.inferenceset.given import (
 )
 from tests.kaito.support import inference, inference_set, workspace
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "inferenceset.yaml"
 FINALIZER = "inferenceset.finalizer.kaito.sh"
 RESOURCE = {"instanceType": "Standard_NC24ads_A100_v4"}
 
@@ -37,46 +34,10 @@ def of(replicas: int, **more: Any) -> Given:
     return Given(inference_set(replicas=replicas), **more)
 
 
-def test_a_new_set_gets_its_workspaces_at_once():
-    given = of(3)
-    plan = given.plan()
-    assert names(plan, Create) == [*given.names[:3]]
-    assert len(plan.stages) == 1
-    assert given.condition() == (
-        "False",
-        "inferencesetNotReady",
-        "inferenceset is not ready, 0/3 replicas are ready",
-    )
-
-
-def test_the_example_is_valid():
-    manifest = yaml.safe_load(EXAMPLE.read_text())
-    manifest["metadata"] |= {"name": "models", "namespace": "default", "uid": "s-1"}
-    assert len(names(Given(msgspec.convert(manifest, InferenceSet)).plan(), Create)) == 2
-
-
-def test_at_rest_nothing_is_written():
-    given = of(2)
-    given.with_replicas(*(replica_of(name, ready=True) for name in given.names[:2]))
-    plan = given.plan()
-    assert (writes(plan), plan.commit, plan.events, plan.requeue_after) == ([], None, (), None)
-    assert given.status["readyReplicas"] == 2
-    assert given.condition() == ("True", "inferencesetReady", "inferenceset is ready")
-
-
 def test_workspaces_of_kaito_are_taken_over_without_a_write():
     given = of(2)
     given.with_replicas(*(replica_of(f"models-{each}") for each in ("abcde", "x2x2x")))
     assert writes(given.plan()) == []
-
-
-def test_a_plan_creates_and_deletes_in_batches():
-    settings = InferenceSetSettings(batch=2)
-    assert len(names(of(7, settings=settings).plan(), Create)) == 2
-    assert len(of(7, settings=settings).observe().missing.free) == 2
-    given = of(0, settings=settings)
-    given.with_replicas(*(replica_of(name) for name in given.names))
-    assert len(names(given.plan(), Delete)) == 2
 
 
 def test_more_replicas_than_any_cluster_has_room_for_are_refused_and_what_serves_stays():
@@ -107,13 +68,6 @@ def test_a_workspace_of_another_owner_is_named_and_never_taken():
     assert [each.reason for each in plan.status.events] == [  # type: ignore[union-attr]
         "InferenceSetFailed"
     ]
-
-
-def test_a_name_that_only_a_failed_create_has_met_is_named_too():
-    given = of(1)
-    given.reads.taken = {f"Workspace/default/{given.names[0]}"}
-    assert names(given.plan(), Create) == []
-    assert "that belongs to another owner" in given.condition()[2]
 
 
 def test_while_the_outcome_of_a_write_is_unknown_nothing_is_created_or_deleted():
@@ -226,26 +180,6 @@ def test_what_serves_an_old_image_goes_first():
     assert names(given.plan(), Delete) == [old.metadata.name]
 
 
-def test_the_server_of_another_owner_says_nothing_about_an_image():
-    given = of(1)
-    first, second = (replica_of(name, ready=True) for name in sorted(given.names[:2]))
-    given.with_replicas(first, second)
-    stranger = replica_of(second.metadata.name, labels={})
-    stranger = msgspec.structs.replace(
-        stranger, metadata=msgspec.structs.replace(stranger.metadata, uid="other")
-    )
-    given.with_server(stranger, "example.com/kaito-base:0.1.0")
-    assert names(given.plan(), Delete) == [first.metadata.name]
-
-
-def test_a_deletion_has_the_uid_of_the_replica():
-    given = of(0)
-    given.with_replicas(replica_of(given.names[0]))
-    (write,) = writes(given.plan())
-    assert isinstance(write, Delete)
-    assert write.uid == f"uid-{given.names[0]}"
-
-
 def test_labels_that_come_later_reach_the_replicas_that_stay():
     template = {"metadata": {"labels": {"team": "a"}}, "resource": RESOURCE}
     given = Given(inference_set(replicas=1, template={**template, "inference": inference()}))
@@ -310,18 +244,6 @@ def test_measurements_of_all_replicas_are_added_up_and_those_of_others_stay():
     metric = given.status["performance"]["metrics"]["aggregatedPeakTokensPerMinute"]
     assert metric["value"] == "200.00"
     assert given.condition("BenchmarkCompleted")[0] == "True"
-
-
-def test_without_measurements_the_old_sum_goes():
-    old = {"aggregatedPeakTokensPerMinute": {"value": "1"}}
-    given = Given(
-        msgspec.structs.replace(inference_set(), status={"performance": {"metrics": old}})
-    )
-    assert given.status["performance"] is None
-    others = {**old, "other": {"value": "2"}}
-    status = {"performance": {"metrics": others}}
-    given = Given(msgspec.structs.replace(inference_set(), status=status))
-    assert given.status["performance"] == {"metrics": {"aggregatedPeakTokensPerMinute": None}}
 
 
 def test_autoscalers_find_number_and_pods():

@@ -82,17 +82,6 @@ def test_in_place_one_replica_after_the_other_is_asked_for_the_new_image(
     assert found.status["autoUpgrade"] == {"numDriftedWorkspaces": count}
 
 
-def test_the_label_and_the_time_are_kaitos():
-    (patch,) = writes(given("old ready").plan())
-    assert isinstance(patch, MergePatch)
-    assert patch.patch == {
-        "metadata": {
-            "labels": {"kaito.sh/upgrade-to-version": BASE_TAG},
-            "annotations": {"kaito.sh/upgrade-start-time": "2026-01-01T01:00:00Z"},
-        }
-    }
-
-
 def test_a_pod_of_the_old_template_that_is_still_ready_is_waited_for():
     found = given("new ready", "old ready")
     each = replica_of(found.names[0])
@@ -113,14 +102,6 @@ def test_with_a_surge_a_new_replica_comes_before_an_old_one_goes():
     assert names(serves.plan(), Delete) == [min(serves.names[:2])]
     going = given("old going", "old ready", "new ready", policy=surge, replicas=2)
     assert writes(going.plan()) == []
-
-
-def test_a_surge_uses_the_names_that_are_free_again():
-    surge = {"strategy": "Surge"}
-    found = given("old ready", policy=surge)
-    each = replica_of(found.names[1], ready=True)
-    other = Given(found.set).with_replicas(each).with_server(each, OLD, ready=True)
-    assert names(other.plan(), Create) == [found.names[0]]
 
 
 @pytest.mark.parametrize("strategy", ["InPlace", "Surge"])
@@ -167,21 +148,6 @@ def test_a_window_that_cannot_be_read_is_refused_in_kaitos_words(
     assert writes(found.plan()) == []
     assert found.condition()[1] == "InvalidInferenceSetSpec"
     assert message in found.condition()[2]
-
-
-def test_while_the_number_of_replicas_changes_no_upgrade_begins():
-    assert asked(given("old ready", replicas=2).plan()) == []
-    assert asked(given("old ready", "old ready", replicas=1).plan()) == []
-
-
-def test_replicas_of_a_template_keep_their_own_image():
-    template = {
-        "resource": {"instanceType": "Standard_NC24ads_A100_v4"},
-        "inference": {"template": {"spec": {"containers": [{"name": "own", "image": "own:1"}]}}},
-    }
-    found = given("old ready", template=template)
-    assert writes(found.plan()) == []
-    assert "autoUpgrade" not in found.status
 
 
 def test_the_end_of_an_upgrade_is_recorded_once():
