@@ -38,10 +38,6 @@ def reasons(plan: Plan) -> list[str]:
     return [event.reason for event in plan.events]
 
 
-def test_with_a_complete_definition_another_revision_changes_the_server():
-    assert kinds(outdated().plan()) == [["patch StatefulSet"]]
-
-
 @pytest.mark.parametrize("path", RELIED_ON)
 def test_nothing_is_written_while_the_definition_lacks_a_field(path: str):
     plan = outdated(without(WORKSPACES, path)).plan()
@@ -59,12 +55,6 @@ def test_a_write_that_fails_meanwhile_is_not_told_in_the_status():
     failure = Failure(patch, "InternalError", "try again")
     assert given.kind.status_after(given.observe(), plan, (failure,), NOW) is None
     assert outdated().kind.status_after(outdated().observe(), plan, (failure,), NOW) is not None
-
-
-def test_what_cached_objects_may_still_lack_counts_too():
-    assert COMPLETE.schema is not None
-    before = without(WORKSPACES, "resource.instanceType").schema
-    assert is_left(outdated(InstalledSchema(COMPLETE.schema, previous=before)).plan())
 
 
 def test_an_edit_waits_until_the_schema_was_read():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -17,9 +16,9 @@ from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.nodes import POOL_SCOPE
 from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.plan import Delete, MergePatch, Plan
+from controller.runtime.plan import MergePatch, Plan
 from tests.kaito.support import inference, raw_workspace, tuning
-from tests.kaito.workspace.given import NOW, Given, claim, own, server, writes
+from tests.kaito.workspace.given import Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
 
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
@@ -199,15 +198,6 @@ def test_what_had_begun_goes_on_as_before_a_refused_edit(path: str, value: Any):
     assert found.condition("NodesReady") == before.condition("NodesReady")
 
 
-def test_without_a_readable_revision_a_refused_edit_stops_everything():
-    served = Served()
-    served.has_server = False
-    served.revisions.clear()
-    found = served.edited("resource.count", -1)
-    assert refusal(found)
-    assert not has_consequences(found.plan())
-
-
 @pytest.mark.parametrize("which", ["tampered with", "another one"])
 def test_only_the_revision_in_force_is_followed(which: str):
     served = Served()
@@ -219,18 +209,6 @@ def test_only_the_revision_in_force_is_followed(which: str):
     found = served.edited("resource.count", -1)
     assert refusal(found)
     assert not has_consequences(found.plan())
-
-
-def test_the_status_under_a_refused_edit_comes_to_rest():
-    served = Served()
-    status = served.edited("resource.instanceType", OTHER_MACHINE).plan().status
-    assert status is not None
-    served.raw["status"] = status.wanted
-    later = served.edited("resource.instanceType", OTHER_MACHINE)
-    again = later.kind.plan(later.observe(), NOW + timedelta(minutes=1)).status
-    assert again is not None
-    assert again.wanted["conditions"] == status.wanted["conditions"]
-    assert again.events == ()
 
 
 def test_a_workspace_does_not_turn_from_serving_to_tuning():
@@ -254,24 +232,6 @@ def test_the_event_comes_once(machine: str):
     again = served.edited("resource.instanceType", machine).plan().status
     assert again is not None
     assert (again.wanted["conditions"], again.events) == (status.wanted["conditions"], ())
-
-
-def test_a_field_that_is_put_back_is_followed_again():
-    served = Served()
-    assert refusal(served.edited("resource.instanceType", OTHER_MACHINE))
-    healed = served.edited("resource.instanceType", served.raw["resource"]["instanceType"])
-    assert refusal(healed) == ""
-    assert healed.condition("ResourceReady")[0] == "True"
-    assert writes(healed.plan()) == []
-
-
-def test_a_workspace_with_a_refused_edit_can_be_deleted():
-    served = Served()
-    served.raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:00Z"
-    found = served.edited("resource.instanceType", OTHER_MACHINE)
-    (delete,) = writes(found.plan())
-    assert isinstance(delete, Delete)
-    assert delete.target.resource == NODE_CLAIMS
 
 
 ALLOWED: list[tuple[dict[str, Any], str, Any]] = [
@@ -305,22 +265,9 @@ def test_with_own_nodes_the_instance_type_may_be_emptied_and_parts_of_gpus_may_n
     assert not has_consequences(found.plan())
 
 
-def test_nodes_of_ones_own_may_become_nodes_that_are_provisioned():
-    served = Served()
-    del served.revisions[0]["data"]["resource"]["instanceType"]
-    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
-
-
 def expression(operator: str, *values: str) -> dict[str, Any]:
     one = {"key": "a", "operator": operator, "values": list(values)}
     return {"matchLabels": {"apps": "phi"}, "matchExpressions": [one]}
-
-
-def test_expressions_of_a_selector_must_not_change_either():
-    served = Served(resource={"labelSelector": expression("In", "b")})
-    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
-    found = served.edited("resource.labelSelector", expression("In", "c"))
-    assert refusal(found).startswith("field is immutable: resource.labelSelector\n")
 
 
 def test_a_selector_that_selects_nothing_hinders_no_other_edit():
@@ -386,14 +333,6 @@ def test_an_unreadable_revision_is_passed_over_for_the_one_before(data: Any):
     assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
 
 
-def deep() -> dict[str, Any]:
-    """As deep as can be: whether it is read depends on the version of Python."""
-    value: dict[str, Any] = {}
-    for _ in range(900):
-        value = {"a": value}
-    return {"resource": value, "inference": {"template": value}}
-
-
 @pytest.mark.parametrize("data", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     served = Served()
@@ -402,24 +341,6 @@ def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     assert "no ControllerRevision of the workspace can be read" in refusal(found)
     assert '"Standard_NC24ads_A100_v4 apps=phi"' in refusal(found)
     assert not has_consequences(found.plan())
-
-
-def test_a_revision_that_is_too_deep_lets_no_node_go():
-    served = Served()
-    served.revisions[0]["data"] = deep()
-    found = served.edited("resource.instanceType", OTHER_MACHINE)
-    assert refusal(found)
-    assert not has_consequences(found.plan())
-
-
-@pytest.mark.parametrize("path", ["inference.adapters", "resource.preferredNodes"])
-def test_if_it_is_unknown_what_there_was_an_edit_that_keeps_the_nodes_is_followed(path: str):
-    served = Served()
-    served.revisions = []
-    value: Any = [ADAPTER] if path == "inference.adapters" else ["n1"]
-    found = served.edited(path, value)
-    assert refusal(found) == ""
-    assert len(found.creates(found.plan(), "ControllerRevision")) == 1
 
 
 def test_a_workspace_that_was_copied_with_the_annotations_of_another_was_not_edited():
@@ -437,21 +358,6 @@ def test_a_revision_of_a_claim_whose_write_is_not_known_counts_as_a_node():
     assert refusal(found) == ""
     found.reads.pending = frozenset({f"claim/{claim().metadata.name}"})
     assert "no ControllerRevision of the workspace can be read" in refusal(found)
-
-
-def test_a_revision_of_another_owner_says_nothing():
-    served, _, newer = histories()
-    newer["metadata"] = own("phi-other", ownerReferences=[])
-    served.revisions.append(newer)
-    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
-
-
-def test_a_specification_that_has_a_revision_or_was_not_edited_is_followed():
-    served, present, newer = histories()
-    served.revisions = [present, newer]
-    assert refusal(served.edited("resource.count", 1, **NO_MARKS)) == ""
-    served.revisions = [newer]
-    assert refusal(served.edited("resource.count", 1)) == ""
 
 
 def edited_pool(commit: bool = True) -> GivenPool:
@@ -475,12 +381,6 @@ def test_if_it_is_unknown_what_there_was_no_pool_goes():
     for found in (marked, committed, pending):
         assert "no ControllerRevision of the workspace can be read" in refusal(found)
         assert not has_consequences(found.plan())
-
-
-def test_a_pool_of_another_owner_or_none_hinders_nothing():
-    absent, foreign = edited_pool(), edited_pool()
-    foreign.reads.add(NODE_POOLS, pool(owner={}, metadata=MARK))
-    assert (refusal(absent), refusal(foreign)) == ("", "")
 
 
 KAITOS_REVISION: dict[str, Any] = {

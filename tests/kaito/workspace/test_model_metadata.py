@@ -15,7 +15,7 @@ from controller.kaito.presets.models import Model, write_model
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.observation import WorkspaceSettings
 from tests.kaito.support import inference, tuning, workspace
-from tests.kaito.workspace.given import Given, kinds, server, writes
+from tests.kaito.workspace.given import Given, server, writes
 
 NAME = "somebody/Some-Model"
 MODEL = Model(
@@ -63,16 +63,6 @@ def committed(made: Given) -> dict[str, str]:
     return commit.patch["metadata"].get("annotations", {})  # type: ignore[union-attr, return-value]
 
 
-def test_a_model_that_is_not_in_the_catalogue_is_asked_for_and_nothing_is_claimed():
-    made = given()
-    assert made.plan().subscriptions == (ModelMetadata("somebody/some-model"),)
-    assert kinds(made.plan()) == [["create ControllerRevision"]]
-    assert made.plan().requeue_after is None
-    status, reason, message = made.condition("ResourceReady")
-    assert (status, reason) == ("False", "ModelMetadataPending")
-    assert "asking Hugging Face about it" in message
-
-
 def test_a_secret_is_asked_with_in_its_own_namespace():
     preset = {"name": NAME, "presetOptions": {"modelAccessSecret": "hf"}}
     made = given(inference={"preset": preset})
@@ -100,17 +90,6 @@ def test_the_facts_are_committed_before_anything_is_claimed():
     made = given(Answered(MODEL))
     assert committed(made) == KNOWN
     assert made.creates(made.plan(), "NodeClaim") == []
-
-
-def test_with_the_facts_the_model_gets_its_nodes_and_its_server():
-    made = given(annotations=KNOWN)
-    (claim,) = made.creates(made.plan(), "NodeClaim")
-    assert claim.body["spec"]["resources"]["requests"]["storage"] == "82Gi"
-    made.with_nodes().with_revision()
-    (stateful_set,) = made.creates(made.plan(), "StatefulSet")
-    command = " ".join(stateful_set.body["spec"]["template"]["spec"]["containers"][0]["command"])
-    assert "--model=somebody/some-model " in command
-    assert "--tool-call-parser=llama3_json" in command
 
 
 def test_a_failure_is_said_with_its_remedy():
@@ -157,22 +136,6 @@ def test_while_nothing_is_known_of_a_model_its_claims_and_its_server_stay():
     assert labels.NODE_CLAIMS not in committed(made)
     assert made.state == "Ready"
     assert made.condition("ResourceReady")[0] == "True"
-
-
-def test_a_claim_that_fails_is_not_replaced_by_one_of_another_size():
-    made = given(DOWN, status={"targetNodeCount": 2}).with_nodes()
-    assert made.creates(made.plan(), "NodeClaim") == []
-
-
-def test_a_server_that_is_not_there_waits_for_the_facts():
-    made = given(DOWN, status={"targetNodeCount": 1}).with_nodes().with_revision()
-    assert made.creates(made.plan(), "StatefulSet") == []
-    assert made.condition("InferenceReady")[1] == "ModelMetadataUnavailable"
-
-
-def test_with_nodes_of_ones_own_the_server_waits_for_the_facts_too():
-    made = given(DOWN, OWN_NODES, resource={"instanceType": None})
-    assert made.condition("ResourceReady")[1] == "ModelMetadataUnavailable"
 
 
 def test_what_the_runtime_cannot_serve_is_refused_once_the_model_is_known():

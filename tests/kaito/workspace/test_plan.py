@@ -29,7 +29,7 @@ from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STO
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.kind import ObjectUnreadable, Unreadable
-from controller.runtime.plan import Create, Delete
+from controller.runtime.plan import Delete
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import (
     INSTANCE,
@@ -77,13 +77,6 @@ def test_finalizer_and_claims_are_committed_under_the_revision_that_was_read():
     assert plan.commit.resource_version == given.workspace.metadata.resource_version  # type: ignore[union-attr]
 
 
-def test_an_invalid_workspace_gets_a_condition_and_nothing_else():
-    given = Given(workspace(resource={"instanceType": "x1"}))
-    plan = given.plan()
-    assert (plan.commit, writes(plan), plan.requeue_after) == (None, [], None)
-    assert given.condition("ResourceReady")[:2] == ("False", INVALID)
-
-
 def test_annotations_for_streamed_weights_are_named_as_without_effect():
     asked = {"inference.kaito.sh/stream-threads": "4", labels.MODEL_STREAMING: "enabled"}
     given = Given(workspace(annotations=asked))
@@ -96,24 +89,6 @@ def test_annotations_for_streamed_weights_are_named_as_without_effect():
     )
     for quiet in ({**asked, labels.MODEL_STREAMING: "disabled"}, {}):
         assert Given(workspace(annotations=quiet)).condition("FeaturesSupported") == ("", "", "")
-
-
-def test_the_first_revision_is_stored_beside_the_first_claims():
-    assert kinds(Given().plan()) == [["create NodeClaim"], ["create ControllerRevision"]]
-
-
-def test_the_workspace_is_marked_with_its_revision_once_that_is_stored():
-    given = Given()
-    assert labels.REVISION not in committed(given)["annotations"]
-    given.with_revision(4)
-    found = committed(given)["annotations"]
-    assert (found[labels.REVISION], len(found[labels.HASH])) == ("4", 64)
-
-
-def test_without_a_number_of_nodes_nothing_is_ready():
-    given = Given(workspace(inference=inference("somebody/some-model"))).with_nodes()
-    assert given.condition("ResourceReady")[0] == "False"
-    assert given.condition("NodesReady")[0] == "False"
 
 
 def test_the_number_that_kaito_has_stored_is_kept():
@@ -129,27 +104,6 @@ def test_claims_of_kaito_are_adopted():
     assert [slot.name for slot in commitment.slots] == ["wsaaaaaaaaa"]
 
 
-def test_the_label_of_the_accelerator_is_set_once_nodes_are_ready():
-    given = Given().with_nodes()
-    given.reads.add(NODES, node(**{labels.ACCELERATOR: ""}))
-    (patch,) = [each for each in writes(given.plan()) if each.target.resource.kind == "Node"]
-    assert patch.patch == {"metadata": {"labels": {"accelerator": "nvidia"}}}  # type: ignore[union-attr]
-    assert given.condition("NodesReady")[:2] == ("False", "NodePluginsNotReady")
-
-
-def test_a_longer_context_needs_more_nodes():
-    given = Given(workspace(inference=inference(LLAMA, config="long"), **a10())).with_config(
-        "long", **{CONFIG: "vllm: {max-model-len: '32768'}"}
-    )
-    many = len(given.creates(given.plan(), "NodeClaim"))
-    short = Given(workspace(inference=inference(LLAMA), **a10()))
-    assert many > len(short.creates(short.plan(), "NodeClaim"))
-
-
-def a10() -> dict[str, Any]:
-    return {"resource": {"instanceType": "Standard_NV36ads_A10_v5"}}
-
-
 @pytest.mark.parametrize("count", [MOST_NODES + 1, 2**31])
 def test_more_nodes_than_any_workspace_gets_are_refused_at_once(count: int):
     given = Given(workspace(inference=TEMPLATE, resource={"count": count}))
@@ -157,11 +111,6 @@ def test_more_nodes_than_any_workspace_gets_are_refused_at_once(count: int):
     _, reason, message = given.condition("ResourceReady")
     assert reason == "TooManyNodes"
     assert message.startswith(f"{count} nodes are requested, and a workspace gets at most 256")
-
-
-def test_as_many_nodes_as_a_workspace_gets_fit_into_its_annotation():
-    given = Given(workspace(inference=TEMPLATE, resource={"count": MOST_NODES}))
-    assert len(given.creates(given.plan(), "NodeClaim")) == MOST_NODES
 
 
 def test_a_number_of_nodes_that_a_user_has_written_into_the_annotation_is_not_believed():
@@ -272,29 +221,10 @@ def test_services_come_before_the_server_and_both_after_the_nodes():
     assert kinds(given.plan())[:2] == [["create Service", "create Service"], ["create StatefulSet"]]
 
 
-def test_nothing_is_created_before_the_revision_is_stored():
-    given = Given().with_nodes()
-    assert given.creates(given.plan(), "StatefulSet") == []
-
-
-def test_nothing_is_created_while_a_node_lacks_its_plugin():
-    given = Given().with_revision().with_nodes()
-    given.reads.add(NODES, node(gpus=0))
-    assert given.creates(given.plan(), "StatefulSet") == []
-
-
 def test_while_the_outcome_of_a_create_is_unknown_nothing_is_written():
     given = Given().with_revision().with_nodes()
     given.reads.pending = frozenset({"workload"})
     assert given.creates(given.plan(), "StatefulSet") == []
-
-
-def test_while_the_outcome_of_a_write_to_the_history_is_unknown_no_revision_is_written():
-    """The runtime repeats it; a second request for each attempt would be in vain."""
-    given = Given().with_nodes()
-    assert given.creates(given.plan(), "ControllerRevision")
-    given.reads.pending = frozenset({"history"})
-    assert given.creates(given.plan(), "ControllerRevision") == []
 
 
 def test_weights_are_on_a_disk_of_the_machine_where_there_is_one():
@@ -304,13 +234,6 @@ def test_weights_are_on_a_disk_of_the_machine_where_there_is_one():
     given.reads.add(STORAGE_CLASSES, KubeObject(metadata=ObjectMeta(name="kaito-local-nvme-disk")))
     (create,) = given.creates(given.plan(), "StatefulSet")
     assert "volumeClaimTemplates" in create.body["spec"]
-
-
-def test_a_template_is_served():
-    template = {"spec": {"containers": [{"name": "s", "image": "example.com/s:1"}]}}
-    given = Given(workspace(inference={"template": template})).with_revision().with_nodes()
-    (create,) = given.creates(given.plan(), "StatefulSet")
-    assert create.body["spec"]["template"]["spec"]["containers"] == template["spec"]["containers"]
 
 
 def test_a_server_of_kaito_is_taken_over_without_a_write():
@@ -339,11 +262,6 @@ def test_the_hash_of_an_old_version_stays():
     assert given.observe().valid_goal.hash == stored
     other = Given(workspace(annotations={labels.HASH: "of something else"}))
     assert other.observe().valid_goal.hash == stored
-
-
-def test_another_revision_changes_the_server():
-    given = Given().with_nodes().with_revision(2).with_services().with_server(server())
-    assert kinds(given.plan()) == [["patch StatefulSet"]]
 
 
 def test_a_server_stays_while_its_nodes_are_lost():
@@ -379,24 +297,6 @@ def test_a_name_that_is_taken_is_said():
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no controller" in message
-
-
-def test_a_server_that_cannot_be_read_is_said_and_not_created_again():
-    given = Given().with_nodes().with_revision()
-    odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.replicas: not an integer")
-    given.reads.odd[STATEFUL_SETS] = {"phi": odd}
-    with pytest.raises(
-        ObjectUnreadable, match=r"cannot be decoded: spec\.replicas: not an integer"
-    ):
-        given.plan()
-
-
-def test_a_service_that_cannot_be_read_is_not_created_again():
-    given = Given().with_nodes().with_revision().with_server(server())
-    odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.ports: not a list")
-    given.reads.odd[SERVICES] = {"phi": odd}
-    with pytest.raises(ObjectUnreadable, match=r"cannot be decoded: spec\.ports: not a list"):
-        given.plan()
 
 
 # the Deployments of Kaito before 0.8
@@ -501,12 +401,6 @@ def test_without_its_options_a_model_gets_no_node(
     given.with_config("options", **{CONFIG: "vllm: {max-model-len: '4096'}"})
     wanted = "NodeClaim" if settings is None else "StatefulSet"
     assert len(given.creates(given.plan(), wanted)) == 1
-
-
-def test_a_tuning_without_its_options_gets_no_node_either():
-    given = Given(workspace(tuning=tuning(config="options"))).with_revision()
-    assert given.creates(given.plan(), "NodeClaim") == []
-    assert given.condition("ResourceReady")[:2] == ("False", "ConfigMapNotFound")
 
 
 def test_options_that_go_once_there_are_nodes_are_waited_for():
@@ -627,21 +521,6 @@ def test_a_committed_claim_that_cannot_be_read_holds_the_finalizer_without_a_loo
         given.plan()
 
 
-def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed():
-    given = Given(deleted()).with_nodes()
-    plan = given.plan()
-    assert kinds(plan) == [["delete NodeClaim"]]
-    assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
-
-
-@pytest.mark.parametrize("given", [Given(deleted()), Given(deleted()).with_nodes()])
-def test_a_claim_with_an_unknown_outcome_is_waited_for_and_not_deleted_again(given: Given):
-    given.reads.pending = frozenset({"claim/wsaaaaaaaaa"})
-    plan = given.plan()
-    assert (writes(plan), plan.commit) == ([], None)
-    assert "NodeClaim wsaaaaaaaaa" in plan.status.wanted["conditions"][0]["message"]  # type: ignore[union-attr]
-
-
 def test_after_the_bound_the_finalizer_is_removed_and_an_event_says_what_is_left():
     given = Given(changed(deleted(), deletion_timestamp="2026-01-01T00:45:00Z")).with_nodes()
     commit = given.plan().commit
@@ -658,12 +537,6 @@ def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_ju
     assert given.plan().commit is not None
 
 
-def test_without_the_resource_of_claims_the_finalizer_is_removed():
-    given = Given(deleted())
-    given.reads.served.discard(NODE_CLAIMS)
-    assert given.plan().commit is not None
-
-
 def test_a_cloud_without_a_class_of_nodes_says_so():
     found = workspace(resource={"instanceType": "Standard_NC4_A2"})
     given = Given(found, WorkspaceSettings(KaitoOptions(cloud=Cloud.ARC)))
@@ -671,27 +544,6 @@ def test_a_cloud_without_a_class_of_nodes_says_so():
     status, reason, message = given.condition("ResourceReady")
     assert (status, reason) == ("False", INVALID)
     assert "bring your own nodes" in message
-
-
-def test_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
-    given = Given()
-    given.reads.add(NODES, node(**{"manta.dev/owner-uid": "another"}))
-    assert given.observe().nodes == ()
-    given.reads.add(NODES, node(**{"manta.dev/owner-uid": "u-1"}))
-    assert len(given.observe().nodes) == 1
-
-
-def test_another_claim_of_the_label_belongs_to_nobody_here():
-    given = Given()
-    given.reads.add(NODE_CLAIMS, claim(**{"manta.dev/owner-uid": "another"}))
-    assert given.observe().claims.claims == {}  # type: ignore[union-attr]
-    assert isinstance(given.creates(given.plan(), "NodeClaim")[0], Create)
-
-
-def test_no_two_processes_mark_claims_alike():
-    marks = {Given().observe().claims.process for _ in range(2)}
-    assert len(marks) == 2
-    assert "" not in marks
 
 
 def having_lost(

@@ -14,10 +14,9 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, POOL_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
-from controller.runtime.kind import ObjectUnreadable, Unreadable
-from controller.runtime.plan import Create, Delete, Failure, MergePatch
+from controller.runtime.plan import Create, Failure, MergePatch
 from tests.kaito.support import workspace
-from tests.kaito.workspace.given import INSTANCE, NOW, claim, kinds, node, server, writes
+from tests.kaito.workspace.given import INSTANCE, NOW, kinds, node, server, writes
 from tests.kaito.workspace.given_pool import (
     NAME,
     NODE_CLASSES,
@@ -103,29 +102,6 @@ def test_the_size_is_committed_under_the_revision_that_was_read_and_the_pool_cre
     assert plan.requeue_after is None
 
 
-def test_the_workload_comes_after_the_nodes_and_their_plugins():
-    given = GivenPool().with_revision()
-    assert kinds(given.plan()) == [["create NodePool"], []]
-    given.reads.add(NODE_POOLS, pool())
-    assert given.condition("NodeClaimReady")[:2] == ("False", "NodeClaimNotReady")
-    given.reads.add(NODE_CLAIMS, pool_claim())
-    assert given.condition("NodeClaimReady")[:2] == ("True", "NodeClaimsReady")
-    given.reads.add(given.nodes, pool_node(**{labels.ACCELERATOR: ""}))
-    assert given.condition("NodesReady")[:2] == ("False", "NodePluginsNotReady")
-    assert kinds(given.plan()) == [["patch Node"]]
-    given.reads.add(given.nodes, pool_node())
-    assert kinds(given.plan()) == [["create Service", "create Service"], ["create StatefulSet"], []]
-    assert given.condition("ResourceReady")[0] == "True"
-
-
-def test_the_workload_waits_for_the_claims_also_if_all_nodes_are_ready():
-    given = GivenPool().with_revision()
-    given.reads.add(NODE_POOLS, pool()).add(NODE_CLAIMS, pool_claim(ready=False))
-    given.reads.add(given.nodes, pool_node())
-    assert given.condition("NodesReady")[0] == "True"
-    assert given.creates(given.plan(), "StatefulSet") == []
-
-
 def test_a_pool_of_kaito_is_taken_over_without_a_write():
     kaito = {key: value for key, value in OWN_LABELS.items() if key != OWNER_UID}
     given = GivenPool(workspace(status={"targetNodeCount": 1})).with_pool()
@@ -137,34 +113,7 @@ def test_a_pool_of_kaito_is_taken_over_without_a_write():
     assert given.state == "Ready"
 
 
-def test_a_pool_gets_more_nodes_under_the_revision_that_was_read():
-    given = GivenPool(three_nodes(annotations=stored(GivenPool(three_nodes())))).with_pool()
-    (patch,) = [each for each in writes(given.plan()) if each.target.resource == NODE_POOLS]
-    assert isinstance(patch, MergePatch)
-    assert (patch.uid, patch.resource_version) == ("p-1", "7")
-    assert patch.patch == {"spec": {"replicas": 3}}
-
-
-def test_a_pool_for_other_nodes_is_deleted_by_its_uid():
-    given = GivenPool().with_revision()
-    given.reads.add(
-        NODE_POOLS, pool(metadata={"annotations": {labels.NODE_TEMPLATE: "Standard_NY"}})
-    )
-    (delete,) = writes(given.plan())
-    assert isinstance(delete, Delete)
-    assert (delete.target.name, delete.uid) == (NAME, "p-1")
-
-
 # what is there already
-
-
-def test_nodes_and_claims_that_are_there_make_the_pool_smaller():
-    given = GivenPool(three_nodes())
-    given.reads.add(NODE_CLAIMS, claim())
-    given.reads.add(given.nodes, own_node(), own_node("n8", **{labels.INSTANCE_TYPE: "other"}))
-    found = committed(given)
-    assert found is not None
-    assert (found.replicas, found.nodes, found.claims) == (1, ("n9",), ("wsaaaaaaaaa",))
 
 
 @pytest.mark.parametrize(
@@ -209,12 +158,6 @@ def test_a_node_that_two_workspaces_count_stays_with_the_older_one(created: str,
     assert found is not keeps
 
 
-def test_without_a_label_to_select_by_no_node_is_anybodys():
-    given = GivenPool(workspace(resource={"labelSelector": None}))
-    given.reads.add(given.nodes, own_node())
-    assert given.observe().nodes == ()
-
-
 def test_a_lost_node_is_looked_up_before_the_pool_grows():
     first = GivenPool(three_nodes())
     first.reads.add(first.nodes, own_node())
@@ -239,23 +182,6 @@ def test_a_node_that_has_lost_its_labels_needs_no_look_up():
     assert found.replicas == 3
 
 
-def test_only_nodes_that_the_workload_may_use_are_counted():
-    given = GivenPool().with_pool()
-    given.reads.add(given.nodes, own_node())
-    status = given.plan().status
-    assert status is not None
-    assert status.wanted["workerNodes"] == ["n1"]
-
-
-def test_claims_and_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
-    given = GivenPool()
-    given.reads.add(NODE_CLAIMS, pool_claim(**{OWNER_UID: "another"}))
-    given.reads.add(given.nodes, pool_node(**{OWNER_UID: "another"}))
-    seen = given.observe()
-    assert seen.pool is not None
-    assert (seen.pool.claims, seen.nodes) == ({}, ())
-
-
 # whose the name is
 
 
@@ -277,22 +203,6 @@ def test_a_name_that_a_create_has_found_taken_is_said():
     given.reads.taken.add(f"NodePool/{NAME}")
     assert writes(given.plan()) == []
     assert given.condition("NodeClaimReady")[:2] == ("False", "NodePoolNameTaken")
-
-
-@pytest.mark.parametrize("given", [GivenPool().with_revision(), GivenPool(deleted())])
-def test_nothing_is_planned_beside_a_pool_that_cannot_be_decoded(given: GivenPool):
-    given.reads.odd[NODE_POOLS] = {NAME: Unreadable(pool().metadata, "spec: odd")}
-    with pytest.raises(ObjectUnreadable, match=f"NodePool {NAME} cannot be decoded: spec: odd"):
-        given.plan()
-
-
-def test_nothing_is_planned_beside_a_node_that_cannot_be_decoded():
-    first = GivenPool(three_nodes())
-    first.reads.add(first.nodes, own_node())
-    given = GivenPool(three_nodes(annotations=stored(first))).with_pool(replicas=2)
-    given.reads.odd[given.nodes] = {"n9": Unreadable(own_node().metadata, "status: odd")}
-    with pytest.raises(ObjectUnreadable, match="Node n9 cannot be decoded: status: odd"):
-        given.plan()
 
 
 # node classes
@@ -352,14 +262,6 @@ def test_no_pool_is_created_before_its_node_class_is_ready(found: Any, message: 
     assert message in condition[2]
 
 
-def test_a_node_class_that_cannot_be_decoded_is_not_created():
-    given = GivenPool().with_revision()
-    given.reads.objects.pop((NODE_CLASSES.plural, UBUNTU))
-    given.reads.odd[NODE_CLASSES] = {UBUNTU: Unreadable(node_class().metadata, "odd")}
-    with pytest.raises(ObjectUnreadable, match="cannot be decoded"):
-        given.plan()
-
-
 # what is missing, and what fails
 
 
@@ -397,45 +299,11 @@ def test_a_refused_create_is_said(kind: str):
 # the end
 
 
-def test_the_finalizer_stays_until_pool_and_claims_are_gone():
-    given = GivenPool(deleted()).with_pool()
-    given.reads.add(NODE_CLAIMS, claim())
-    plan = given.plan()
-    assert kinds(plan) == [["delete NodePool", "delete NodeClaim"]]
-    assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
-    status = plan.status
-    assert status is not None
-    assert (
-        "waiting until these are gone: NodePool default-phi, NodeClaim default-phi-abcde, "
-        in (status.wanted["conditions"][0]["message"])
-    )
-    given.reads.objects.pop((NODE_POOLS.plural, NAME))
-    given.reads.objects.pop((NODE_CLAIMS.plural, "wsaaaaaaaaa"))
-    given.reads.absent.add(NAME)
-    plan = given.plan()
-    assert (writes(plan), plan.commit) == ([], None)
-    given.reads.objects.pop((NODE_CLAIMS.plural, "default-phi-abcde"))
-    assert given.plan().commit.patch == {"metadata": {"finalizers": []}}  # type: ignore[union-attr]
-
-
 def test_a_pool_that_is_not_seen_is_looked_up_before_the_finalizer_is_removed():
     given = GivenPool(deleted())
     (lookup,) = given.plan().lookups
     assert (lookup.target.name, given.plan().commit) == (NAME, None)  # type: ignore[union-attr]
     given.reads.absent.add(NAME)
-    assert given.plan().commit is not None
-
-
-def test_a_pool_whose_creation_has_no_known_outcome_is_waited_for():
-    given = GivenPool(deleted())
-    given.reads.pending = frozenset({"node-pool"})
-    plan = given.plan()
-    assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
-
-
-def test_without_the_resource_the_finalizer_is_removed():
-    given = GivenPool(deleted())
-    given.reads.served -= {NODE_POOLS, POOL_CLAIMS, NODE_CLAIMS}
     assert given.plan().commit is not None
 
 

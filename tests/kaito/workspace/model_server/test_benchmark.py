@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from controller.kaito.api import labels
-from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.workloads.pods import BASE_TAG, base_image
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import PODS
 from controller.kube.objects import Pod, StatefulSet
-from controller.runtime.plan import Failure, JsonPatch
 from tests.kaito.support import inference, raw_workspace, tuning, workspace
-from tests.kaito.workspace.given import NOW, Given, own, writes
+from tests.kaito.workspace.given import Given, own
 from tests.kaito.workspace.pods import container, pod
 
 IMAGE = "example.com/server:1"
-LOG = BenchmarkLog("default", "phi-0", "uid-phi-0", "phi")
 CONFIG = {"durationSec": "60", "inputTokens": "2048"}
 MEASURED = Answered(Measurement("12345.67", CONFIG))
 NOT_FOUND = Unanswered("BenchmarkFailed", "there is no KAITO_BENCHMARK_RESULT")
@@ -87,10 +83,6 @@ def performance(given: Given) -> Any:
     return status.wanted.get("performance", "left alone")
 
 
-def test_the_log_of_the_first_pod_is_wanted_once_the_server_serves():
-    assert serving().plan().subscriptions == (LOG,)
-
-
 def test_a_server_that_was_not_measured_yet_serves_all_the_same():
     for found in (None, NOT_FOUND):
         given = serving(found)
@@ -123,24 +115,10 @@ def test_a_measurement_is_recorded_in_kaitos_words():
     )
 
 
-def test_a_failure_is_said_and_asked_again():
-    given = serving(NOT_FOUND)
-    assert given.condition("BenchmarkCompleted") == ("False", NOT_FOUND.reason, NOT_FOUND.message)
-    assert performance(given) == "left alone"
-    assert given.plan().subscriptions == (LOG,)
-
-
 def test_what_kaito_has_given_up_is_measured_after_all():
     failed = {**RECORDED, "status": "False", "reason": "BenchmarkFailed"}
     given = serving(MEASURED, status={"state": "NotReady", "conditions": [failed]})
     assert given.state == "Ready"
-    assert given.condition("BenchmarkCompleted")[0] == "True"
-
-
-def test_a_result_is_recorded_once():
-    given = serving(MEASURED, status={"performance": OLD, "conditions": [RECORDED]})
-    assert given.plan().subscriptions == ()
-    assert performance(given) == "left alone"
     assert given.condition("BenchmarkCompleted")[0] == "True"
 
 
@@ -155,13 +133,6 @@ def test_a_recorded_result_is_that_of_the_present_generation():
     ]
     assert (found["observedGeneration"], found["status"]) == (5, "True")
     assert found["lastTransitionTime"] == RECORDED["lastTransitionTime"]
-
-
-def test_a_new_run_of_the_server_has_a_log_of_its_own():
-    given = serving()
-    given.reads.add(PODS, ready_pod(restarts=2))
-    (log,) = given.plan().subscriptions
-    assert log == BenchmarkLog("default", "phi-0", "uid-phi-0", "phi", restarts=2)
 
 
 @pytest.mark.parametrize(
@@ -180,26 +151,6 @@ def test_what_is_not_measured_is_not_looked_up(given: Given):
     assert given.plan().subscriptions == ()
 
 
-def test_the_log_of_an_older_image_is_not_that_of_the_server():
-    given = serving()
-    for each in (ready_pod("example.com/server:0"), ready_pod(ready=False)):
-        given.reads.add(PODS, each)
-        assert given.plan().subscriptions == ()
-
-
-def test_the_log_is_wanted_also_while_a_claim_is_looked_up():
-    slots = [{"place": 0, "name": "wsbbbbbbbbb", "seen": True}]
-    request = Given().observe().valid_goal.request
-    assert request is not None
-    stored = {"target": 1, "template": request.template, "slots": slots}
-    given = serving()
-    annotations = {labels.NODE_CLAIMS: json.dumps(stored)}
-    given.reads.add(WORKSPACES, workspace(annotations=annotations))
-    plan = given.plan()
-    assert plan.lookups
-    assert plan.subscriptions == (LOG,)
-
-
 # another image
 
 
@@ -215,14 +166,3 @@ def test_with_another_image_the_result_of_the_old_one_goes():
     assert given.condition("BenchmarkCompleted") == ("", "", "")
     given.with_server(measured_server(image=base_image(given.observe().settings.options)))
     assert performance(given) == "left alone"
-
-
-@pytest.mark.parametrize(("unknown", "kept"), [(False, True), (True, False)])
-def test_while_the_other_image_is_refused_the_result_stays(unknown: bool, kept: bool):
-    given = upgraded()
-    plan, seen = given.plan(), given.observe()
-    (patch,) = [each for each in writes(plan) if isinstance(each, JsonPatch)]
-    failed = (Failure(patch, "Forbidden", "no", unknown=unknown),)
-    status = given.kind.status_after(seen, plan, failed, NOW)
-    assert status is not None
-    assert ("performance" not in status.wanted) is kept

@@ -134,19 +134,6 @@ def test_a_refused_pod_of_a_tuning_is_the_cause_before_how_an_earlier_one_ended(
     assert "exceeded quota: team" in again.condition("JobStarted")[2]
 
 
-def test_the_refusal_of_one_of_several_pods_comes_before_what_the_others_do():
-    given = told(served(server(0, 2)), FULL)
-    given.reads.add(PODS, pod(containerStatuses=[waiting("ImagePullBackOff", "no such image")]))
-    assert given.condition("InferenceReady")[1] == "QuotaExceeded"
-
-
-def test_what_was_refused_once_is_forgotten_when_all_pods_are_there():
-    given = told(served(), FULL)
-    given.reads.add(PODS, pod(containerStatuses=[waiting("ImagePullBackOff", "no such image")]))
-    assert given.condition("InferenceReady")[1] == "ImagePullError"
-    assert told(served(server(1)), FULL).condition("InferenceReady")[0] == "True"
-
-
 def test_events_that_cannot_be_read_are_said_only_if_no_pod_tells_more():
     lone = told(served(), unavailable="events is forbidden").condition("InferenceReady")
     assert lone[1] == "PodsMissing"

@@ -15,7 +15,6 @@ from tests.kaito.workspace.pods import container, ended, pod, unscheduled, waiti
 
 CRASHED = container(terminated=ended(1, "Error", "no such model\n"), restarts=1)
 RESTARTING = waiting("CrashLoopBackOff", "back-off 5m0s", restarts=2, last=ended(1))
-RUNNING_AGAIN = container(running={}, restarts=2, last=ended(1))
 OUT_OF_MEMORY = container(running={}, restarts=1, last=ended(137, "OOMKilled"))
 NOT_PULLED = waiting("ImagePullBackOff", 'Back-off pulling image "x"')
 
@@ -66,19 +65,6 @@ def test_a_crash_is_said_with_its_exit_code_and_last_words():
         "ContainerCrashLoopBackOff",
         "pod phi-0: container phi ended with exit code 1 (Error: no such model)",
     )
-
-
-def test_between_two_crashes_and_after_each_the_same_is_said():
-    again = container(terminated=ended(1), restarts=7)
-    found = {cause(containerStatuses=[each]) for each in (RESTARTING, RUNNING_AGAIN, again)}
-    assert found == {
-        ("ContainerCrashLoopBackOff", "pod phi-0: container phi ended with exit code 1 (Error)")
-    }
-
-
-def test_a_server_that_ends_without_an_error_again_and_again_crashes_too():
-    ends = container(running={}, restarts=3, last=ended(0, "Completed"))
-    assert cause(containerStatuses=[ends])[0] == "ContainerCrashLoopBackOff"
 
 
 def test_an_init_container_that_fails_is_named():
@@ -141,38 +127,7 @@ def test_causes_are_ordered_by_what_a_user_can_do_about_them_then_by_pods():
         assert found.message.startswith("pod phi-9: container phi ran out of memory")
 
 
-def test_pods_that_are_ready_or_go_away_are_no_cause():
-    ready = [{"type": "Ready", "status": "True"}]
-    assert cause(conditions=ready, containerStatuses=[OUT_OF_MEMORY]) == ("", "")
-    assert cause(terminating=True, containerStatuses=[NOT_PULLED]) == ("", "")
-    assert cause(containerStatuses=[container(running={})]) == ("", "")
-
-
-def test_a_text_of_any_length_is_cut():
-    message = cause(containerStatuses=[waiting("ErrImagePull", "ü" * 100_000)])[1]
-    assert len(message.encode()) <= 259
-    assert message.endswith("...")
-
-
 # in conditions
-
-
-def test_a_server_that_is_not_ready_says_why():
-    given = serving(pod(containerStatuses=[NOT_PULLED]))
-    status, reason, message = given.condition("InferenceReady")
-    assert (status, reason) == ("False", "ImagePullError")
-    assert 'Back-off pulling image "x"' in message
-    assert given.condition("WorkspaceSucceeded")[:2] == ("False", "workspacePending")
-
-
-def test_a_server_that_serves_is_not_blamed_for_a_pod():
-    given = serving(pod(containerStatuses=[OUT_OF_MEMORY])).with_server(server())
-    assert given.condition("InferenceReady")[0] == "True"
-
-
-def test_pods_of_others_with_the_same_label_are_no_cause():
-    given = serving(pod(owner="somebody", containerStatuses=[NOT_PULLED]))
-    assert given.condition("InferenceReady")[1] == "WorkspaceInferenceStatusPending"
 
 
 def test_only_a_change_of_the_reason_is_urgent():
@@ -203,14 +158,6 @@ def test_a_tuning_that_has_failed_says_how_its_last_pod_ended():
     assert given.condition("JobStarted")[1] == "WorkspaceTuningJobStatusFailed"
     assert given.condition("JobStarted")[2].startswith(said)
     assert given.condition("WorkspaceSucceeded")[2].startswith(said)
-
-
-def test_a_tuning_whose_pod_does_not_start_says_why():
-    given = tuned(job(active=1), pod("phi-a", containerStatuses=[NOT_PULLED]))
-    assert given.condition("JobStarted")[0] == "True"
-    status, reason, message = given.condition("WorkspaceSucceeded")
-    assert (status, reason) == ("False", "workspacePending")
-    assert message.startswith("workspace has not completed yet, tuning job is running; pod phi-a: ")
 
 
 def test_an_attempt_that_is_over_is_no_cause_while_the_next_one_runs():

@@ -57,16 +57,6 @@ def test_nodes_in_place_of_new_ones_that_were_lost_are_labelled_once_they_last()
     assert labelled(life.plan(30, "n1")) == ["n1"]
 
 
-def test_what_is_remembered_of_nodes_outlives_a_definition_that_is_read_again():
-    life = Life()
-    life.plan(0, "n0")
-    read = life.given.reads.history.generation
-    assert read.number == life.given.workspace.metadata.generation
-    life.plan(5)
-    assert life.given.reads.history.nodes.rounds == 1
-    assert life.given.reads.history.generation == read
-
-
 def test_what_is_remembered_of_nodes_outlives_an_invalid_edit():
     life = Life()
     life.plan(0, "n0")
