@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from controller.kaito.lookups.background import (
-    Answered,
     BackgroundLookups,
     LookupFailed,
     LookupLimits,
@@ -69,20 +68,6 @@ async def it() -> AsyncIterator[Asked]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_question_is_asked_once_for_all_who_want_the_answer(it: Asked):
-    for key in ("a", "b", "c"):
-        it.lookups.sync(key, ["q"])
-        it.lookups.sync(key, ["q"])
-    assert it.lookups.state("q") is None
-    await asyncio.sleep(5)
-    assert it.asked == [("q", 0)]
-    assert it.woken == [("a", 1), ("b", 1), ("c", 1)]
-    it.lookups.sync("d", ["q"])
-    assert it.lookups.state("q") == Answered("Q")
-    await asyncio.sleep(50_000)
-    assert len(it.asked) == 1
-
-
 async def test_a_failure_is_asked_again_with_growing_pauses_and_wakes_only_once(it: Asked):
     it.of = lambda _question: DOWN
     it.lookups.sync("a", ["q"])
@@ -90,16 +75,6 @@ async def test_a_failure_is_asked_again_with_growing_pauses_and_wakes_only_once(
     assert it.times == [0, 11, 32, 73, 154, 255, 356]
     assert it.lookups.state("q") == Unanswered("Down", "it is down")
     assert it.woken == [("a", 1)]
-
-
-async def test_another_failure_and_an_answer_wake_again(it: Asked):
-    it.of = lambda _question: DOWN if len(it.asked) == 1 else LookupFailed("Gone", "it is gone")
-    it.lookups.sync("a", ["q"])
-    await asyncio.sleep(12)
-    it.of = lambda _question: None
-    await asyncio.sleep(60)
-    assert it.woken == [("a", 1), ("a", 12), ("a", 33)]
-    assert it.lookups.state("q") == Answered("Q")
 
 
 async def test_who_comes_after_a_failure_waits_for_the_end_of_the_pause(it: Asked):
@@ -114,15 +89,6 @@ async def test_who_comes_after_a_failure_waits_for_the_end_of_the_pause(it: Aske
     assert it.lookups.state("q") == Unanswered("Down", "it is down")
     await asyncio.sleep(20)
     assert it.times == [0, 11]
-
-
-async def test_a_question_without_subscribers_is_not_asked_again(it: Asked):
-    it.of = lambda _question: DOWN
-    it.lookups.sync("a", ["q"])
-    await asyncio.sleep(3)
-    it.lookups.sync("a", [])
-    await asyncio.sleep(50_000)
-    assert it.times == [0]
 
 
 async def test_an_answer_that_never_comes_is_given_up_at_the_deadline(it: Asked):
@@ -151,13 +117,6 @@ async def test_a_fault_of_ours_is_a_failure_too(it: Asked):
     assert it.lookups.state("q") == Unanswered("LookupError", "internal error: ZeroDivisionError")
 
 
-async def test_few_questions_are_asked_at_a_time(it: Asked):
-    it.lookups.sync("a", [f"q{number}" for number in range(20)])
-    await asyncio.sleep(10)
-    assert len(it.asked) == 20
-    assert it.most == 4
-
-
 async def test_those_that_never_answer_do_not_hold_up_a_new_question(it: Asked):
     it.of = lambda question: 1e9 if question.startswith("dead") else None
     it.lookups.sync("a", [f"dead{number}" for number in range(40)])
@@ -174,14 +133,3 @@ async def test_results_without_subscribers_are_forgotten_at_last(it: Asked):
         await asyncio.sleep(2)
     known = [number for number in range(20) if it.lookups.state(f"q{number}") is not None]
     assert known == [14, 15, 16, 17, 18, 19]
-
-
-async def test_after_the_end_nothing_is_asked(it: Asked):
-    it.of = lambda _question: 1e9
-    it.lookups.sync("a", ["q"])
-    await asyncio.sleep(1)
-    await it.lookups.aclose()
-    it.lookups.sync("b", ["r"])
-    await asyncio.sleep(100)
-    assert it.asked == [("q", 0)]
-    assert it.woken == []

@@ -99,12 +99,6 @@ async def get(reader: WebReader, path: str, token: str = "hf_x") -> Document:
         return await reader.get(path, token=token, limit=LIMIT)
 
 
-async def test_a_document_is_read_with_the_token(site: Site, reader: WebReader):
-    assert await get(reader, "/ok") == Document(200, b"yes")
-    assert await get(reader, "/ok", token="") == Document(200, b"yes")
-    assert site.seen == [("/hub/ok", "Bearer hf_x"), ("/hub/ok", "")]
-
-
 async def test_a_redirect_on_the_same_server_is_followed(site: Site, reader: WebReader):
     assert (await get(reader, "/moved")).body == b"yes"
     assert site.seen[-1] == ("/hub/ok?x=a/b", "Bearer hf_x")
@@ -129,28 +123,11 @@ async def test_no_more_is_read_than_allowed(reader: WebReader):
         await get(reader, "/huge")
 
 
-async def test_what_is_compressed_stays_so(reader: WebReader):
-    assert len((await get(reader, "/bomb")).body) < LIMIT
-
-
 async def test_what_is_refused_is_not_read(reader: WebReader):
     assert await get(reader, "/none") == Document(404)
     assert await get(reader, "/busy") == Document(429, retry_after=30)
     assert await get(reader, "/later") == Document(503)
     assert (await get(reader, "/page")).is_part
-
-
-async def test_half_an_answer_is_none(reader: WebReader, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tests.kaito.lookups.test_http.LIMIT", 10_000_000)
-    with pytest.raises(LookupFailed, match="cannot be reached"):
-        await get(reader, "/cut")
-
-
-async def test_a_server_that_is_not_there_is_said():
-    reader = WebReader("http://127.0.0.1:1")
-    with pytest.raises(LookupFailed, match=r"127\.0\.0\.1 cannot be reached"):
-        await get(reader, "/ok")
-    await reader.aclose()
 
 
 async def test_a_server_without_a_trusted_certificate_gets_no_token():

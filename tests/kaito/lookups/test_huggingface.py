@@ -75,13 +75,6 @@ async def test_mistrals_own_format_has_another_configuration():
     assert "does not have config.json" in str(await refusal(hub))
 
 
-async def test_a_number_that_json_does_not_have_counts_as_missing():
-    text = b'{"hidden_size": NaN, "n_embd": 10, "x": -Infinity, "architectures": []}'
-    hub = FakeHub()
-    hub.documents["config.json"] = Document(200, text)
-    assert (await hugging_face(hub)(PUBLIC)).hidden_size == 10
-
-
 @pytest.mark.parametrize("name", ["../secret", "a/b/../../c", "a/b?x=y", "a/b%2e", "no-slash"])
 async def test_what_is_no_id_is_never_asked_for(name: str):
     hub = FakeHub()
@@ -125,13 +118,6 @@ async def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks_for():
 
 
 # tokens
-
-
-async def test_a_gated_model_is_read_with_the_token_of_its_secret():
-    hub = FakeHub(fault=lambda _path, token: None if token == TOKEN else Document(401))
-    wanted = ModelMetadata("some/model", "default", "token")
-    await hugging_face(hub, Secrets(default_token=f"{TOKEN}\n"))(wanted)
-    assert {token for _, token in hub.asked} == {TOKEN}
 
 
 @pytest.mark.parametrize(
@@ -179,17 +165,3 @@ async def test_what_a_token_opens_is_shown_to_no_other():
     assert isinstance(lookups.model(ModelMetadata("a/b")), Unanswered)
     await lookups.aclose()
     assert hub.closed
-
-
-async def test_the_token_is_read_again_for_each_attempt():
-    hub = FakeHub(fault=lambda _path, token: None if token == TOKEN else Document(403))
-    secrets = Secrets(mine_token="hf_expired")
-    lookups = WorkspaceLookups(secrets, asyncio.get_running_loop(), hub)  # type: ignore[arg-type]
-    mine = ModelMetadata("a/b", "mine", "token")
-    lookups.sync("mine/a", (mine,))
-    await asyncio.sleep(5)
-    secrets.tokens["mine/token"] = TOKEN
-    await asyncio.sleep(20)
-    assert isinstance(lookups.model(mine), Answered)
-    assert secrets.read == ["mine/token"] * 2
-    await lookups.aclose()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-import msgspec
 import pytest
 
 from controller.kaito.api.status import cut
@@ -93,42 +92,6 @@ def test_the_largest_set_fits_into_the_annotations_of_an_object():
     assert read_commitment(text) is not None
 
 
-def test_a_slow_claim_is_neither_deleted_nor_doubled():
-    slow = world(1)
-    slow.settle()
-    for _ in range(100):
-        slow.pass_time(3600)
-        decision = slow.settle()
-        assert decision.waits[0].awaited is Awaited.READY
-        assert decision.wake_at is None
-    assert (len(slow.created), slow.deleted) == (1, [])
-
-
-def test_a_create_without_an_answer_is_waited_for():
-    found = world(1)
-    found.settle()
-    facts = replace(found.facts(), claims={}, pending=frozenset(NAMES))
-    decision = decide_claims(facts, START)
-    assert (decision.create, decision.confirm) == ((), ())
-    assert [wait.awaited for wait in decision.waits] == [Awaited.ANSWER]
-
-
-def test_a_claim_that_the_cache_lacks_is_looked_up_before_anything_is_done():
-    found = whole(1)
-    facts = replace(found.facts(), claims={})
-    decision = decide_claims(facts, START)
-    assert decision.confirm == (NAMES[0],)
-    assert decision.create == ()
-    assert decision.commitment == facts.commitment
-
-
-def test_a_lost_node_is_replaced_at_once():
-    found = whole()
-    found.remove(NAMES[0])
-    found.settle()
-    assert states(found) == {NAMES[1]: "ready", claim_name(UID, 0, 0, 1): "pending"}
-
-
 def test_a_claim_that_never_became_ready_is_replaced_with_back_off_that_survives_a_restart():
     found = world(1)
     delays = []
@@ -150,40 +113,6 @@ def test_a_claim_that_never_became_ready_is_replaced_with_back_off_that_survives
     assert delays == [30, 60, 120, 240, 480, 600, 600]
 
 
-def test_a_clock_that_goes_back_makes_no_back_off_longer_than_the_longest():
-    found = world(1)
-    found.settle()
-    found.remove(next(iter(found.claims)))
-    found.settle()
-    found.now -= timedelta(hours=5)
-    decision = found.settle()
-    assert decision.wake_at == found.now + timedelta(minutes=10)
-    found.now += timedelta(minutes=10)
-    found.settle()
-    assert found.claims
-
-
-def test_a_claim_that_was_ready_for_long_ends_the_back_off():
-    found = world(1)
-    for _ in range(3):
-        found.settle()
-        found.remove(next(iter(found.claims)))
-        found.now = found.settle().wake_at or found.now
-    found.settle()
-    found.set_state(next(iter(found.claims)), ClaimState.READY)
-    found.settle()
-    (slot,) = found.commitment().slots
-    assert (slot.failures, slot.reason, slot.retry_at) == (3, "", "")
-    assert found.settle().again
-    found.now += timedelta(minutes=10)
-    assert not found.settle().again
-    found.remove(slot.name)
-    found.settle()
-    (slot,) = found.commitment().slots
-    assert (slot.failures, slot.attempt) == (1, 4)
-    assert found.claims, "it is replaced at once"
-
-
 def test_machines_that_are_lost_soon_after_they_were_ready_are_replaced_with_back_off():
     found = world(1)
     delays: list[float] = []
@@ -198,54 +127,6 @@ def test_machines_that_are_lost_soon_after_they_were_ready_are_replaced_with_bac
         delays.append((wake_at - found.now).total_seconds() if wake_at else 0.0)
         found.now = wake_at or found.now
     assert delays == [0, 30, 60, 120, 240]
-
-
-def test_of_machines_that_are_lost_again_and_again_two_decisions_each_are_stored():
-    """The next name with its wait, and who creates it; what the claim shows comes with these."""
-    found, writes = whole(1), []
-    for _ in range(5):
-        before = found.writes
-        (name,) = found.claims
-        found.remove(name)
-        wake_at = found.settle().wake_at
-        found.now = wake_at or found.now
-        found.settle()
-        found.set_state(next(iter(found.claims)), ClaimState.READY)
-        found.settle()
-        writes.append(found.writes - before)
-    assert writes == [1, 2, 2, 2, 2], "the first is replaced at once"
-    (slot,) = found.commitment().slots
-    assert (slot.attempt, slot.seen) == (5, False)
-    found.now += timedelta(minutes=10)
-    found.settle()
-    (slot,) = found.commitment().slots
-    assert (slot.seen, slot.ready_since, slot.reason) == (True, slot.ready_since, "")
-    assert slot.ready_since
-
-
-def test_the_failure_of_a_claim_is_stored_before_it_is_deleted_however_often_it_fails():
-    found = world(1)
-    for _ in range(4):
-        found.settle()
-        (name,) = found.claims
-        found.set_state(name, ClaimState.FAILED, "InsufficientCapacity")
-        found.deliver_all()
-        found.reconcile()
-        (slot,) = found.commitment().slots
-        assert (slot.seen, slot.reason) == (True, "InsufficientCapacity")
-        found.remove(name)
-        found.now = found.settle().wake_at or found.now
-
-
-def test_a_terminating_claim_counts_until_it_is_gone():
-    found = whole()
-    found.set_state(NAMES[0], ClaimState.TERMINATING)
-    decision = found.settle()
-    assert decision.create == ()
-    assert [wait.awaited for wait in decision.waits] == [Awaited.GONE]
-    found.remove(NAMES[0])
-    found.settle()
-    assert len(found.claims) == 2
 
 
 def test_another_machine_leads_to_another_set_when_the_first_is_gone():
@@ -293,35 +174,12 @@ def adopted(name: str, state: ClaimState = ClaimState.READY, age: int = 0) -> Ob
     return ObservedClaim(name, f"uid-{name}", state, START - timedelta(hours=age))
 
 
-def test_surplus_claims_that_kaito_created_are_kept():
-    claims = {name: adopted(name) for name in ("wsa", "wsb", "wsc")}
-    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
-    assert len(decision.commitment.slots) == 3
-    assert (decision.create, decision.delete) == ((), ())
-
-
-def test_a_terminating_claim_of_kaito_is_replaced_when_it_is_gone():
-    claims = {"wsa": adopted("wsa"), "wsb": adopted("wsb", ClaimState.TERMINATING, age=5)}
-    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
-    assert [slot.name for slot in decision.commitment.slots] == ["wsa", "wsb"]
-    assert decision.create == ()
-
-
 def test_an_adopted_claim_never_has_a_namesake():
     claims = {NAMES[1]: adopted(NAMES[1])}
     decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
     names = [slot.name for slot in decision.commitment.slots]
     assert len(set(names)) == 2
     assert decision.create == (claim_name(UID, 1, 0, 1),)
-
-
-def test_a_claim_of_no_set_counts_and_is_left_alone():
-    found = whole()
-    claims = {**found.claims, "wsx": adopted("wsx")}
-    lost = {name: claim for name, claim in claims.items() if name != NAMES[0]}
-    facts = replace(found.facts(), claims=lost, absent=frozenset({NAMES[0]}))
-    decision = decide_claims(facts, START)
-    assert (decision.create, decision.delete) == ((), ())
 
 
 def test_a_name_that_somebody_else_has_is_not_insisted_on():
@@ -361,20 +219,6 @@ def test_a_part_of_a_set_is_given_back_at_the_deadline_and_asked_for_again_later
     assert found.most == 3
 
 
-def test_a_set_that_became_ready_by_a_clock_that_was_ahead_is_given_back_in_time():
-    found = world(3)
-    found.settle()
-    found.pass_time(5 * 3600)
-    found.set_state(NAMES[0], ClaimState.READY)
-    found.pass_time(-5 * 3600)
-    decision = found.settle()
-    assert decision.wake_at == found.now + timedelta(minutes=30)
-    found.pass_time(29 * 60)
-    assert found.settle().wake_at == found.now + timedelta(minutes=1)
-    found.pass_time(61)
-    assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
-
-
 def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_time():
     found = world(3)
     found.settle()
@@ -385,65 +229,3 @@ def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_
     found.settle()
     found.pass_time(30 * 60 + 1)
     assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
-
-
-def test_a_set_that_was_complete_is_never_given_back():
-    found = whole()
-    found.remove(NAMES[0])
-    found.settle()
-    found.pass_time(1_000_000)
-    assert found.settle().wake_at is None
-    assert found.claims[NAMES[1]].state is ClaimState.READY
-
-
-def test_a_single_node_is_never_given_back():
-    found = whole(1)
-    found.stored = write_commitment(msgspec.structs.replace(found.commitment(), complete=False))
-    found.pass_time(1_000_000)
-    assert found.settle().wake_at is None
-    assert found.deleted == []
-
-
-def test_an_operator_that_has_read_an_old_set_creates_nothing():
-    found = world(1)
-    found.settle()
-    found.set_state(NAMES[0], ClaimState.TERMINATING)
-    found.settle()
-    found.remove(NAMES[0])
-    found.now = found.settle().wake_at or found.now
-    found.settle()
-    found.restart()
-    found.shown = next(at for at, (_, stored) in enumerate(found.history) if stored)
-    found.reconcile()
-    assert len(found.claims) == 1
-    assert len(found.created) == 2
-
-
-def test_whatever_may_exist_leaves_no_room_for_another_claim():
-    slots = (Slot(place=0, name="a", begun_by="p0", seen=True), Slot(place=1, name="b"))
-    pair = Commitment(target=2, template="a", slots=slots)
-    facts = ClaimFacts(UID, 2, "a", pair, {"x": adopted("x")})
-    assert decide_claims(facts, START).create == ()
-    one = Commitment(target=1, template="a", slots=slots[1:], discarded=("old",))
-    assert decide_claims(ClaimFacts(UID, 1, "a", one), START).create == ()
-    unknown = ClaimFacts(UID, 1, "a", one, pending=frozenset({"old"}), absent=frozenset({"old"}))
-    assert decide_claims(unknown, START).create == ()
-    gone = replace(unknown, pending=frozenset())
-    assert decide_claims(gone, START).create == ("b",)
-
-
-def test_a_claim_that_was_seen_is_not_created_again_after_an_older_set_was_read_meanwhile():
-    stored = Commitment(
-        target=1, template="a", slots=(Slot(place=0, name="x", attempt=2, failures=1),)
-    )
-    older = replace_slots(stored, Slot(place=0, name="w", attempt=1, seen=True))
-    claim = ObservedClaim("x", "uid-x", ClaimState.PENDING, START)
-    first = decide_claims(ClaimFacts(UID, 1, "a", stored, {"x": claim}), START)
-    assert not first.is_due
-    second = decide_claims(ClaimFacts(UID, 1, "a", older, remembered=first.shown), START)
-    third = decide_claims(ClaimFacts(UID, 1, "a", stored, remembered=second.shown), START)
-    assert (third.create, third.confirm) == ((), ("x",))
-
-
-def replace_slots(stored: Commitment, *slots: Slot) -> Commitment:
-    return msgspec.structs.replace(stored, slots=slots)

@@ -14,11 +14,9 @@ from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.claims import (
     ClaimState,
-    Owner,
     claim_state,
     first_cause,
     observed_claim,
-    owner_of,
 )
 from controller.kaito.provisioning.nodes import (
     claim_name,
@@ -26,7 +24,6 @@ from controller.kaito.provisioning.nodes import (
     node_pool_name,
     node_request,
 )
-from controller.kaito.workspace.watches import workspace_keys
 from tests.kaito.support import workspace
 
 AZURE = """
@@ -161,36 +158,6 @@ def test_a_long_message_is_cut_as_kaito_does():
     assert found.message == "x" * 256 + "..."
 
 
-def test_a_ready_claim_says_since_when():
-    found = observed_claim(claim(("Ready", "True")))
-    assert found.ready_since is not None
-    assert found.ready_since.isoformat() == "2026-01-01T00:05:00+00:00"
-    assert (found.reason, found.message) == ("", "")
-
-
-OURS = {"kaito.sh/workspace": "phi", "kaito.sh/workspacenamespace": "default"}
-
-
-@pytest.mark.parametrize(
-    ("labels", "created", "belongs"),
-    [
-        ({**OURS, "manta.dev/owner-uid": "u-1"}, "2025-01-01T00:00:00Z", True),
-        ({**OURS, "manta.dev/owner-uid": "u-0"}, "2026-06-01T00:00:00Z", False),
-        (OURS, "2026-01-01T00:00:00Z", True),
-        (OURS, "2025-12-31T23:59:59Z", False),
-        (OURS | {"kaito.sh/workspace": "other"}, "2026-06-01T00:00:00Z", False),
-        (OURS | {"kaito.sh/workspacenamespace": "other"}, "2026-06-01T00:00:00Z", False),
-        ({}, "2026-06-01T00:00:00Z", False),
-    ],
-)
-def test_claims_of_an_earlier_workspace_of_the_name_are_not_its_own(
-    labels: dict[str, str], created: str, belongs: bool
-):
-    found = claim(labels=labels, creationTimestamp=created)
-    owner = owner_of(found.metadata, workspace_keys(found), METADATA)
-    assert (owner is Owner.THIS) is belongs
-
-
 def test_a_claim_has_kaitos_form_and_depends_on_all_that_tells_it_apart():
     names = {
         claim_name(uid, place, generation, attempt)
@@ -211,7 +178,3 @@ def test_a_pool_has_kaitos_name():
     assert node_pool_name("default", "phi") == "default-phi"
     assert node_pool_name("a" * 31, "b" * 31) == f"{'a' * 31}-{'b' * 31}"
     assert node_pool_name("a" * 40, "b" * 40) == f"{'a' * 40}-bbbbbbbbbbbb-f5e4207a7"
-
-
-def test_two_workspaces_may_have_one_name_of_a_pool():
-    assert node_pool_name("a-b", "c") == node_pool_name("a", "b-c")

@@ -13,13 +13,11 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings, NodePool
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets.gpus import Cloud
-from controller.kaito.provisioning.claims import Owner, write_commitment
+from controller.kaito.provisioning.claims import Owner
 from controller.kaito.provisioning.nodes import node_request
 from controller.kaito.provisioning.pools import (
-    PoolCommitment,
     node_pool_body,
     observed_pool,
-    read_pool_commitment,
 )
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
@@ -72,12 +70,6 @@ def without_own_marks(found: dict[str, Any]) -> dict[str, Any]:
 )
 def test_a_pool_is_the_one_that_kaito_writes(case: str, found: dict[str, Any]):
     assert without_own_marks(found) == GOLDEN[case]
-
-
-def test_labels_of_the_user_do_not_hide_whose_the_nodes_are():
-    request = node_request(MACHINE, {OWNER_UID: "x"}, "1Gi", {}, KaitoOptions())
-    found = node_pool_body(workspace().metadata, request, 1, AZURE)
-    assert found["spec"]["template"]["metadata"]["labels"][OWNER_UID] == "u-1"
 
 
 NAMES = {
@@ -145,12 +137,3 @@ def test_a_mark_that_is_not_of_the_pools_own_template_is_none(mark: str):
     assert observed_pool(msgspec.convert(created, NodePool), meta).template == f"{MACHINE} apps=llm"
     created["metadata"]["annotations"] = {"manta.dev/node-template": mark}
     assert observed_pool(msgspec.convert(created, NodePool), meta).template == ""
-
-
-def test_what_is_stored_is_read_again_and_what_cannot_be_is_as_nothing():
-    stored = PoolCommitment(target=3, template="x a=b", replicas=1, nodes=("n",), claims=("c",))
-    assert read_pool_commitment(write_commitment(stored)) == stored
-    for text in ('{"target":"many"}', '{"target":2,"replicas":-1}', '{"target":2,"replicas":3}'):
-        assert read_pool_commitment(text) is None
-    assert read_pool_commitment("{") is None
-    assert read_pool_commitment(None) is None

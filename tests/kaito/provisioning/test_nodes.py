@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 import pytest
 
 from controller.kaito.api.status import ConditionFacts
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
-from controller.kaito.provisioning.decision import claim_condition, decide_claims
-from controller.kaito.provisioning.nodes import NodeFacts, NodeHistory, node_readiness, own_nodes
-from controller.kaito.workspace.status import resource_condition
-from tests.kaito.provisioning.test_decision import NAMES, whole, world
-from tests.kaito.provisioning.world import START, UID
+from controller.kaito.provisioning.claims import ClaimState
+from controller.kaito.provisioning.decision import claim_condition
+from controller.kaito.provisioning.nodes import NodeFacts, NodeHistory, node_readiness
+from tests.kaito.provisioning.test_decision import NAMES, world
+from tests.kaito.provisioning.world import START
 
 TYPE = "Standard_NC24ads_A100_v4"
 
@@ -79,22 +78,6 @@ def test_two_nodes_must_be_ready_and_offer_their_gpus(
     assert found.is_true is (reason == "NodesReady")
 
 
-def test_plugins_are_not_asked_for_where_no_gpu_is_known():
-    assert node_readiness([node(gpus=0, labelled=False)], 1, TYPE, has_gpus=False).is_true
-
-
-def test_without_a_target_nothing_is_ready():
-    assert not node_readiness([node()], 0, TYPE, has_gpus=True).is_true
-    nothing = decide_claims(ClaimFacts(UID, 0), START)
-    assert not claim_condition(nothing).is_true
-
-
-def test_nodes_of_ones_own_are_those_without_a_pool():
-    nodes = [node("a"), node("b", claimed=False), node("c", "other", claimed=False)]
-    assert [each.name for each in own_nodes(nodes, TYPE)] == ["b"]
-    assert [each.name for each in own_nodes(nodes, "")] == ["b", "c"]
-
-
 def test_the_condition_says_what_is_waited_for():
     found = world()
     assert claim_condition(found.settle()) == ConditionFacts(
@@ -117,16 +100,6 @@ def test_a_stock_out_is_the_first_cause_also_when_the_claim_is_gone():
     assert condition.message.endswith("waiting until the back-off is over, at 2026-01-01T00:00:30Z")
 
 
-def test_resources_are_ready_when_claims_and_nodes_are():
-    claims = claim_condition(whole().settle())
-    assert (claims.is_true, claims.reason) == (True, "NodeClaimsReady")
-    ready = node_readiness([node("a"), node("b")], 2, TYPE, has_gpus=True)
-    lacking = node_readiness([node("a")], 2, TYPE, has_gpus=True)
-    assert resource_condition(claims, ready).reason == "workspaceResourceStatusSuccess"
-    found = resource_condition(claims, lacking)
-    assert (found.is_true, found.reason, found.message) == (False, "NodeNotReady", lacking.message)
-
-
 # where new nodes were lost, others are labelled only once they have lasted for a moment
 
 
@@ -142,17 +115,3 @@ def test_the_label_waits_for_longer_the_more_often_new_nodes_are_lost():
         waits.append(history.wait(name, at(10 * round_)))
         history = history.after((), at(10 * round_ + 5))
     assert waits == [0, 10, 20, 30, 30, 30]
-
-
-def test_the_loss_of_an_old_node_and_an_old_loss_count_for_nothing():
-    history = NodeHistory({"a": at(0)}, 3, at(0))
-    assert history.after({"a"}, at(599)).rounds == 3
-    assert history.after({"a"}, at(600)).rounds == 0
-    assert history.after((), at(600)).rounds == 0
-
-
-def test_a_clock_that_goes_back_holds_no_label_for_longer():
-    history = NodeHistory({"a": at(36_000)}, 5, at(36_000)).after({"a"}, at(0))
-    assert history.wait("a", at(0)) == 30
-    assert history.wait("a", at(30)) == 0
-    assert history.after({"a"}, at(600)).rounds == 0

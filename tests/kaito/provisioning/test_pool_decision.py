@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.kaito.api.status import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim, Owner
 from controller.kaito.provisioning.pool_decision import (
     NAME_TAKEN,
-    ObservedNodeClass,
     PoolDecision,
     PoolFacts,
     decide_pool,
@@ -46,27 +44,8 @@ def steps(decision: PoolDecision) -> list[str]:
     ]
 
 
-def test_a_pool_that_is_there_counts_before_nodes_that_are():
-    decision = decide(found=POOL, ready_nodes=frozenset({"n1"}))
-    assert decision.commitment == STORED
-    smaller = decide(found=replace(POOL, replicas=1), ready_nodes=frozenset({"n1"}))
-    assert (smaller.commitment.replicas, smaller.commitment.nodes) == (1, ("n1",))
-
-
 COVERED = PoolCommitment(target=3, template=TEMPLATE, replicas=1, nodes=("n1",), claims=("c0",))
 SMALL = replace(POOL, replicas=1)
-
-
-def test_what_is_not_seen_any_more_is_looked_up_before_it_is_replaced():
-    decision = decide(target=3, commitment=COVERED, found=SMALL)
-    assert (decision.confirm_nodes, decision.confirm_claims) == (("n1",), ("c0",))
-    assert steps(decision) == []
-
-
-def test_what_is_lost_for_certain_is_replaced_by_a_larger_pool():
-    decision = decide(target=3, commitment=COVERED, found=SMALL, absent=frozenset({"n1", "c0"}))
-    assert decision.commitment == PoolCommitment(target=3, template=TEMPLATE, replicas=3)
-    assert steps(decision) == ["grow"]
 
 
 def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_first():
@@ -75,19 +54,6 @@ def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_fi
         existing_nodes=frozenset({"n1", "n2"}), earlier_claims=claims(ClaimState.TERMINATING),
     )  # fmt: skip
     assert (decision.commitment.nodes, decision.commitment.replicas) == (("n1", "n2"), 1)
-
-
-def test_a_node_that_is_not_ready_for_a_while_is_not_replaced():
-    decision = decide(
-        target=3, commitment=COVERED, found=SMALL, existing_nodes=frozenset({"n1"}),
-        earlier_claims=claims(PENDING),
-    )  # fmt: skip
-    assert (decision.commitment, steps(decision)) == (COVERED, [])
-
-
-def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
-    for pool in (None, replace(POOL, replicas=1), replace(POOL, template="Standard_NY")):
-        assert steps(decide(commitment=STORED, found=pool, is_pending=True)) == []
 
 
 # names that are taken
@@ -102,13 +68,6 @@ def test_the_pool_of_an_earlier_workspace_is_waited_for():
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
     going = decide(found=replace(EARLIER, is_terminating=True))
     assert (steps(going), going.wait and going.wait.reason) == ([], "")
-
-
-def test_a_name_that_is_taken_is_no_matter_if_no_pool_is_needed():
-    covered = {"ready_nodes": frozenset({"n1", "n2"})}
-    for state in ({"found": OTHER}, {"is_taken": True}):
-        decision = decide(**covered, **state)
-        assert (decision.wait, decision.is_due) == (None, True)
 
 
 # other nodes
@@ -132,20 +91,7 @@ def test_a_pool_without_our_mark_is_never_deleted_but_the_difference_is_said():
     assert decide(commitment=STORED, found=same, claims=claims(READY, READY)).wait is None
 
 
-def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gone():
-    going = claims(ClaimState.TERMINATING, READY)
-    assert steps(decide(commitment=STORED, claims=going)) == []
-    assert steps(decide(commitment=STORED, claims=claims(READY))) == ["create"]
-
-
 # what is waited for
-
-
-def test_a_pool_that_exists_needs_its_node_class_no_more():
-    problem = ObservedNodeClass("c", Cause("NodeClassMissing", "there is none"))
-    facts = {"commitment": STORED, "node_class": problem, "claims": claims(READY, READY)}
-    assert decide(**facts, found=POOL).wait is None
-    assert steps(decide(**facts, found=replace(POOL, replicas=1))) == ["grow"]
 
 
 @pytest.mark.parametrize(

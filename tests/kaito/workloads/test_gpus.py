@@ -8,7 +8,7 @@ import pytest
 
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Partition, ResourceSpec
-from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs
+from controller.kaito.presets.gpus import UnknownGPUs
 from controller.kaito.workloads.server import workload_gpus
 
 GIB = 1024**3
@@ -26,16 +26,6 @@ NODE = (
 def resource(instance_type: str = "", **partition: Any) -> ResourceSpec:
     part = Partition(**partition) if partition else None
     return ResourceSpec(instance_type=instance_type, partition=part)
-
-
-def test_of_machines_that_are_provisioned():
-    found = workload_gpus(resource("standard_nc24ads_a100_v4"), KaitoOptions())
-    assert found == NodeGPUs(1, 80 * GIB, "NVIDIA A100", nvme=True)
-
-
-def test_of_a_node_that_there_is():
-    found = workload_gpus(resource(), OWN, NODE)
-    assert (found.count, found.product, found.memory) == (2, "NVIDIA-A10-24Q", 48 * GIB)
 
 
 def test_of_a_part_of_a_node():

@@ -55,30 +55,11 @@ def test_the_first_revision_is_what_kaito_writes():
     }
 
 
-def test_a_specification_that_was_there_before_has_its_old_number():
-    step = next_revision(WORKSPACE, HASH, [kept(3, HASH), kept(4, "f" * 64)])
-    assert (step.revision.number, step.create, step.surplus) == (3, None, None)
-
-
-def test_a_new_specification_follows_the_highest_number():
-    step = next_revision(WORKSPACE, HASH, [kept(9, "a" * 64), kept(4, "b" * 64)])
-    assert step.revision.number == 10
-    assert step.create is not None
-
-
 @pytest.mark.parametrize(("count", "surplus"), [(10, None), (11, f"phi-{0:05}")])
 def test_the_oldest_of_more_than_ten_goes(count: int, surplus: str | None):
     revisions = [kept(number + 1, f"{number:05}") for number in reversed(range(count))]
     step = next_revision(WORKSPACE, HASH, revisions)
     assert (step.surplus and step.surplus.metadata.name) == surplus
-
-
-def test_another_hash_that_begins_the_same_gets_a_longer_name():
-    other = HASH[:5] + "f" * 59
-    step = next_revision(WORKSPACE, HASH, [kept(1, other)])
-    assert step.name == f"phi-{HASH[:10]}"
-    again = next_revision(WORKSPACE, HASH, [kept(1, other), kept(2, HASH, digits=10)])
-    assert (again.revision.number, again.create) == (2, None)
 
 
 def test_a_revision_keeps_its_name_and_number_when_a_shorter_name_becomes_free():
