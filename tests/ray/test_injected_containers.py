@@ -14,7 +14,7 @@ from controller.ray.api import FeatureGates
 from controller.ray.api.pod_state import ray_container, ray_status
 from controller.ray.cluster.rolling_units import image_of_pod
 from controller.ray.cluster.rollout import Verdict
-from controller.ray.job.observation import observe_submitter
+from controller.ray.job.submitter import observe_submitter
 from controller.ray.service.proxies import proxy_on
 from controller.runtime.plan import Delete
 from tests.ray.cluster.support import cluster, head, plan, workers

@@ -20,19 +20,18 @@ from controller.ray.children.child_cluster import child_cluster
 from controller.ray.children.services import stable_head_service
 from controller.ray.diagnosis.pod import ending
 from controller.ray.diagnosis.writes import created_cluster
-from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.facts import Deadlines, SubmitterFact
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SERVICE_SCOPE,
     SUBMITTER_SCOPE,
     JobObservation,
-    submitting_container,
 )
 from controller.ray.job.submitter import (
     SubmissionTarget,
     marks_of_job,
     submitter_job,
+    submitting_container,
     with_sidecar,
 )
 from controller.ray.pods import hashes
@@ -198,7 +197,7 @@ def create_submitter(seen: JobObservation) -> Iterator[Write]:
         return
     if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.pending_scopes:
         return
-    if info_of(seen) is not None or result_of(seen) is not None or seen.status.get("jobStatus"):
+    if seen.info is not None or seen.result is not None or seen.status.get("jobStatus"):
         return
     if seen.cluster is None or seen.cluster_spec is None or seen.head is None:
         return
@@ -214,7 +213,7 @@ def create_submitter(seen: JobObservation) -> Iterator[Write]:
 def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
     """Stop retries of a failed submitter once Ray has reported how the job ended."""
     job = seen.submitter_job
-    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or seen.result is None:
         return
     has_failed = job.status.failed or failed_alive(
         job, seen.submitter_pods, (submitting_container(job),)
@@ -227,7 +226,7 @@ def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
 def end_failed_submitters(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
     """Delete a pod that others keep alive after its submitter has failed: the Job makes another."""
     job = seen.submitter_job
-    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen):
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or seen.result:
         return
     own = (submitting_container(job),)
     for pod in failed_alive(job, seen.submitter_pods, own):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import dig, mapping
@@ -22,7 +22,6 @@ from controller.ray.api.rayjob import (
 )
 from controller.ray.api.validation.deletion_strategy import stated_cases
 from controller.ray.job.attempt import delete_cluster, delete_submitter
-from controller.ray.job.collect_facts import may_still_run
 from controller.ray.job.dashboard import STOP_NOT_CONFIRMED, interests, stop, stop_remedy, stop_text
 from controller.ray.job.facts import Deadlines
 from controller.ray.job.observation import CLUSTER_SCOPE, JobObservation
@@ -86,17 +85,8 @@ class FinishedJob:
     cluster: RemainingCluster
 
 
-@dataclass(frozen=True, slots=True)
-class DueDeletion:
-    """The deletion that is due.
-
-    Attributes:
-        action: the object to delete now; None for nothing, never `DeletionPolicy.NONE`.
-        requeue_after: time until the next deletion is due; None for never.
-    """
-
-    action: DeletionPolicy | None = None
-    requeue_after: timedelta | None = None
+DueDeletion: TypeAlias = tuple[DeletionPolicy | None, timedelta | None]
+"""What is to be deleted now, never `DeletionPolicy.NONE`, and the time until the next is due."""
 
 
 def due_deletion(
@@ -113,7 +103,7 @@ def due_deletion(
             pending.append(remaining)
         elif due is None or _LEAST_FIRST.index(policy) > _LEAST_FIRST.index(due):
             due = policy
-    return DueDeletion(due, min(pending, default=None))
+    return due, min(pending, default=None)
 
 
 def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: RaySettings) -> str:
@@ -205,7 +195,7 @@ _FIELDS: Final = (
 def next_deletion(seen: JobObservation, deadlines: Deadlines) -> DueDeletion:
     """Return the object to delete now, and the time to check again."""
     if seen.problem is not None and seen.problem.concerns(*_FIELDS):
-        return DueDeletion()
+        return None, None
     return due_deletion(seen.spec, _finished(seen, deadlines), deadlines.now, seen.settings)
 
 
@@ -283,7 +273,7 @@ def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
     watched = interests(seen, deadlines)
     deleted_at = time_of(meta.deletion_timestamp)
     is_over = deadlines.waited(deleted_at, LONGEST_HOLD)
-    if is_over or not may_still_run(seen):
+    if is_over or not seen.may_still_run:
         removal = remove_finalizer(
             _target(seen), meta, labels.RAYJOB_FINALIZER, on_success=_unconfirmed(seen)
         )
@@ -299,7 +289,7 @@ def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
 def _unconfirmed(seen: JobObservation) -> Event | None:
     """Return the event about a job that may go on without its RayJob; None if it cannot."""
     is_collected = seen.owns_cluster and "orphan" not in seen.job.metadata.finalizers
-    if is_collected or not may_still_run(seen):
+    if is_collected or not seen.may_still_run:
         return None
     return Event("Warning", STOP_NOT_CONFIRMED, "Delete", f"{stop_text(seen)}; {stop_remedy(seen)}")
 

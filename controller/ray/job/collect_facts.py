@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
-from controller.apimachinery.custom_object import conditions_of, mapping, status_of
+from controller.apimachinery.custom_object import conditions_of, status_of
 from controller.ray.api import labels
 from controller.ray.api.names import (
     HEAD_POD_NOT_FOUND,
@@ -21,7 +21,6 @@ from controller.ray.api.names import (
     SUSPENDING,
     is_suspension_asked,
 )
-from controller.ray.api.pod_state import has_never_run, ray_status
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
@@ -34,7 +33,6 @@ from controller.ray.dashboard import (
 from controller.ray.job.facts import (
     ClusterFact,
     Deadlines,
-    FailureReason,
     HeadFact,
     JobFacts,
     OutageLength,
@@ -42,7 +40,7 @@ from controller.ray.job.facts import (
     State,
     SubmitterFact,
 )
-from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE, JobObservation
+from controller.ray.job.observation import JobObservation
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """Time for which the head of an attempt may be gone before the attempt fails.
@@ -78,9 +76,6 @@ _RAY_FACTS: Final = {
     JobStatus.SUCCEEDED: RayFact.SUCCEEDED,
     JobStatus.FAILED: RayFact.FAILED,
 }
-_TERMINAL: Final = {each.value: each for each in JobStatus if each.terminal}
-_POD_ENDED: Final = frozenset({"Succeeded", "Failed"})
-_ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +102,7 @@ def collect_facts(seen: JobObservation, deadlines: Deadlines) -> JobFacts:
         suspend=is_suspension_asked(seen.job, seen.problem),
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         records_late=seen.mode is SubmissionMode.HTTP,
-        id_given=bool(given_id(seen)),
+        id_given=bool(seen.given_id),
         has_attempt=bool(seen.cluster_name and seen.status.get("startTime")),
         may_be_submitted=bool(seen.cluster_name and seen.job_id)
         and bool(seen.status.get("dashboardURL")),
@@ -132,138 +127,11 @@ def collect_facts(seen: JobObservation, deadlines: Deadlines) -> JobFacts:
         ),
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
         result_grace_passed=watch.waited(_result_time(seen), seen.settings.transition_grace_period),
-        leftovers=has_leftovers(seen),
-        failed=max(0, seen.status.get("failed", 0) - disrupted_attempts(seen)),
-        disrupted=bool(seen.disruption) and spared_attempts(seen) > 0,
+        leftovers=seen.has_leftovers,
+        failed=max(0, seen.status.get("failed", 0) - seen.disrupted_attempts),
+        disrupted=bool(seen.disruption) and seen.spared_attempts > 0,
         backoff_limit=max(0, spec.backoff_limit),
     )
-
-
-def disrupted_attempts(seen: JobObservation) -> int:
-    """Return the number of failed attempts that do not count."""
-    return max(0, seen.status.get("disrupted", 0))
-
-
-def spared_attempts(seen: JobObservation) -> int:
-    """Return how many attempts that disruptions end will not count."""
-    return max(0, seen.spec.disruption_backoff_limit - disrupted_attempts(seen))
-
-
-def may_still_run(seen: JobObservation) -> bool:
-    """Return whether the attempt's job may run on a head that can be asked to stop it.
-
-    Only Ray's word ends that: how the job ended, or that Ray does not know it and nobody is left
-    who could submit it. That a request was sent, accepted or given up proves nothing.
-    """
-    if seen.head is None or not seen.job_id or result_of(seen) is not None:
-        return False
-    if info_of(seen) is None and isinstance(seen.stop_outcome, CommandDone):
-        return _may_be_submitted_yet(seen)
-    if not seen.recorded_head:  # a sidecar submits early, and KubeRay records no head
-        early = seen.mode is SubmissionMode.SIDECAR and not has_never_run(seen.head.pod)
-        return early or bool(seen.status.get("jobStatus"))
-    same = seen.head.id == seen.recorded_head
-    return same or may_know_the_job(seen) or info_of(seen) is not None
-
-
-def may_know_the_job(seen: JobObservation) -> bool:
-    """Return whether a head that took the recorded one's place may have the job: Ray must say it.
-
-    It was kept with Ray's state, or somebody brought it to this head while no operator was there:
-    Ray has not been heard to know it before, and a head that is ready takes jobs.
-    """
-    if seen.gcs_fault_tolerant:
-        return True
-    if seen.head is None or seen.mode is SubmissionMode.HTTP or seen.status.get("jobStatus"):
-        return False
-    ray = ray_status(seen.head.pod)
-    return info_of(seen) is not None or (ray is not None and ray.ready)
-
-
-def given_id(seen: JobObservation) -> str:
-    """Return `spec.jobId`; empty if the selected cluster knows it: Ray runs each id once."""
-    attempts = seen.status.get("attempts", ()) if seen.spec.selected_cluster else ()
-    earlier = attempts[:-1] if seen.state.has_attempt else attempts
-    used = any(each.get("jobId") == seen.spec.job_id for each in earlier)
-    return "" if used else seen.spec.job_id
-
-
-def has_answered(seen: JobObservation) -> bool:
-    """Return whether the present head's dashboard has given a definite answer and still answers."""
-    answer = seen.answer
-    return answer is not None and answer.value is not None and answer.failing_since is None
-
-
-def is_unsubmitted(seen: JobObservation) -> bool:
-    """Return whether the job was certainly not submitted: the operator submits after recording."""
-    known = seen.recorded_head or seen.status.get("jobStatus")
-    return seen.mode is SubmissionMode.HTTP and not known
-
-
-def may_change_heads(seen: JobObservation) -> bool:
-    """Return whether the job may go to another head: no submitter can have brought it to one.
-
-    Kubernetes has not started the container that submits, or not before the recorded head was lost.
-    """
-    if seen.mode is not SubmissionMode.K8S_JOB or seen.status.get("jobStatus") or info_of(seen):
-        return False
-    if seen.awaits_other_head:
-        return seen.submitter.fact not in _ENDED
-    if not seen.recorded_head or SUBMITTER_SCOPE in seen.pending_scopes:
-        return False
-    refused = any(each.write.target.scope == SUBMITTER_SCOPE for each in seen.refused_creates)
-    none_made = refused and seen.submitter_job is None and not seen.submitter_pods
-    return seen.submitter.never_ran or none_made
-
-
-def _may_be_submitted_yet(seen: JobObservation) -> bool:
-    """Return whether a submitter could bring the job to a cluster that stays."""
-    alive = any(pod.status.phase not in _POD_ENDED for pod in seen.submitter_pods)
-    return not seen.owns_cluster and (seen.submitter.fact is SubmitterFact.ACTIVE or alive)
-
-
-def has_leftovers(seen: JobObservation) -> bool:
-    """Return whether something of the attempt exists, or may after an unknown create.
-
-    That is its cluster, its submitter, or its job on a cluster that stays.
-    """
-    made = seen.owns_cluster or bool(seen.stale_clusters) or seen.submitter_job is not None
-    unknown = bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
-    return made or unknown or (seen.state is State.SUSPENDING and may_still_run(seen))
-
-
-def info_of(seen: JobObservation) -> JobInfo | None:
-    """Return Ray's last report about the job; None if it does not know it or did not answer."""
-    stopped = seen.stop_outcome.value if isinstance(seen.stop_outcome, CommandDone) else None
-    if isinstance(stopped, JobInfo):
-        return stopped
-    value = seen.answer.value if seen.answer is not None else None
-    return value if isinstance(value, JobInfo) else None
-
-
-def result_of(seen: JobObservation) -> JobStatus | None:
-    """Return the final status that Ray reported; a stored one stays valid after Ray is gone."""
-    stored = _stored_result(seen)
-    info = info_of(seen)
-    if stored is None and info is not None and info.status.terminal:
-        return info.status
-    return stored
-
-
-def is_end_stored(seen: JobObservation) -> bool:
-    """Return whether the status says how the job ended in Ray."""
-    return _stored_result(seen) is not None
-
-
-def _stored_result(seen: JobObservation) -> JobStatus | None:
-    return None if _is_given_up(seen) else _TERMINAL.get(seen.status.get("jobStatus", ""))
-
-
-def _is_given_up(seen: JobObservation) -> bool:
-    """Return whether the stored FAILED is KubeRay's word for a job whose end nobody knows."""
-    reason = FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED.for_status
-    given_up = seen.state is State.FAILED and seen.status.get("reason") == reason
-    return given_up and not mapping(seen.status.get("rayJobInfo")).get("endTime")
 
 
 def dashboard_outage(seen: JobObservation, deadlines: Deadlines) -> DashboardOutage:
@@ -317,28 +185,28 @@ def _makes_no_other_head(cluster: RayCluster) -> bool:
 
 def _sidecar_has_ended(seen: JobObservation) -> bool:
     """Return whether a sidecar submitter has ended: its head never becomes Ready again."""
-    ended = seen.submitter.fact in _ENDED
+    ended = seen.submitter.has_ended
     return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
 
 
 def _head(seen: JobObservation) -> HeadFact:
     if seen.head is None:
-        unsubmitted = is_unsubmitted(seen) or may_change_heads(seen)
+        unsubmitted = seen.is_unsubmitted or seen.may_change_heads
         return HeadFact.AWAITED if unsubmitted else HeadFact.GONE
-    if seen.head.terminating and is_unsubmitted(seen):
+    if seen.head.terminating and seen.is_unsubmitted:
         return HeadFact.AWAITED
     if not seen.recorded_head:
         return HeadFact.UNRECORDED
     if seen.head.id != seen.recorded_head:
-        if may_change_heads(seen):
+        if seen.may_change_heads:
             return HeadFact.UNRECORDED
-        known = may_know_the_job(seen)
+        known = seen.may_know_the_job
         return HeadFact.REPLACED if known else HeadFact.REPLACED_WITHOUT_STATE
     return HeadFact.TERMINATING if seen.head.terminating else HeadFact.SAME
 
 
 def _ray(seen: JobObservation, deadlines: Deadlines) -> RayFact:
-    result = result_of(seen)
+    result = seen.result
     if result is not None:
         return _RAY_FACTS[result]
     answer = seen.answer
@@ -354,7 +222,7 @@ def _ray(seen: JobObservation, deadlines: Deadlines) -> RayFact:
 def _asked_after_submitter_ended(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Return whether Ray was asked after the submitter ended."""
     ended = seen.submitter.ended
-    if seen.submitter.fact not in _ENDED or ended is None:
+    if not seen.submitter.has_ended or ended is None:
         return True
     asked = seen.answer.last_success if seen.answer is not None else None
     if asked is not None and asked > ended + _CLOCKS_DIFFER:
@@ -364,7 +232,7 @@ def _asked_after_submitter_ended(seen: JobObservation, deadlines: Deadlines) -> 
 
 
 def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
-    if seen.submitter.fact not in _ENDED:
+    if not seen.submitter.has_ended:
         return False
     ended = seen.submitter.ended
     return ended is None or deadlines.waited(ended, SUBMITTER_GRACE)
@@ -372,9 +240,9 @@ def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
 
 def _result_time(seen: JobObservation) -> datetime | None:
     """Return the time when the Ray job ended; None if it has not."""
-    if result_of(seen) is None:
+    if seen.result is None:
         return None
-    info = info_of(seen)
+    info = seen.info
     if info is not None and info.end_time is not None:
         return info.end_time
     stored: dict[str, Any] = seen.status.get("rayJobInfo") or {}
@@ -384,7 +252,7 @@ def _result_time(seen: JobObservation) -> datetime | None:
 def _waits_to_run(seen: JobObservation) -> bool:
     """Return whether the attempt is still being prepared."""
     absent = seen.submitter.fact is SubmitterFact.ABSENT or seen.submitter.unstarted
-    return seen.state in _BEFORE_RUNNING or absent or is_unsubmitted(seen)
+    return seen.state in _BEFORE_RUNNING or absent or seen.is_unsubmitted
 
 
 def _passed(seen: JobObservation, seconds: int | None, deadlines: Deadlines) -> bool:

@@ -16,14 +16,6 @@ from controller.ray.dashboard import (
     StopJob,
     SubmitJob,
 )
-from controller.ray.job.collect_facts import (
-    has_answered,
-    info_of,
-    is_end_stored,
-    is_unsubmitted,
-    may_still_run,
-    result_of,
-)
 from controller.ray.job.facts import Deadlines, State
 from controller.ray.job.observation import JobObservation
 from controller.ray.job.submitter import submission
@@ -65,11 +57,11 @@ def interests(seen: JobObservation, deadlines: Deadlines) -> tuple[ProbeSubscrip
     if seen.head is None or not seen.job_id:
         return ()
     if seen.state is State.SUSPENDING or seen.job.metadata.terminating:
-        wanted = may_still_run(seen) or seen.answer is not None  # keeps a result that was observed
+        wanted = seen.may_still_run or seen.answer is not None  # keeps a result that was observed
     elif seen.state is State.FAILED:
         wanted = is_end_awaited(seen, deadlines)
     else:
-        wanted = seen.state is State.RUNNING and result_of(seen) is None
+        wanted = seen.state is State.RUNNING and seen.result is None
     if not wanted:
         return ()
     return (ProbeSubscription(seen.head.dashboard, JobProbe(seen.job_id)),)
@@ -77,7 +69,7 @@ def interests(seen: JobObservation, deadlines: Deadlines) -> tuple[ProbeSubscrip
 
 def is_end_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Return whether Ray is still asked how the job of a failed attempt has ended."""
-    if seen.state is not State.FAILED or is_end_stored(seen) or is_unsubmitted(seen):
+    if seen.state is not State.FAILED or seen.stored_result is not None or seen.is_unsubmitted:
         return False
     return not deadlines.waited(time_of(seen.status.get("endTime")), STOP_LIMIT)
 
@@ -89,13 +81,9 @@ def submit(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
     """
     if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submit_outcome is not None:
         return ()
-    if seen.status.get("jobStatus") or result_of(seen) is not None:
+    if seen.status.get("jobStatus") or seen.result is not None:
         return ()
-    if (
-        seen.answer is None
-        or not has_answered(seen)
-        or not isinstance(seen.answer.value, NoSuchJob)
-    ):
+    if seen.answer is None or not seen.has_answered or not isinstance(seen.answer.value, NoSuchJob):
         return ()
     command = SubmitJob(
         submit_command_id(seen.job_id),
@@ -107,11 +95,11 @@ def submit(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
 
 def stop(seen: JobObservation, until: datetime) -> tuple[HeadCommand, ...]:
     """Return the command that stops the job, while nobody knows that it has ended."""
-    if seen.head is None or not may_still_run(seen):
+    if seen.head is None or not seen.may_still_run:
         return ()
     occasion = DELETED if seen.job.metadata.terminating else ""
     if isinstance(seen.stop_outcome, CommandDone):  # Ray did not know the job that it knows now
-        if info_of(seen) is None:
+        if seen.info is None:
             return ()
         occasion = LATE
     command = StopJob(stop_command_id(seen.job_id, occasion), until, seen.job_id)
@@ -141,7 +129,7 @@ STOP_NOT_CONFIRMED: Final = "StopNotConfirmed"
 
 def unconfirmed_stop(seen: JobObservation, deadlines: Deadlines) -> str:
     """Return the message of the condition; empty if the job has ended, or is still followed."""
-    if not may_still_run(seen):
+    if not seen.may_still_run:
         return ""
     if seen.state is State.SUSPENDING and not seen.owns_cluster:
         return f"{stop_text(seen)}; the suspension waits for it; {stop_remedy(seen)}"
@@ -163,7 +151,7 @@ def failed_stop(seen: JobObservation, deadlines: Deadlines) -> str:
 
 def stop_text(seen: JobObservation) -> str:
     """Return what is known about the job."""
-    info, answer = info_of(seen), seen.answer
+    info, answer = seen.info, seen.answer
     said = ""
     if answer is not None and answer.failing_since is not None:
         said = f" (no answer since {rfc3339(answer.failing_since)}: {answer.error})"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo, status_of
@@ -19,11 +19,10 @@ from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, readable_job_spe
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
 from controller.ray.head import read_cluster_spec
-from controller.ray.job.collect_facts import spared_attempts
 from controller.ray.job.facts import Deadlines, State
-from controller.ray.job.observation import JobObservation, definition_reader, is_left_as_it_is
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.observe import WATCHES, JobSources, observe_job
-from controller.ray.job.plan import plan_job
+from controller.ray.job.plan import definition_reader, is_left_as_it_is, plan_job
 from controller.ray.job.status import current_status
 from controller.ray.settings import RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
@@ -83,7 +82,7 @@ class RayJobKind(Kind["JobObservation"]):
         del now
         spec = observation.spec
         if spec.disruption_backoff_limit > 0:
-            spared = spared_attempts(observation)
+            spared = observation.spared_attempts
             count = "does not count" if spared else "counts"
             yield (
                 f"a head that is taken away ends the attempt, which {count} against backoffLimit "
@@ -117,12 +116,36 @@ class RayJobKind(Kind["JobObservation"]):
 # Reconciles count nothing, so a deleted RayJob leaves no metrics behind.
 
 
+_GAUGES: Final = (
+    ("kuberay_job_info", "Metadata information about RayJob custom resources"),
+    (
+        "kuberay_job_deployment_status",
+        "The RayJob's current deployment status",
+        "deployment_status",
+    ),
+    (
+        "kuberay_job_execution_duration_seconds",
+        "Seconds from the start of an attempt of a RayJob until it ended or was retried",
+        "job_deployment_status",
+        "retry_count",
+    ),
+    ("manta_job_failed_attempts", "Attempts of a RayJob that have failed"),
+    (
+        "manta_job_disrupted_attempts",
+        "Failed attempts of a RayJob that do not count, because a disruption took their head",
+    ),
+)
+"""Names, texts and further labels."""
+
+
 class JobCollector(ObjectCollector["RayJob"]):
     """Collects `kuberay_job_*` and `manta_job_*`."""
 
     def metrics(self, current: Iterable[RayJob], /) -> Iterable[Metric]:
         """Yield the samples of every job."""
-        info, states, durations, failed, disrupted = families = _families()
+        info, states, durations, failed, disrupted = families = tuple(
+            object_gauge(*each) for each in _GAUGES
+        )
         for job in current:
             own, status = identity(job.metadata), status_of(job)
             state = status.get("jobDeploymentStatus", "")
@@ -157,31 +180,3 @@ def _durations(state: str, status: Mapping[str, Any]) -> Iterator[tuple[str, int
 def _seconds(times: Mapping[str, Any]) -> float | None:
     start, end = time_of(times.get("startTime")), time_of(times.get("endTime"))
     return None if start is None or end is None else (end - start).total_seconds()
-
-
-def _families() -> tuple[GaugeMetricFamily, ...]:
-    return (
-        object_gauge(
-            "kuberay_job_info",
-            "Metadata information about RayJob custom resources",
-        ),
-        object_gauge(
-            "kuberay_job_deployment_status",
-            "The RayJob's current deployment status",
-            "deployment_status",
-        ),
-        object_gauge(
-            "kuberay_job_execution_duration_seconds",
-            "Seconds from the start of an attempt of a RayJob until it ended or was retried",
-            "job_deployment_status",
-            "retry_count",
-        ),
-        object_gauge(
-            "manta_job_failed_attempts",
-            "Attempts of a RayJob that have failed",
-        ),
-        object_gauge(
-            "manta_job_disrupted_attempts",
-            "Failed attempts of a RayJob that do not count, because a disruption took their head",
-        ),
-    )

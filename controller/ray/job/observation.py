@@ -1,81 +1,45 @@
-"""The input of a RayJob's plan: the RayJob and what belongs to it at one moment, as values."""
+"""The input of a RayJob's plan: the RayJob and what belongs to it at one moment, as values.
+
+What follows from them without the time is asked of the observation itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
-from controller.apimachinery.conditions import job_end, template_containers, time_of
-from controller.apimachinery.names import short_child_name
-from controller.apimachinery.object_schema import ObjectSchema
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Container, ContainerStatus, Job, ObjectMeta, Pod, Service
+from controller.kube.objects import Job, Pod, Service
 from controller.ray.api import labels
-from controller.ray.api.definitions.crds import job_fields
-from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART, FeatureGates
-from controller.ray.api.names import SUBMITTER
-from controller.ray.api.pod_state import SUBMISSION_ID, condition, container_with, is_unstarted
+from controller.ray.api.pod_state import condition, has_never_run, ray_status
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
-from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
+from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
-from controller.ray.dashboard import CommandOutcome, ProbeObservation
-from controller.ray.diagnosis.pod import exit_code, last_words, saying
+from controller.ray.dashboard import (
+    CommandDone,
+    CommandOutcome,
+    JobInfo,
+    JobStatus,
+    ProbeObservation,
+)
 from controller.ray.head import HeadIncarnation
-from controller.ray.job.facts import State, SubmitterFact
+from controller.ray.job.facts import FailureReason, State, SubmitterFact
+from controller.ray.job.submitter import NO_SUBMITTER, SubmitterState
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import FailedCreate, LogText
-from controller.runtime.plan import Event, Failure, LogTail, Plan
-from controller.runtime.reconcile import definitions
-from controller.runtime.reconcile.definitions import (
-    EVENT_INTERVAL,
-    DefinitionReader,
-    InstalledDefinition,
-)
+from controller.runtime.plan import Failure, LogTail
+from controller.runtime.reconcile.definitions import InstalledDefinition
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"
 SERVICE_SCOPE: Final = "head service"
 
-
-@dataclass(frozen=True, slots=True)
-class AttemptNames:
-    """Names of the next attempt."""
-
-    cluster: str
-    submission_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitterState:
-    """The state of an attempt's submitter.
-
-    Attributes:
-        fact: the fact for transitions.
-        ended: time of its end; None while it runs.
-        failure: description of its failure; empty if it did not fail.
-        last_words: what its container said to the kubelet at the end: `, saying: ...`.
-        log: request that reads the end of its log; None if it has none.
-        unstarted: whether its Job has had no pod so far.
-        never_ran: whether no container of its Job that submits has been started so far.
-        outlived: whether others keep its pod alive, so that its Job never finishes.
-    """
-
-    fact: SubmitterFact = SubmitterFact.NONE
-    ended: datetime | None = None
-    failure: str = ""
-    last_words: str = ""
-    log: LogTail | None = None
-    unstarted: bool = False
-    never_ran: bool = False
-    outlived: bool = False
-
-
-NO_SUBMITTER: Final = SubmitterState()
+_TERMINAL: Final = {each.value: each for each in JobStatus if each.terminal}
+_POD_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +52,8 @@ class JobObservation:
         problem: what makes the specification invalid; None if it is valid.
         status: its status without fields of the wrong type.
         state: the state that the status names.
-        names: names of the next attempt; None unless an attempt may start.
+        next_cluster: name of the next attempt's cluster; empty unless an attempt may start.
+        next_submission_id: submission id of the next attempt, if `spec.jobId` sets none.
         cluster: the RayCluster of the attempt.
         cluster_spec: the specification of `cluster`; None if there is none that can be read.
         foreign_cluster: whether a RayCluster of another owner has the name of the attempt's.
@@ -123,7 +88,8 @@ class JobObservation:
     status: Mapping[str, Any]
     state: State
     problem: Problem | None = None
-    names: AttemptNames | None = None
+    next_cluster: str = ""
+    next_submission_id: str = ""
     cluster: RayCluster | None = None
     cluster_spec: ClusterSpec | None = None
     foreign_cluster: bool = False
@@ -186,6 +152,142 @@ class JobObservation:
         return is_emptied and submission == self.job_id
 
     @property
+    def mode(self) -> SubmissionMode | None:
+        """The submission mode of the job; None if there is no mode of the given name."""
+        return self.spec.submission_mode if self.spec.has_known_mode else None
+
+    # -- what Ray has reported about the job --------------------------------------------------
+
+    @property
+    def info(self) -> JobInfo | None:
+        """Ray's last report about the job; None if it does not know it or did not answer."""
+        stopped = self.stop_outcome.value if isinstance(self.stop_outcome, CommandDone) else None
+        if isinstance(stopped, JobInfo):
+            return stopped
+        value = self.answer.value if self.answer is not None else None
+        return value if isinstance(value, JobInfo) else None
+
+    @property
+    def result(self) -> JobStatus | None:
+        """The final status that Ray reported; a stored one stays valid after Ray is gone."""
+        stored, info = self.stored_result, self.info
+        if stored is None and info is not None and info.status.terminal:
+            return info.status
+        return stored
+
+    @property
+    def stored_result(self) -> JobStatus | None:
+        """How the job ended in Ray, as the status says; None if it does not.
+
+        A stored FAILED may be KubeRay's word for a job whose end nobody knows.
+        """
+        reason = FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED.for_status
+        given_up = self.state is State.FAILED and self.status.get("reason") == reason
+        if given_up and not mapping(self.status.get("rayJobInfo")).get("endTime"):
+            return None
+        return _TERMINAL.get(self.status.get("jobStatus", ""))
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the present head's dashboard has given a definite answer and still answers."""
+        answer = self.answer
+        return answer is not None and answer.value is not None and answer.failing_since is None
+
+    # -- where the job may be -----------------------------------------------------------------
+
+    @property
+    def given_id(self) -> str:
+        """`spec.jobId`; empty if the selected cluster knows it: Ray runs each id once."""
+        attempts = self.status.get("attempts", ()) if self.spec.selected_cluster else ()
+        earlier = attempts[:-1] if self.state.has_attempt else attempts
+        used = any(each.get("jobId") == self.spec.job_id for each in earlier)
+        return "" if used else self.spec.job_id
+
+    @property
+    def is_unsubmitted(self) -> bool:
+        """Whether the job was certainly not submitted: the operator submits after recording."""
+        known = self.recorded_head or self.status.get("jobStatus")
+        return self.mode is SubmissionMode.HTTP and not known
+
+    @property
+    def may_change_heads(self) -> bool:
+        """Whether the job may go to another head: no submitter can have brought it to one.
+
+        Kubernetes has not started the container that submits, or not before the recorded head was
+        lost.
+        """
+        if self.mode is not SubmissionMode.K8S_JOB or self.status.get("jobStatus") or self.info:
+            return False
+        if self.awaits_other_head:
+            return not self.submitter.has_ended
+        if not self.recorded_head or SUBMITTER_SCOPE in self.pending_scopes:
+            return False
+        scopes = (each.write.target.scope for each in self.refused_creates)
+        refused = SUBMITTER_SCOPE in scopes
+        none_made = refused and self.submitter_job is None and not self.submitter_pods
+        return self.submitter.never_ran or none_made
+
+    @property
+    def may_know_the_job(self) -> bool:
+        """Whether a head that took the recorded one's place may have the job: Ray must say it.
+
+        It was kept with Ray's state, or somebody brought it to this head while no operator was
+        there: Ray has not been heard to know it before, and a head that is ready takes jobs.
+        """
+        if self.gcs_fault_tolerant:
+            return True
+        is_http = self.mode is SubmissionMode.HTTP
+        if self.head is None or is_http or self.status.get("jobStatus"):
+            return False
+        ray = ray_status(self.head.pod)
+        return self.info is not None or (ray is not None and ray.ready)
+
+    @property
+    def may_still_run(self) -> bool:
+        """Whether the attempt's job may run on a head that can be asked to stop it.
+
+        Only Ray's word ends that: how the job ended, or that Ray does not know it and nobody is
+        left who could submit it. That a request was sent, accepted or given up proves nothing.
+        """
+        if self.head is None or not self.job_id or self.result is not None:
+            return False
+        if self.info is None and isinstance(self.stop_outcome, CommandDone):
+            return self._may_be_submitted_yet
+        if not self.recorded_head:  # a sidecar submits early, and KubeRay records no head
+            early = self.mode is SubmissionMode.SIDECAR and not has_never_run(self.head.pod)
+            return early or bool(self.status.get("jobStatus"))
+        same = self.head.id == self.recorded_head
+        return same or self.may_know_the_job or self.info is not None
+
+    @property
+    def _may_be_submitted_yet(self) -> bool:
+        """Whether a submitter could bring the job to a cluster that stays."""
+        alive = any(pod.status.phase not in _POD_ENDED for pod in self.submitter_pods)
+        return not self.owns_cluster and (self.submitter.fact is SubmitterFact.ACTIVE or alive)
+
+    @property
+    def has_leftovers(self) -> bool:
+        """Whether something of the attempt exists, or may after an unknown create.
+
+        That is its cluster, its submitter, or its job on a cluster that stays.
+        """
+        made = self.owns_cluster or bool(self.stale_clusters) or self.submitter_job is not None
+        unknown = bool(self.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
+        return made or unknown or (self.state is State.SUSPENDING and self.may_still_run)
+
+    # -- attempts that do not count -----------------------------------------------------------
+
+    @property
+    def disrupted_attempts(self) -> int:
+        """The number of failed attempts that do not count."""
+        return max(0, self.status.get("disrupted", 0))
+
+    @property
+    def spared_attempts(self) -> int:
+        """How many attempts that disruptions end will not count."""
+        return max(0, self.spec.disruption_backoff_limit - self.disrupted_attempts)
+
+    @property
     def disruption(self) -> str:
         """What has taken the recorded head away, in one word; empty if nothing has.
 
@@ -207,211 +309,3 @@ class JobObservation:
         record = (self.job.metadata.annotations or {}).get(labels.DISRUPTED, "")
         uid, _, reason = record.partition("/")
         return reason if uid and uid == self.recorded_head.partition("/")[0] else ""
-
-    @property
-    def mode(self) -> SubmissionMode | None:
-        """The submission mode of the job; None if there is no mode of the given name."""
-        return self.spec.submission_mode if self.spec.has_known_mode else None
-
-
-# Fields on which a RayJob's planner relies: without them jobs would run again.
-#
-# A status without the attempt looks like that of a job which has yet to run. A specification
-# without `suspend` may start, and one without a delay deletes the cluster at once. While the
-# installed definition lacks such a field, the operator neither acts on a RayJob nor writes it, not
-# even its conditions: the API server reads an object without the fields that its definition lacks,
-# and any write would store it so. An object that is not written is complete again when the
-# definition is.
-
-STATUS_FIELDS: Final = (
-    "jobDeploymentStatus",
-    "rayClusterName",
-    "jobId",
-    "jobStatus",
-    "startTime",
-    "endTime",
-    "dashboardURL",
-    "failed",
-)
-"""Fields of the status that distinguish an attempt from one that has not begun."""
-
-
-def relied_on(schema: ObjectSchema) -> Iterator[str]:
-    """Yield the fields on which the planner relies."""
-    yield from (f"status.{name}" for name in STATUS_FIELDS)
-    yield from job_fields(schema, "spec")
-
-
-def definition_reader() -> DefinitionReader:
-    """Return a reader of what the installed definition of RayJobs lacks."""
-    return DefinitionReader(
-        RAYJOBS,
-        relied_on,
-        "RayJobs are left as they are, so that none is started, ended or deleted because of it",
-    )
-
-
-def leave_as_it_is(seen: JobObservation) -> Plan | None:
-    """Return the plan that only reports missing fields; None if the RayJob is complete."""
-    untouched = definitions.leave_as_it_is(seen.job, seen.definition)
-    lost = "" if untouched is not None else lost_fields(seen)
-    if not lost:
-        return untouched
-    event = Event("Warning", "StatusIncomplete", "Reconcile", lost)
-    return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
-
-
-def is_left_as_it_is(seen: JobObservation) -> bool:
-    """Return whether the status stays unchanged."""
-    return not seen.job.metadata.terminating and leave_as_it_is(seen) is not None
-
-
-def lost_fields(seen: JobObservation) -> str:
-    """Return the fields that the status must have had, with the remedy; empty if none is missing.
-
-    A definition may drop fields before its schema is published, or another client may write the
-    object meanwhile.
-    """
-    lost = _lost(seen)
-    if not lost:
-        return ""
-    return (
-        f"status.{lost} is missing, although an attempt was made: its job might run twice, or "
-        "its cluster be deleted. A definition of RayJobs may have dropped it, or another client "
-        "removed it. Put it back (kubectl edit --subresource=status), or create the RayJob anew"
-    )
-
-
-def _lost(seen: JobObservation) -> str:
-    leftovers = bool(seen.stale_clusters) or seen.submitter_job is not None
-    has_begun = bool(seen.status.get("startTime"))
-    required = {
-        "jobDeploymentStatus": seen.state is not State.NEW
-        or not (seen.cluster_name or (leftovers and not has_begun)),
-        "rayClusterName": bool(seen.cluster_name)
-        or not (_is_under_way(seen) or (seen.state.terminal and leftovers)),
-        "startTime": has_begun
-        or not (
-            _is_under_way(seen) or (seen.state is State.VALIDATION_FAILED and seen.cluster_name)
-        ),
-        "jobId": bool(seen.job_id) or seen.state is not State.RUNNING,
-    }
-    return next((name for name, is_there in required.items() if not is_there), "")
-
-
-def _is_under_way(seen: JobObservation) -> bool:
-    return seen.state.has_attempt or seen.state in {State.SUSPENDING, State.RETRYING}
-
-
-# Names of a RayJob's children, in KubeRay's forms but computed instead of random.
-#
-# The same attempt always has the same names, so a repeated create or submission finds the object of
-# the first. Other attempts have other names.
-
-
-def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
-    """Return the submission id of an attempt for which `spec.jobId` sets none."""
-    return short_child_name(job, "submission", attempt)
-
-
-def submitter_name(job: ObjectMeta) -> str:
-    """Return the name of the submitter Job of all attempts; the previous Job must be gone."""
-    return job.name
-
-
-# The state of the submitter, which is a Job or a container in the head pod.
-#
-# The submitter submits the job and prints its log. Its exit code is not the job's result.
-
-
-_RESTARTS: Final = 2
-"""Restarts of the container in the head pod until it counts as failed (KubeRay)."""
-
-
-def observe_submitter(
-    mode: SubmissionMode | None,
-    job: Job | None,
-    pods: Sequence[Pod],
-    head: HeadIncarnation | None,
-    gates: FeatureGates,
-) -> SubmitterState:
-    """Return the state of the submitter; `job` is the Job that the RayJob owns, with its pods."""
-    if mode is SubmissionMode.SIDECAR:
-        return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
-    if job is not None:
-        return _job(job, pods)
-    if mode is SubmissionMode.K8S_JOB:
-        return SubmitterState(SubmitterFact.ABSENT)
-    return NO_SUBMITTER
-
-
-def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
-    """Return the state by the container that submits; a terminating Job counts as absent."""
-    meta, name = job.metadata, submitting_container(job)
-    log = LogTail(meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", name)
-    end = job_end(job, pods, (name,))
-    if end is None:
-        fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
-        counts = job.status
-        pod_ended = bool(counts.succeeded or counts.failed)
-        waits = all(_has_not_started(pod, name) for pod in pods)
-        return SubmitterState(
-            fact,
-            log=log,
-            unstarted=not (pods or counts.active or pod_ended),
-            never_ran=waits and not pod_ended,
-        )
-    if end.succeeded:
-        return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
-    last = exit_code(end.last) if end.last else _removed(pods)
-    why = "; ".join(filter(None, (last, end.reason)))
-    words = last_words(end.last) if end.last else ""
-    return SubmitterState(SubmitterFact.FAILED, end.at, why, words, log, outlived=not end.finished)
-
-
-def _has_not_started(pod: Pod, container: str) -> bool:
-    found = (each for each in pod.status.container_statuses if each.name == container)
-    return is_unstarted(pod, next(found, None))
-
-
-def _removed(pods: Sequence[Pod]) -> str:
-    """Return why the kubelet ended a pod before its containers did; empty if it did not."""
-    ends = [pod.status for pod in pods if pod.status.phase == "Failed" and pod.status.reason]
-    return saying(ends[-1].reason, ends[-1].message) if ends else ""
-
-
-def submitting_container(job: Job) -> str:
-    """Return the name of the container that submits."""
-    containers = msgspec.convert(template_containers(job), tuple[Container, ...])
-    found = container_with(containers, SUBMISSION_ID)
-    return found.name if found is not None else SUBMITTER
-
-
-def _container(head: HeadIncarnation | None, *, restarts: bool) -> SubmitterState:
-    if head is None:
-        return SubmitterState(SubmitterFact.ABSENT)
-    meta = head.pod.metadata
-    cluster = (meta.labels or {}).get(labels.CLUSTER, "")
-    log = LogTail(
-        meta.namespace,
-        f"{labels.CLUSTER}={cluster},{labels.NODE_TYPE}={labels.HEAD}",
-        SUBMITTER,
-    )
-    for status in head.pod.status.container_statuses:
-        if status.name == SUBMITTER:
-            return _ended_container(status, log, restarts=restarts)
-    return SubmitterState(SubmitterFact.ACTIVE, log=log)
-
-
-def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -> SubmitterState:
-    end = status.state.terminated
-    if end is not None and end.exit_code == 0:
-        return SubmitterState(SubmitterFact.SUCCEEDED, time_of(end.finished_at), log=log)
-    if restarts:
-        end = end or status.last_state.terminated
-        if end is None or status.restart_count < _RESTARTS:
-            return SubmitterState(SubmitterFact.ACTIVE, log=log)
-    if end is None:
-        return SubmitterState(SubmitterFact.ACTIVE, log=log)
-    at, words = time_of(end.finished_at), last_words(end)
-    return SubmitterState(SubmitterFact.FAILED, at, exit_code(end), words, log)

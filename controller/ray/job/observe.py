@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
+from controller.apimachinery.names import short_child_name
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Job, KubeObject, Pod
+from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
@@ -19,17 +20,14 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard import (
     CommandDone,
-    CommandOutcome,
     Dashboards,
     JobProbe,
-    ProbeObservation,
 )
 from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import (
     OUR_JOBS,
     RAY_PODS,
-    HeadIncarnation,
     find_ended_head,
     find_head,
     head_keys,
@@ -41,12 +39,9 @@ from controller.ray.job.gang import observe_job_group
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SUBMITTER_SCOPE,
-    AttemptNames,
     JobObservation,
-    generated_submission_id,
-    observe_submitter,
-    submitter_name,
 )
+from controller.ray.job.submitter import observe_submitter, submitter_name
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CacheReader, Owned, References, owned_by
 from controller.runtime.plan import Target
@@ -133,7 +128,6 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         status,
         state,
         problem or validate_job_status(spec, status.get("jobDeploymentStatus", "")),
-        names=_next_names(job, reads) if state is State.NEW else None,
         service=service
         if service is not None and is_owned_by(service.metadata, meta.uid)
         else None,
@@ -144,10 +138,32 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         settings=sources.settings,
         definition=sources.read_definition(reads, job),
     )
+    seen = _with_next_names(seen, reads) if state is State.NEW else seen
     seen = _with_cluster(seen, reads, sources)
     seen = _with_submitter(seen, reads, sources)
     seen = _with_groups(seen, reads)
     return _with_ray(seen, sources.dashboards)
+
+
+def _with_next_names(seen: JobObservation, reads: CacheReader) -> JobObservation:
+    """Return the observation with the names of the next attempt, in KubeRay's forms.
+
+    They are computed, so that a repeated create or submission finds the object of the first, from a
+    revision at which only one attempt can start.
+    """
+    meta = seen.job.metadata
+    used = {each.get("rayClusterName") for each in seen.status.get("attempts", ())}
+    attempt = unused_moment(meta, used, reads)
+    return replace(
+        seen,
+        next_cluster=child_cluster_name(meta, attempt),
+        next_submission_id=generated_submission_id(meta, attempt),
+    )
+
+
+def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
+    """Return the submission id of an attempt for which `spec.jobId` sets none."""
+    return short_child_name(job, "submission", attempt)
 
 
 def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources) -> JobObservation:
@@ -229,12 +245,17 @@ def _is_of_job(pod: Pod, name: str) -> bool:
 
 def _with_ray(seen: JobObservation, dashboards: Dashboards) -> JobObservation:
     """Return the observation with what Ray reports and what became of the commands."""
-    job_id = seen.job_id
+    if seen.head is None:
+        return seen
+    head, job_id = seen.head.dashboard, seen.job_id
+    stops = [dashboards.outcome(head, stop_command_id(job_id, each)) for each in STOP_OCCASIONS]
+    ended = [each for each in stops if each is not None]
+    confirmed = (each for each in ended if isinstance(each, CommandDone))
     return replace(
         seen,
-        answer=_answer(seen.head, job_id, dashboards),
-        submit_outcome=_outcome(seen.head, submit_command_id(job_id), dashboards),
-        stop_outcome=_stop_outcome(seen.head, job_id, dashboards),
+        answer=dashboards.observation(head, JobProbe(job_id)) if job_id else None,
+        submit_outcome=dashboards.outcome(head, submit_command_id(job_id)),
+        stop_outcome=next(confirmed, ended[0] if ended else None),
     )
 
 
@@ -252,35 +273,3 @@ def _cluster(
     if owned or spec.selected_cluster == name or problem is not None:
         return cluster, False
     return None, True
-
-
-def _next_names(job: RayJob, reads: CacheReader) -> AttemptNames:
-    """Return unused names: they depend on a revision at which only one attempt can start."""
-    meta = job.metadata
-    used = {each.get("rayClusterName") for each in status_of(job).get("attempts", ())}
-    attempt = unused_moment(meta, used, reads)
-    return AttemptNames(child_cluster_name(meta, attempt), generated_submission_id(meta, attempt))
-
-
-def _answer(
-    head: HeadIncarnation | None, job_id: str, dashboards: Dashboards
-) -> ProbeObservation | None:
-    if head is None or not job_id:
-        return None
-    return dashboards.observation(head.dashboard, JobProbe(job_id))
-
-
-def _outcome(
-    head: HeadIncarnation | None, command_id: str, dashboards: Dashboards
-) -> CommandOutcome | None:
-    return None if head is None else dashboards.outcome(head.dashboard, command_id)
-
-
-def _stop_outcome(
-    head: HeadIncarnation | None, job_id: str, dashboards: Dashboards
-) -> CommandOutcome | None:
-    """Return the outcome that confirms the stop; else the last one, None if none has ended."""
-    ids = (stop_command_id(job_id, occasion) for occasion in STOP_OCCASIONS)
-    outcomes = [found for each in ids if (found := _outcome(head, each, dashboards)) is not None]
-    confirmed = (each for each in outcomes if isinstance(each, CommandDone))
-    return next(confirmed, outcomes[0] if outcomes else None)

@@ -6,46 +6,33 @@ decides the next state in `table.py`; this module gives each state its writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from controller.apimachinery.conditions import time_of
+from controller.apimachinery.object_schema import ObjectSchema
+from controller.ray.api.definitions.crds import job_fields
 from controller.ray.api.names import is_managed_elsewhere
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.api.validation.job import ignored_cluster
 from controller.ray.children.child import NAME_CONFLICT_RETRY
 from controller.ray.dashboard import CommandExpired, HeadCommand
-from controller.ray.job.attempt import (
-    create_cluster,
-    create_submitter,
-    delete_clusters,
-    delete_outlived_submitter,
-    delete_stale_clusters,
-    delete_submitter,
-    delete_surviving_submitter,
-    end_failed_submitters,
-    forget_head,
-    reconcile_head_service,
-    record_disruption,
-    record_head,
-    stop_submitter_retries,
-)
+from controller.ray.job import attempt
 from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patch, next_deletion
-from controller.ray.job.collect_facts import (
-    collect_facts,
-    has_answered,
-    info_of,
-    is_unsubmitted,
-    may_still_run,
-)
+from controller.ray.job.collect_facts import collect_facts
 from controller.ray.job.dashboard import STOP_PATIENCE, interests, stop, stop_until, submit
 from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, JobFacts, State
 from controller.ray.job.gang import awaits_group, sync_group
-from controller.ray.job.observation import JobObservation, leave_as_it_is
+from controller.ray.job.observation import JobObservation
 from controller.ray.job.readiness import events_to_read
 from controller.ray.job.status import current_status, transition_patch
 from controller.ray.job.table import DueTransition, next_step
 from controller.runtime.plan import NOTHING, Event, MergePatch, Plan, stages_of
+from controller.runtime.reconcile import definitions
+from controller.runtime.reconcile.definitions import EVENT_INTERVAL, DefinitionReader
 
 
 def plan_job(seen: JobObservation, now: datetime) -> Plan:
@@ -64,7 +51,7 @@ def plan_job(seen: JobObservation, now: datetime) -> Plan:
         return _plan_transition(seen, step, deadlines)
     plan = _plan_state(seen, facts, deadlines)
     if seen.state.has_attempt and plan.commit is None and not plan.lookups:
-        plan = replace(plan, commit=record_disruption(seen))
+        plan = replace(plan, commit=attempt.record_disruption(seen))
     watched = interests(seen, deadlines)
     taken = seen.foreign_cluster or seen.foreign_submitter or seen.groups.taken
     retry = NAME_CONFLICT_RETRY if taken else None
@@ -125,7 +112,9 @@ def _plan_state(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> 
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, deadlines)
         case State.SUSPENDED:
-            late = stages_of([*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)])
+            late = stages_of(
+                [*attempt.delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
+            )
             return Plan(stages=late, status=current_status(seen, deadlines))
         case _:
             return Plan(status=current_status(seen, deadlines))
@@ -133,13 +122,13 @@ def _plan_state(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> 
 
 def _prepare_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
-    writes = [*delete_stale_clusters(seen)]
+    writes = [*attempt.delete_stale_clusters(seen)]
     may_create = facts.valid and seen.state is State.INITIALIZING and not awaits_group(seen)
     if may_create and facts.cluster is ClusterFact.ABSENT:
-        writes += create_cluster(seen)
+        writes += attempt.create_cluster(seen)
     is_due = facts.valid and facts.cluster is ClusterFact.READY and not facts.records_late
     return Plan(
-        commit=record_head(seen) if is_due else None,
+        commit=attempt.record_head(seen) if is_due else None,
         stages=stages_of(sync_group(seen, deadlines.now), writes),
         status=current_status(seen, deadlines),
     )
@@ -151,20 +140,20 @@ def _run_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) ->
     if lookups:
         return Plan(lookups=lookups)
     if facts.head is HeadFact.AWAITED and not facts.records_late and not seen.awaits_other_head:
-        return Plan(commit=forget_head(seen), status=current_status(seen, deadlines))
-    recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
+        return Plan(commit=attempt.forget_head(seen), status=current_status(seen, deadlines))
+    recordable = (facts.valid and seen.has_answered) or not seen.is_unsubmitted
     came_later = facts.head is HeadFact.REPLACED and not seen.gcs_fault_tolerant
-    if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and info_of(seen)):
-        return Plan(commit=record_head(seen), status=current_status(seen, deadlines))
+    if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and seen.info):
+        return Plan(commit=attempt.record_head(seen), status=current_status(seen, deadlines))
     here = facts.valid and facts.head is HeadFact.SAME
     return Plan(
         commands=submit(seen, deadlines.now) if here else (),
-        stages=stages_of(create_submitter(seen) if here else ()),
+        stages=stages_of(attempt.create_submitter(seen) if here else ()),
         independent=(
-            *stop_submitter_retries(seen),
-            *end_failed_submitters(seen, deadlines),
-            *reconcile_head_service(seen),
-            *delete_stale_clusters(seen),
+            *attempt.stop_submitter_retries(seen),
+            *attempt.end_failed_submitters(seen, deadlines),
+            *attempt.reconcile_head_service(seen),
+            *attempt.delete_stale_clusters(seen),
             *sync_group(seen, deadlines.now),
         ),
         status=current_status(seen, deadlines),
@@ -178,11 +167,11 @@ def _end_attempt(seen: JobObservation, deadlines: Deadlines) -> Plan:
     stop: the job ends with it.
     """
     status = current_status(seen, deadlines)
-    writes = [*delete_submitter(seen), *sync_group(seen, deadlines.now)]
-    stopping = seen.state is State.SUSPENDING and may_still_run(seen)
+    writes = [*attempt.delete_submitter(seen), *sync_group(seen, deadlines.now)]
+    stopping = seen.state is State.SUSPENDING and seen.may_still_run
     given_up = seen.owns_cluster and isinstance(seen.stop_outcome, CommandExpired)
     if not stopping or given_up:
-        return Plan(stages=stages_of([*delete_clusters(seen), *writes]), status=status)
+        return Plan(stages=stages_of([*attempt.delete_clusters(seen), *writes]), status=status)
     return Plan(commands=_stop(seen, deadlines), stages=stages_of(writes), status=status)
 
 
@@ -193,23 +182,111 @@ def _stop(seen: JobObservation, deadlines: Deadlines) -> tuple[HeadCommand, ...]
 
 def _clean_up(seen: JobObservation, deadlines: Deadlines) -> Plan:
     """Delete what the deletion rules name, after the last attempt."""
-    due = next_deletion(seen, deadlines)
-    delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
-    writes = [*delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
+    policy, delay = next_deletion(seen, deadlines)
+    writes = [*attempt.delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
     if not _is_stop_awaited(seen, deadlines):
-        writes += deletion_writes(seen, due.action)
-    writes += delete_outlived_submitter(seen, deadlines)
+        writes += deletion_writes(seen, policy)
+    writes += attempt.delete_outlived_submitter(seen, deadlines)
     if seen.state is State.FAILED:
-        writes += delete_surviving_submitter(seen, deadlines)
+        writes += attempt.delete_surviving_submitter(seen, deadlines)
     return Plan(
         commands=_stop(seen, deadlines),
         stages=stages_of(writes),
         status=current_status(seen, deadlines),
-        requeue_after=delay,
+        requeue_after=delay.total_seconds() if delay is not None else None,
     )
 
 
 def _is_stop_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Return whether the job may end in order before its cluster is deleted."""
-    stopping = seen.state is State.FAILED and may_still_run(seen)
+    stopping = seen.state is State.FAILED and seen.may_still_run
     return stopping and not deadlines.waited(time_of(seen.status.get("endTime")), STOP_PATIENCE)
+
+
+# Fields on which a RayJob's planner relies: without them jobs would run again.
+#
+# A status without the attempt looks like that of a job which has yet to run. A specification
+# without `suspend` may start, and one without a delay deletes the cluster at once. While the
+# installed definition lacks such a field, the operator neither acts on a RayJob nor writes it, not
+# even its conditions: the API server reads an object without the fields that its definition lacks,
+# and any write would store it so. An object that is not written is complete again when the
+# definition is.
+
+STATUS_FIELDS: Final = (
+    "jobDeploymentStatus",
+    "rayClusterName",
+    "jobId",
+    "jobStatus",
+    "startTime",
+    "endTime",
+    "dashboardURL",
+    "failed",
+)
+"""Fields of the status that distinguish an attempt from one that has not begun."""
+
+
+def relied_on(schema: ObjectSchema) -> Iterator[str]:
+    """Yield the fields on which the planner relies."""
+    yield from (f"status.{name}" for name in STATUS_FIELDS)
+    yield from job_fields(schema, "spec")
+
+
+def definition_reader() -> DefinitionReader:
+    """Return a reader of what the installed definition of RayJobs lacks."""
+    return DefinitionReader(
+        RAYJOBS,
+        relied_on,
+        "RayJobs are left as they are, so that none is started, ended or deleted because of it",
+    )
+
+
+def leave_as_it_is(seen: JobObservation) -> Plan | None:
+    """Return the plan that only reports missing fields; None if the RayJob is complete."""
+    untouched = definitions.leave_as_it_is(seen.job, seen.definition)
+    lost = "" if untouched is not None else lost_fields(seen)
+    if not lost:
+        return untouched
+    event = Event("Warning", "StatusIncomplete", "Reconcile", lost)
+    return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
+
+
+def is_left_as_it_is(seen: JobObservation) -> bool:
+    """Return whether the status stays unchanged."""
+    return not seen.job.metadata.terminating and leave_as_it_is(seen) is not None
+
+
+def lost_fields(seen: JobObservation) -> str:
+    """Return the fields that the status must have had, with the remedy; empty if none is missing.
+
+    A definition may drop fields before its schema is published, or another client may write the
+    object meanwhile.
+    """
+    lost = _lost(seen)
+    if not lost:
+        return ""
+    return (
+        f"status.{lost} is missing, although an attempt was made: its job might run twice, or "
+        "its cluster be deleted. A definition of RayJobs may have dropped it, or another client "
+        "removed it. Put it back (kubectl edit --subresource=status), or create the RayJob anew"
+    )
+
+
+def _lost(seen: JobObservation) -> str:
+    leftovers = bool(seen.stale_clusters) or seen.submitter_job is not None
+    has_begun = bool(seen.status.get("startTime"))
+    required = {
+        "jobDeploymentStatus": seen.state is not State.NEW
+        or not (seen.cluster_name or (leftovers and not has_begun)),
+        "rayClusterName": bool(seen.cluster_name)
+        or not (_is_under_way(seen) or (seen.state.terminal and leftovers)),
+        "startTime": has_begun
+        or not (
+            _is_under_way(seen) or (seen.state is State.VALIDATION_FAILED and seen.cluster_name)
+        ),
+        "jobId": bool(seen.job_id) or seen.state is not State.RUNNING,
+    }
+    return next((name for name, is_there in required.items() if not is_there), "")
+
+
+def _is_under_way(seen: JobObservation) -> bool:
+    return seen.state.has_attempt or seen.state in {State.SUSPENDING, State.RETRYING}

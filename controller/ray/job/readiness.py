@@ -20,22 +20,10 @@ from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, unconfirmed
 from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod, ending
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
 from controller.ray.diagnosis.writes import deleted_by_others, failure_cause, suspended_by_others
-from controller.ray.job.collect_facts import (
-    SUBMITTER_GRACE,
-    dashboard_outage,
-    given_id,
-    info_of,
-    is_unsubmitted,
-    may_change_heads,
-    may_still_run,
-    result_of,
-)
+from controller.ray.job.collect_facts import SUBMITTER_GRACE, dashboard_outage
 from controller.ray.job.facts import Deadlines, FailureReason, State, SubmitterFact
-from controller.ray.job.observation import (
-    SUBMITTER_SCOPE,
-    JobObservation,
-    submitting_container,
-)
+from controller.ray.job.observation import SUBMITTER_SCOPE, JobObservation
+from controller.ray.job.submitter import submitting_container
 from controller.runtime import reasons
 from controller.runtime.plan import FailedCreates, Failure
 from controller.runtime.reasons import (
@@ -140,7 +128,7 @@ def job_readiness(  # noqa: PLR0911  one for each state
         case State.WAITING:
             known = f"spec.jobId {seen.spec.job_id} is of an earlier attempt: "
             message = "submit the job to the cluster and set spec.jobId to its submission id"
-            message = known + message if seen.spec.job_id and not given_id(seen) else message
+            message = known + message if seen.spec.job_id and not seen.given_id else message
             return JobReadiness("WaitingForJobId", message)
         case State.RUNNING:
             return _running(seen, deadlines)
@@ -220,14 +208,14 @@ def _without_group(groups: ObservedGroups) -> JobReadiness | None:
 
 
 def _running(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
-    info, result = info_of(seen), result_of(seen)
+    info, result = seen.info, seen.result
     if result is not None:
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
     silent = outage_text(seen, deadlines)
     if info is None or silent:
-        if seen.head is None and (is_unsubmitted(seen) or may_change_heads(seen)):
+        if seen.head is None and (seen.is_unsubmitted or seen.may_change_heads):
             return _initializing(seen)
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
             return _lost(seen, deadlines)
@@ -305,7 +293,7 @@ def _remaining_children(seen: JobObservation) -> str:
         left.insert(0, f"RayCluster {seen.cluster_name}")
     if seen.submitter_job is not None:
         left.append(f"Job {seen.submitter_job.metadata.name}")
-    if may_still_run(seen) and seen.state is State.SUSPENDING:
+    if seen.may_still_run and seen.state is State.SUSPENDING:
         left.append(f"job {seen.job_id} in Ray")
     return f"waits for the end of {', '.join(left)}" if left else "nothing is left to delete"
 
@@ -349,8 +337,8 @@ def _sentence(  # noqa: PLR0911  one for each reason
 
 
 def _app_failed(seen: JobObservation) -> str:
-    info = info_of(seen)
-    if result_of(seen) is JobStatus.FAILED:
+    info = seen.info
+    if seen.result is JobStatus.FAILED:
         said = info.message if info is not None else str(seen.status.get("message", ""))
         return said or "Ray reports that the job failed without saying why"
     if seen.submitter.ended is not None and not seen.status.get("jobStatus"):
@@ -404,7 +392,7 @@ def _deleted(seen: JobObservation) -> str:
 
 
 def _grace_period_exceeded(seen: JobObservation, deadlines: Deadlines) -> str:
-    result = result_of(seen)
+    result = seen.result
     if result is not None:
         seconds = seen.settings.transition_grace_period.total_seconds()
         return f"Ray said {result.value}, and the submitter had not ended {seconds:.0f} s later"

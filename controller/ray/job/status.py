@@ -20,15 +20,7 @@ from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
 from controller.ray.job.attempt import changed_after_submission, is_outdated
 from controller.ray.job.cleanup import unmatched_rules
-from controller.ray.job.collect_facts import (
-    dashboard_outage,
-    disrupted_attempts,
-    given_id,
-    info_of,
-    is_end_stored,
-    may_still_run,
-    result_of,
-)
+from controller.ray.job.collect_facts import dashboard_outage
 from controller.ray.job.dashboard import (
     JOB_STOPPED,
     STOP_NOT_CONFIRMED,
@@ -113,7 +105,7 @@ def current_status(
 
 def ray_fields(seen: JobObservation) -> Status:
     """Return Ray's report about the job as KubeRay's fields; empty without a report."""
-    info = info_of(seen)
+    info = seen.info
     if info is None:
         return {}
     times = {"startTime": info.start_time, "endTime": info.end_time}
@@ -132,8 +124,8 @@ def _late_result(seen: JobObservation, deadlines: Deadlines) -> Status:
     It is written after the failure was there to be read for some seconds: clients of KubeRay look
     for the state in which the job was when its time was over, once a second.
     """
-    info = info_of(seen)
-    if info is None or not info.status.terminal or is_end_stored(seen):
+    info = seen.info
+    if info is None or not info.status.terminal or seen.stored_result is not None:
         return {}
     if not deadlines.waited(time_of(seen.status.get("endTime")), _FAILURE_SHOWN):
         return {}
@@ -263,7 +255,7 @@ class _TransitionPatch:
         self._now = deadlines.now
         self._deadlines = deadlines
         self._failed = max(0, seen.status.get("failed", 0)) + step.failed
-        self._disrupted = disrupted_attempts(seen) + step.disrupted
+        self._disrupted = seen.disrupted_attempts + step.disrupted
         self._message = ""
         if step.reason is not None:
             self._message = failure_message(seen, step.reason, deadlines)
@@ -305,7 +297,7 @@ class _TransitionPatch:
         conditions.remove(DASHBOARD_REACHABLE)
         if not step.state.has_attempt:
             conditions.remove(CLUSTER_AS_SPECIFIED)
-        runs_on = step.state is State.FAILED and may_still_run(self._seen)
+        runs_on = step.state is State.FAILED and self._seen.may_still_run
         stop = failed_stop(self._seen, self._deadlines) if runs_on else ""
         conditions.set_if(JOB_STOPPED, "False", STOP_NOT_CONFIRMED, stop)
         if step.state is State.RETRYING and step.reason is not None:
@@ -331,11 +323,10 @@ class _TransitionPatch:
 
     def _begin(self) -> Status:
         """Return the names of the attempt, stored before anything is created or submitted."""
-        seen, spec, names = self._seen, self._seen.spec, self._seen.names
-        assert names is not None
+        seen, spec = self._seen, self._seen.spec
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
-        cluster = spec.selected_cluster or names.cluster
-        job_id = given_id(seen) or ("" if interactive else names.submission_id)
+        cluster = spec.selected_cluster or seen.next_cluster
+        job_id = seen.given_id or ("" if interactive else seen.next_submission_id)
         return {
             "jobId": job_id or None,
             "rayClusterName": cluster,
@@ -388,7 +379,7 @@ class _TransitionPatch:
         return self._message if is_long else ""
 
     def _complete(self) -> Status:
-        seen, result = self._seen, result_of(self._seen)
+        seen, result = self._seen, self._seen.result
         ended = "Succeeded" if result is JobStatus.SUCCEEDED else "Stopped"
         reason = self._step.reason.for_status if self._step.reason is not None else None
         changes = ray_fields(seen) | {
@@ -428,13 +419,13 @@ class _TransitionPatch:
         state, seen = self._step.state, self._seen
         match state:
             case State.COMPLETE:
-                result = result_of(seen) or JobStatus.SUCCEEDED
+                result = seen.result or JobStatus.SUCCEEDED
                 message = f"Ray reports that the job ended: {result.value}"
                 return JobReadiness(f"Job{result.value.capitalize()}", message, status="True")
             case State.SUSPENDED:
                 return JobReadiness("Suspended", "spec.suspend is true")
             case State.INITIALIZING:
-                name = seen.names.cluster if seen.names is not None else seen.cluster_name
+                name = seen.next_cluster or seen.cluster_name
                 message = f"cluster {name} is being created"
                 return JobReadiness("RayClusterNotReady", message)
             case State.RUNNING:

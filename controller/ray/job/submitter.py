@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
+from controller.apimachinery.conditions import job_end, template_containers, time_of
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.apimachinery.ownership import owner_reference
+from controller.kube.objects import Container, ContainerStatus, Job, ObjectMeta, Pod
 from controller.kube.resources import JOBS
-from controller.ray.api import labels
+from controller.ray.api import FeatureGates, labels
 from controller.ray.api.batch_schedulers import WORKLOAD_API
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.ray.api.names import DASHBOARD_PORT, SUBMITTER
-from controller.ray.api.pod_state import SUBMISSION_ID
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with, is_unstarted
 from controller.ray.api.ray_options import read_entrypoint_resources, read_runtime_env
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.dashboard import JobSubmission
-from controller.ray.job.observation import submitter_name
+from controller.ray.diagnosis.pod import exit_code, last_words, saying
+from controller.ray.head import HeadIncarnation
+from controller.ray.job.facts import SubmitterFact
 from controller.ray.pods.features import add_token_to_container, add_token_to_pod
 from controller.ray.pods.gang import NO_MARKS, SUBMITTER_GROUP, Marks, marks_of
 from controller.ray.settings import RaySettings
+from controller.runtime.plan import LogTail
 
 # The container that submits a job, in the pod of a Job or in the head pod.
 
@@ -239,6 +245,8 @@ def marks_of_job(
 
 
 # The Kubernetes Job that submits a RayJob in K8sJobMode, and follows its log.
+#
+# All attempts have the same one: the previous Job must be gone.
 
 DEFAULT_BACKOFF_LIMIT: Final = 2
 """Retries of the submitter if `spec.submitterConfig` does not set them."""
@@ -260,6 +268,11 @@ class SubmissionTarget:
     spec: ClusterSpec
     address: str
     job_id: str
+
+
+def submitter_name(job: ObjectMeta) -> str:
+    """Return the name of the Job."""
+    return job.name
 
 
 def submitter_job(
@@ -340,3 +353,133 @@ def submission(spec: JobSpec, job_id: str) -> JobSubmission:
         entrypoint_num_gpus=max(0.0, spec.entrypoint_num_gpus),
         entrypoint_resources=read_entrypoint_resources(spec.entrypoint_resources),
     )
+
+
+# The state of the submitter, which is a Job or a container in the head pod.
+#
+# The submitter submits the job and prints its log. Its exit code is not the job's result.
+
+_RESTARTS: Final = 2
+"""Restarts of the container in the head pod until it counts as failed (KubeRay)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitterState:
+    """The state of an attempt's submitter.
+
+    Attributes:
+        fact: the fact for transitions.
+        ended: time of its end; None while it runs.
+        failure: description of its failure; empty if it did not fail.
+        last_words: what its container said to the kubelet at the end: `, saying: ...`.
+        log: request that reads the end of its log; None if it has none.
+        unstarted: whether its Job has had no pod so far.
+        never_ran: whether no container of its Job that submits has been started so far.
+        outlived: whether others keep its pod alive, so that its Job never finishes.
+    """
+
+    fact: SubmitterFact = SubmitterFact.NONE
+    ended: datetime | None = None
+    failure: str = ""
+    last_words: str = ""
+    log: LogTail | None = None
+    unstarted: bool = False
+    never_ran: bool = False
+    outlived: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it has succeeded or failed."""
+        return self.fact in {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
+
+
+NO_SUBMITTER: Final = SubmitterState()
+
+
+def observe_submitter(
+    mode: SubmissionMode | None,
+    job: Job | None,
+    pods: Sequence[Pod],
+    head: HeadIncarnation | None,
+    gates: FeatureGates,
+) -> SubmitterState:
+    """Return the state of the submitter; `job` is the Job that the RayJob owns, with its pods."""
+    if mode is SubmissionMode.SIDECAR:
+        return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
+    if job is not None:
+        return _job(job, pods)
+    if mode is SubmissionMode.K8S_JOB:
+        return SubmitterState(SubmitterFact.ABSENT)
+    return NO_SUBMITTER
+
+
+def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
+    """Return the state by the container that submits; a terminating Job counts as absent."""
+    meta, name = job.metadata, submitting_container(job)
+    log = LogTail(meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", name)
+    end = job_end(job, pods, (name,))
+    if end is None:
+        fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
+        counts = job.status
+        pod_ended = bool(counts.succeeded or counts.failed)
+        waits = all(_has_not_started(pod, name) for pod in pods)
+        return SubmitterState(
+            fact,
+            log=log,
+            unstarted=not (pods or counts.active or pod_ended),
+            never_ran=waits and not pod_ended,
+        )
+    if end.succeeded:
+        return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
+    last = exit_code(end.last) if end.last else _removed(pods)
+    why = "; ".join(filter(None, (last, end.reason)))
+    words = last_words(end.last) if end.last else ""
+    return SubmitterState(SubmitterFact.FAILED, end.at, why, words, log, outlived=not end.finished)
+
+
+def _has_not_started(pod: Pod, container: str) -> bool:
+    found = (each for each in pod.status.container_statuses if each.name == container)
+    return is_unstarted(pod, next(found, None))
+
+
+def _removed(pods: Sequence[Pod]) -> str:
+    """Return why the kubelet ended a pod before its containers did; empty if it did not."""
+    ends = [pod.status for pod in pods if pod.status.phase == "Failed" and pod.status.reason]
+    return saying(ends[-1].reason, ends[-1].message) if ends else ""
+
+
+def submitting_container(job: Job) -> str:
+    """Return the name of the container that submits."""
+    containers = msgspec.convert(template_containers(job), tuple[Container, ...])
+    found = container_with(containers, SUBMISSION_ID)
+    return found.name if found is not None else SUBMITTER
+
+
+def _container(head: HeadIncarnation | None, *, restarts: bool) -> SubmitterState:
+    if head is None:
+        return SubmitterState(SubmitterFact.ABSENT)
+    meta = head.pod.metadata
+    cluster = (meta.labels or {}).get(labels.CLUSTER, "")
+    log = LogTail(
+        meta.namespace,
+        f"{labels.CLUSTER}={cluster},{labels.NODE_TYPE}={labels.HEAD}",
+        SUBMITTER,
+    )
+    for status in head.pod.status.container_statuses:
+        if status.name == SUBMITTER:
+            return _ended_container(status, log, restarts=restarts)
+    return SubmitterState(SubmitterFact.ACTIVE, log=log)
+
+
+def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -> SubmitterState:
+    end = status.state.terminated
+    if end is not None and end.exit_code == 0:
+        return SubmitterState(SubmitterFact.SUCCEEDED, time_of(end.finished_at), log=log)
+    if restarts:
+        end = end or status.last_state.terminated
+        if end is None or status.restart_count < _RESTARTS:
+            return SubmitterState(SubmitterFact.ACTIVE, log=log)
+    if end is None:
+        return SubmitterState(SubmitterFact.ACTIVE, log=log)
+    at, words = time_of(end.finished_at), last_words(end)
+    return SubmitterState(SubmitterFact.FAILED, at, exit_code(end), words, log)

@@ -10,8 +10,6 @@ from typing import Any, Final
 from controller.apimachinery.conditions import (
     READY,
     ConditionSet,
-    find_condition,
-    is_true,
     rfc3339,
     time_of,
 )
@@ -22,7 +20,6 @@ from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.api.rayservice import (
-    RAYSERVICES,
     ROLLBACK_IN_PROGRESS,
     SUSPENDED,
     SUSPENDING,
@@ -45,7 +42,6 @@ from controller.ray.service.rollout import FULL, SelectedCluster
 from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Event, MergePatch, Plan, StatusPatch, Write
 from controller.runtime.reconcile.definitions import set_fields_known
-from controller.runtime.reconcile.status import status_commit
 
 # Text about the clusters that are to be deleted when their connections are closed.
 
@@ -86,15 +82,13 @@ def observe_closings(
     reads: CacheReader,
     spec_of: Callable[[RayCluster], ClusterSpec | None],
     dashboards: Dashboards,
-    *,
-    domain: str,
 ) -> Iterator[Closing]:
     """Yield the closings that have begun, with their results; none where no head could do it."""
     for cluster in seen.others:
         due = _due(seen, cluster)
         spec = spec_of(cluster)
         if due is not None and spec is not None and not cluster.metadata.terminating:
-            head = find_head(cluster, spec, reads, domain=domain)
+            head = find_head(cluster, spec, reads, domain=seen.settings.cluster_domain)
             yield from _closing(cluster.metadata.name, head, due, dashboards, ends=True)
     idle = _without_requests(seen)
     moved = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
@@ -104,9 +98,8 @@ def observe_closings(
 
 def _due(seen: ServiceObservation, cluster: RayCluster) -> datetime | None:
     """Return when a cluster that the status does not name is to be deleted, if it has to go."""
-    suspending = find_condition(seen.status.get("conditions", ()), SUSPENDING)
-    if suspending is not None and is_true((suspending,), SUSPENDING):
-        return time_of(suspending.get("lastTransitionTime"))
+    if is_suspending(seen):
+        return time_of(seen.condition(SUSPENDING).get("lastTransitionTime"))
     selected = cluster.metadata.name in selected_clusters(seen)
     return None if selected else deletion_time(cluster)
 
@@ -156,6 +149,8 @@ def seconds_to_cut(seen: ServiceObservation, now: datetime) -> Iterator[float]:
 #
 # Once it is stored, a suspension is completed whatever the specification says.
 
+_SCOPE: Final = "suspension"
+
 
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
     """Return the next step of a suspension or its end; None if the RayService should serve."""
@@ -169,14 +164,14 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
             )
         return Plan(commit=_completed(seen, now))
     suspend = is_to_be_suspended(seen)
-    if is_true(seen.status.get("conditions", ()), SUSPENDED):
+    if seen.is_true(SUSPENDED):
         return Plan(status=_remains(seen, now)) if suspend else Plan(commit=_resumed(seen, now))
     return Plan(commit=_requested(seen, now)) if suspend else None
 
 
 def is_suspending(seen: ServiceObservation) -> bool:
     """Return whether a suspension has begun and not ended; the specification does not count."""
-    return is_true(seen.status.get("conditions", ()), SUSPENDING)
+    return seen.is_true(SUSPENDING)
 
 
 def is_to_be_suspended(seen: ServiceObservation) -> bool:
@@ -215,68 +210,58 @@ def _deletions(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 
 
 def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
-    conditions = _conditions(seen, now)
+    conditions = seen.conditions_at(now)
     conditions.set(SUSPENDING, "True", "SuspendRequested", "spec.suspend is true")
-    for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
-        conditions.set(kind, "False", "SuspendInProgress", _asked(seen))
+    _set_unready(conditions, seen, "SuspendInProgress")
     cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
-    return _patch(seen, conditions, cleared, None)
+    return seen.commit(_SCOPE, conditions, cleared)
 
 
 def _waiting(seen: ServiceObservation, now: datetime) -> StatusPatch:
     """Report which connections the suspension waits for."""
-    conditions = _conditions(seen, now)
+    conditions = seen.conditions_at(now)
     message = f"spec.suspend is true; {closing_text(seen, now)}".removesuffix("; ")
     conditions.set(SUSPENDING, "True", "SuspendRequested", message)
     return StatusPatch({"conditions": conditions.as_list()})
 
 
 def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:
-    return _patch(seen, _completed_conditions(seen, now), {}, "Suspended")
+    return seen.commit(_SCOPE, _suspended(seen, now), {}, _event(seen, "Suspended"))
 
 
 def _remains(seen: ServiceObservation, now: datetime) -> StatusPatch:
     """Report whether edits are valid, and that they were observed."""
-    conditions = _completed_conditions(seen, now)
+    conditions = _suspended(seen, now)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     generation = seen.service.metadata.generation
     return StatusPatch({"observedGeneration": generation, "conditions": conditions.as_list()})
 
 
-def _completed_conditions(seen: ServiceObservation, now: datetime) -> ConditionSet:
-    conditions = _conditions(seen, now)
+def _suspended(seen: ServiceObservation, now: datetime) -> ConditionSet:
+    conditions = seen.conditions_at(now)
     conditions.set(SUSPENDING, "False", "SuspendComplete", "")
     conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
-    for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
-        conditions.set(kind, "False", "SuspendComplete", _asked(seen))
+    _set_unready(conditions, seen, "SuspendComplete")
     return conditions
 
 
 def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
     """Resume; `Ready` begins anew, and with it the time to initialize."""
-    conditions = _conditions(seen, now)
+    conditions = seen.conditions_at(now)
     conditions.set(SUSPENDED, "False", "RayServiceResumed", "")
     for kind in (READY, UPGRADE_IN_PROGRESS):
         conditions.remove(kind)
         conditions.set(kind, "False", "Initializing", "")
-    return _patch(seen, conditions, {}, "Resumed")
+    return seen.commit(_SCOPE, conditions, {}, _event(seen, "Resumed"))
 
 
-def _conditions(seen: ServiceObservation, now: datetime) -> ConditionSet:
-    stored = seen.status.get("conditions", ())
-    return ConditionSet(stored, seen.service.metadata.generation, now)
-
-
-def _asked(seen: ServiceObservation) -> str:
+def _set_unready(conditions: ConditionSet, seen: ServiceObservation, reason: str) -> None:
     wrong = f"; {seen.goal}" if isinstance(seen.goal, Problem) else ""
-    return f"spec.suspend is true{wrong}"
+    for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
+        conditions.set(kind, "False", reason, f"spec.suspend is true{wrong}")
 
 
-def _patch(
-    seen: ServiceObservation, conditions: ConditionSet, changes: dict[str, Any], what: str | None
-) -> MergePatch:
-    meta = seen.service.metadata
-    status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
-    event = Event("Normal", f"RayService{what}", "Update", f"{what} {meta.name}") if what else None
-    return status_commit(RAYSERVICES, meta, "suspension", status, event)
+def _event(seen: ServiceObservation, what: str) -> Event:
+    note = f"{what} {seen.service.metadata.name}"
+    return Event("Normal", f"RayService{what}", "Update", note)

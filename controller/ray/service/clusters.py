@@ -9,9 +9,7 @@ from typing import Any, Final
 
 from controller.apimachinery.conditions import (
     READY,
-    ConditionSet,
     counted_from,
-    find_condition,
     rfc3339,
     time_of,
 )
@@ -45,7 +43,7 @@ from controller.ray.service.serve import (
     reported_config,
     unreached_since,
 )
-from controller.ray.service.traffic import routed_clusters
+from controller.ray.service.traffic import is_incremental, routed_clusters
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -56,7 +54,6 @@ from controller.runtime.plan import (
     Target,
     Write,
 )
-from controller.runtime.reconcile.status import status_commit
 
 # Builds the RayCluster of a RayService.
 
@@ -113,7 +110,7 @@ def create_pending(seen: ServiceObservation) -> Iterator[Write]:
     pending = seen.pending
     if pending is None or pending.cluster is not None or pending.foreign:
         return
-    stepwise = seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
+    stepwise = is_incremental(seen)
     body = cluster_body(seen.service, seen.valid_goal, pending.name, from_least=stepwise)
     again = bool(mapping(seen.recorded(PENDING).get("rayClusterStatus")))
     created = created_cluster(seen.service.metadata, pending.name, again=again)
@@ -122,49 +119,45 @@ def create_pending(seen: ServiceObservation) -> Iterator[Write]:
 
 def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
     """Patch the cluster of the wanted specification where it may change in place."""
-    if cluster.cluster is None or not cluster.exists:
+    if cluster.live is None:
         return
-    meta, goal = cluster.cluster.metadata, seen.valid_goal
-    operations = in_place_operations(cluster.cluster, goal.spec.ray_cluster_config)
+    meta, goal = cluster.live.metadata, seen.valid_goal
+    operations = in_place_operations(cluster.live, goal.spec.ray_cluster_config)
     if operations:
         note = f"Updated RayCluster {cluster.name}"
         updated = Event("Normal", "UpdatedRayCluster", "Update", note)
         yield JsonPatch(_target(seen, cluster.name), meta.uid, operations, on_success=updated)
-    stamps = tuple(_annotate(seen, cluster, goal.annotations))
+    stamps = tuple(_store(seen, cluster, goal.annotations))
     yield from stamps
     edited = inherited_changes(seen.service.metadata, meta)
     if edited and not operations and not stamps:
-        yield MergePatch(_target(seen, cluster.name), meta.uid, {"metadata": edited})
+        yield _patch(seen, cluster.live, {"metadata": edited})
 
 
 def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
     """Store the wanted config on a cluster that keeps an outdated specification."""
     wanted = seen.valid_goal.annotations
     config = (labels.SERVE_CONFIG, labels.SERVE_CONFIG_HASH)
-    yield from _annotate(seen, cluster, {key: wanted[key] for key in config})
+    yield from _store(seen, cluster, {key: wanted[key] for key in config})
 
 
-def _annotate(
+def _store(
     seen: ServiceObservation, cluster: ServingCluster, wanted: Mapping[str, str]
 ) -> Iterator[Write]:
     """Set annotations; with a new config, remove the record that the last one was accepted."""
-    if cluster.cluster is None or not cluster.exists:
+    if cluster.live is None:
         return
-    meta = cluster.cluster.metadata
     stamps: dict[str, str | None]
-    stamps = {k: v for k, v in wanted.items() if (meta.annotations or {}).get(k) != v}
+    stamps = {k: v for k, v in wanted.items() if cluster.annotations.get(k) != v}
     if labels.SERVE_CONFIG_HASH in stamps:
         stamps[labels.SERVE_CONFIG_APPLIED] = None
     if stamps:
-        patch = {"metadata": {"annotations": stamps}}
-        yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
+        yield _annotate(seen, cluster.live, stamps)
 
 
 def needs_identity(cluster: ServingCluster) -> bool:
     """Return whether another operator created the cluster, so that its source is not recorded."""
-    if cluster.cluster is None or not cluster.exists:
-        return False
-    return labels.MADE_FROM not in (cluster.cluster.metadata.annotations or {})
+    return cluster.exists and labels.MADE_FROM not in cluster.annotations
 
 
 def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: bool) -> MergePatch:
@@ -175,12 +168,11 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
         cluster: one for which `needs_identity` holds.
         goal: whether it was the present specification.
     """
-    assert cluster.cluster is not None
+    assert cluster.live is not None
     made_from = str(cluster.origin.identity)
     if goal:
         made_from = seen.valid_goal.annotations[labels.MADE_FROM]
-    patch = {"metadata": {"annotations": {labels.MADE_FROM: made_from}}}
-    return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+    return _annotate(seen, cluster.live, {labels.MADE_FROM: made_from})
 
 
 def follow_suspension(
@@ -193,23 +185,21 @@ def follow_suspension(
     clusters, and what is invalid resumes none.
     """
     wanted = seen.wanted_suspension
-    if cluster.cluster is None or not cluster.exists or wanted is None:
+    if cluster.live is None or wanted is None:
         return
     if cluster.suspended is not wanted and (wanted or resumes):
-        patch = {"spec": {"suspend": wanted}}
-        yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+        yield _patch(seen, cluster.live, {"spec": {"suspend": wanted}})
 
 
 def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
     """Record the config that Ray has accepted; the event names the cluster."""
-    if cluster.cluster is None or cluster.config is None or not cluster.exists:
+    if cluster.live is None or cluster.config is None:
         return
-    meta, applied = cluster.cluster.metadata, cluster.config.hash
-    if is_applied(seen, cluster) and not is_recorded_as_applied(cluster):
+    applied = cluster.config.hash
+    if is_applied(cluster) and not is_recorded_as_applied(cluster):
         note = f"Applied config {applied} to RayCluster {cluster.name}"
         event = Event("Normal", "UpdatedServeApplications", "Update", note)
-        patch = {"metadata": {"annotations": {labels.SERVE_CONFIG_APPLIED: applied}}}
-        yield MergePatch(_target(seen, cluster.name), meta.uid, patch, on_success=event)
+        yield _annotate(seen, cluster.live, {labels.SERVE_CONFIG_APPLIED: applied}, event)
 
 
 def needs_stamp(cluster: ServingCluster) -> bool:
@@ -222,7 +212,7 @@ def stamp_reported(
 ) -> Iterator[Write]:
     """Store the config that Ray reports; the wanted one only if Ray has deployed nothing."""
     reported, unreached = reported_config(cluster), unreached_since(cluster)
-    if reported is None or cluster.cluster is None or not cluster.exists:
+    if reported is None or cluster.live is None:
         return
     if unreached is not None and now < unreached + CONTROLLER_DELAY:
         return
@@ -234,8 +224,7 @@ def stamp_reported(
         annotations[labels.SERVE_CONFIG_APPLIED] = annotations[labels.SERVE_CONFIG_HASH]
     else:
         annotations = dict(seen.valid_goal.annotations)
-    patch = {"metadata": {"annotations": annotations}}
-    yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+    yield _annotate(seen, cluster.live, annotations)
 
 
 def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
@@ -255,9 +244,7 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
         due = deletion_time(cluster)
         latest = None if delay is None else now + delay + _ROUND_UP
         if latest is not None and (due is None or due > latest):
-            stamp = {labels.DELETE_AFTER: rfc3339(latest)}
-            patch = {"metadata": {"annotations": stamp}}
-            yield MergePatch(_target(seen, meta.name), meta.uid, patch)
+            yield _annotate(seen, cluster, {labels.DELETE_AFTER: rfc3339(latest)})
         elif due is not None and due <= now and not seen.awaits_closing(meta.name, now):
             yield _delete(seen, cluster)
 
@@ -315,6 +302,25 @@ def _delete(seen: ServiceObservation, cluster: RayCluster) -> Delete:
     return Delete(_target(seen, meta.name), meta.uid, on_success=deleted)
 
 
+def _annotate(
+    seen: ServiceObservation,
+    cluster: RayCluster,
+    annotations: Mapping[str, str | None],
+    on_success: Event | None = None,
+) -> MergePatch:
+    return _patch(seen, cluster, {"metadata": {"annotations": annotations}}, on_success)
+
+
+def _patch(
+    seen: ServiceObservation,
+    cluster: RayCluster,
+    patch: Mapping[str, Any],
+    on_success: Event | None = None,
+) -> MergePatch:
+    meta = cluster.metadata
+    return MergePatch(_target(seen, meta.name), meta.uid, patch, on_success=on_success)
+
+
 def _target(seen: ServiceObservation, name: str) -> Target:
     return Target(RAYCLUSTERS, seen.service.metadata.namespace, name, CLUSTER_SCOPE)
 
@@ -330,10 +336,10 @@ TIMED_OUT: Final = "InitializingTimeout"
 
 def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
     """Plan for a deadline that has passed; None if it has not."""
-    ready = find_condition(seen.status.get("conditions", ()), READY) or {}
+    ready = seen.condition(READY)
     if ready.get("reason") == TIMED_OUT:
         if ready.get("observedGeneration") != seen.service.metadata.generation:
-            return Plan(commit=_patch(seen, now, "Initializing", "the specification was edited"))
+            return Plan(commit=_unready(seen, now, "Initializing", "the specification was edited"))
         return Plan(
             independent=tuple(delete_replaced(seen, now)),
             requeue_after=10.0 if seen.others else None,
@@ -345,7 +351,7 @@ def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
         "RayService failed to become ready within the configured timeout; edit or suspend it to "
         f"try again: {ready.get('message', '')}"
     ).rstrip(": ")
-    return Plan(commit=_patch(seen, now, TIMED_OUT, message))
+    return Plan(commit=_unready(seen, now, TIMED_OUT, message))
 
 
 def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
@@ -354,7 +360,7 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     If a clock that was ahead has written its beginning, it counts from when the clock is steady.
     """
     timeout = initializing_timeout(seen.service.metadata.annotations)
-    ready = find_condition(seen.status.get("conditions", ()), READY) or {}
+    ready = seen.condition(READY)
     if timeout is None or ready.get("reason") != "Initializing":
         return None
     since = time_of(ready.get("lastTransitionTime"))
@@ -364,17 +370,11 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     return timeout.total_seconds() - (now - since).total_seconds()
 
 
-def _patch(seen: ServiceObservation, now: datetime, reason: str, message: str) -> MergePatch:
-    meta = seen.service.metadata
-    conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
+def _unready(seen: ServiceObservation, now: datetime, reason: str, message: str) -> MergePatch:
+    """Return the patch that forgets both clusters, so that the time of `Ready` begins anew."""
+    conditions = seen.conditions_at(now)
     conditions.remove(READY)
     conditions.set(READY, "False", reason, message)
-    status: dict[str, Any] = {
-        ACTIVE: None,
-        PENDING: None,
-        "conditions": conditions.as_list(),
-        "observedGeneration": meta.generation,
-    }
     timed_out = Event("Warning", f"RayService{TIMED_OUT}", "Reconcile", message)
     told = timed_out if reason == TIMED_OUT else None
-    return status_commit(RAYSERVICES, meta, "rollout", status, told)
+    return seen.commit("rollout", conditions, {ACTIVE: None, PENDING: None}, told)

@@ -19,7 +19,7 @@ from controller.ray.head import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
-from controller.ray.service.proxies import accepts_requests, serve_state
+from controller.ray.service.proxies import accepts_requests
 from controller.ray.service.rollout import (
     FULL,
     NO_CLUSTER,
@@ -30,7 +30,7 @@ from controller.ray.service.rollout import (
     SelectedCluster,
     Shares,
 )
-from controller.ray.service.serve import Readiness, judge
+from controller.ray.service.serve import Readiness, readiness_of
 from controller.ray.service.services import fit_head
 from controller.ray.service.traffic import gateway_class, is_incremental, routing_problem
 
@@ -98,7 +98,7 @@ def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
         active=_cluster(seen, seen.active),
         pending=_cluster(seen, seen.pending),
         incremental=is_incremental(seen),
-        rolling_back=is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS),
+        rolling_back=seen.is_true(ROLLBACK_IN_PROGRESS),
         selection=_selection(seen),
     )
     if not facts.incremental:
@@ -117,14 +117,6 @@ def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | No
         return None
     left = (last - now).total_seconds() + (options.interval_seconds or 0)
     return left if left > 0 else None
-
-
-def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
-    """Return Serve's report about the stored config; None if it has not reported."""
-    state = serve_state(cluster)
-    if cluster.config is None or state is None:
-        return None
-    return judge(state, cluster.config, seen.recorded(cluster.role).get("targetCapacity"))
 
 
 def _goal(seen: ServiceObservation) -> GoalCluster:
@@ -170,7 +162,7 @@ def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
     """
     if seen.status.get("observedGeneration") != seen.service.metadata.generation:
         return GoalCluster.OTHER
-    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
+    rolling_back = seen.is_true(ROLLBACK_IN_PROGRESS)
     latest = seen.active if rolling_back else seen.pending or seen.active
     if latest is None or not needs_identity(latest):
         return GoalCluster.OTHER
@@ -180,7 +172,7 @@ def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
 def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:
     if cluster is None:
         return NO_CLUSTER
-    readiness = readiness_of(seen, cluster)
+    readiness = readiness_of(cluster)
     failing = cluster.answer is not None and cluster.answer.failing_since is not None
     lost = cluster.head is None or cluster.head.terminating
     has_head = not lost and _head_is_ready(cluster)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, time_of
 from controller.apimachinery.custom_object import (
@@ -132,6 +132,47 @@ _STATES: Final = {
 }
 
 
+_GAUGES: Final = (
+    ("kuberay_service_info", "Metadata information about RayService custom resources"),
+    (
+        "kuberay_service_condition_ready",
+        "Whether the RayService serves: its condition Ready",
+        "condition",
+    ),
+    (
+        "kuberay_service_condition_upgrade_in_progress",
+        "Whether another cluster is taking over: the condition UpgradeInProgress",
+        "condition",
+    ),
+    (
+        "manta_service_state",
+        (
+            "State of a RayService: serving, not_ready, upgrading, rolling_back, suspending or "
+            "suspended"
+        ),
+        "state",
+    ),
+    ("manta_service_endpoints", "Ready pods behind the stable service of a RayService"),
+    (
+        "manta_service_capacity_percent",
+        "Serve's target capacity of a cluster of a RayService",
+        "ray_cluster",
+        "role",
+    ),
+    (
+        "manta_service_weight_percent",
+        "Share of the requests that a cluster of a RayService gets",
+        "ray_cluster",
+        "role",
+    ),
+    (
+        "manta_service_upgrade_seconds",
+        "Seconds that the upgrade of a RayService under way has lasted, rollback included",
+    ),
+)
+"""Names, texts and further labels."""
+
+
 class ServiceCollector(ObjectCollector["RayService"]):
     """Collects `kuberay_service_*` and `manta_service_*`.
 
@@ -148,8 +189,8 @@ class ServiceCollector(ObjectCollector["RayService"]):
 
     def metrics(self, current: Iterable[RayService], /) -> Iterable[Metric]:
         """Yield the samples of every RayService."""
-        info, ready, upgrading, states, endpoints, capacity, weight, seconds = families = (
-            _families()
+        info, ready, upgrading, states, endpoints, capacity, weight, seconds = families = tuple(
+            object_gauge(*each) for each in _GAUGES
         )
         for service in current:
             own, status = identity(service.metadata), status_of(service)
@@ -203,44 +244,3 @@ def _upgrading_since(status: Mapping[str, Any]) -> datetime | None:
     if found.get("status") != "True":
         return None
     return time_of(found.get("lastTransitionTime"))
-
-
-def _families() -> tuple[GaugeMetricFamily, ...]:
-    described: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-        ("kuberay_service_info", "Metadata information about RayService custom resources", ()),
-        (
-            "kuberay_service_condition_ready",
-            "Whether the RayService serves: its condition Ready",
-            ("condition",),
-        ),
-        (
-            "kuberay_service_condition_upgrade_in_progress",
-            "Whether another cluster is taking over: the condition UpgradeInProgress",
-            ("condition",),
-        ),
-        (
-            "manta_service_state",
-            (
-                "State of a RayService: serving, not_ready, upgrading, rolling_back, suspending or "
-                "suspended"
-            ),
-            ("state",),
-        ),
-        ("manta_service_endpoints", "Ready pods behind the stable service of a RayService", ()),
-        (
-            "manta_service_capacity_percent",
-            "Serve's target capacity of a cluster of a RayService",
-            ("ray_cluster", "role"),
-        ),
-        (
-            "manta_service_weight_percent",
-            "Share of the requests that a cluster of a RayService gets",
-            ("ray_cluster", "role"),
-        ),
-        (
-            "manta_service_upgrade_seconds",
-            "Seconds that the upgrade of a RayService under way has lasted, rollback included",
-            (),
-        ),
-    )
-    return tuple(object_gauge(name, text, *more) for name, text, more in described)

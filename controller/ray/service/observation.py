@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
+from controller.apimachinery.conditions import ConditionSet, find_condition, is_true
 from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
@@ -41,12 +42,13 @@ from controller.ray.service.identity import (
     store,
 )
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import Failure
+from controller.runtime.plan import Event, Failure, MergePatch
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
     DefinitionsReader,
     InstalledDefinition,
 )
+from controller.runtime.reconcile.status import status_commit
 
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"
@@ -87,6 +89,7 @@ class ServingCluster:
     Attributes:
         name: recorded name.
         role: `ACTIVE` or `PENDING`, the field of the status that names it.
+        capacity: Serve's wanted target capacity in percent, as recorded; None if it has none.
         cluster: the RayCluster; None if it does not exist.
         foreign: whether a RayCluster of another owner has the name.
         orphaned: whether it was created for this RayService, and another client took its owner
@@ -106,6 +109,7 @@ class ServingCluster:
     name: str
     role: str
     cluster: RayCluster | None = None
+    capacity: int | None = None
     foreign: bool = False
     orphaned: bool = False
     spec: ClusterSpec | None = None
@@ -125,15 +129,24 @@ class ServingCluster:
         return self.cluster is not None and bool(mapping(self.cluster.spec).get("suspend"))
 
     @property
+    def live(self) -> RayCluster | None:
+        """The RayCluster; None if it does not exist or is being deleted."""
+        return None if self.cluster is None or self.cluster.metadata.terminating else self.cluster
+
+    @property
     def exists(self) -> bool:
         """True if the RayCluster exists and is not being deleted."""
-        return self.cluster is not None and not self.cluster.metadata.terminating
+        return self.live is not None
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations of the RayCluster; empty if it does not exist."""
+        return (self.cluster.metadata.annotations if self.cluster is not None else None) or {}
 
     @property
     def upgrade_options(self) -> ClusterUpgradeOptions | None:
         """The options of an incremental upgrade that are stored on it; None if there are none."""
-        meta = None if self.cluster is None else self.cluster.metadata
-        stored = ((meta and meta.annotations) or {}).get(labels.UPGRADE_OPTIONS)
+        stored = self.annotations.get(labels.UPGRADE_OPTIONS)
         return None if stored is None else read_upgrade_options(stored)
 
     @property
@@ -299,6 +312,42 @@ class ServiceObservation:
     def recorded(self, role: str) -> Mapping[str, Any]:
         """Return the status's record of the cluster in this role."""
         return mapping(self.status.get(role))
+
+    @property
+    def conditions(self) -> Sequence[Mapping[str, Any]]:
+        """The stored conditions."""
+        return self.status.get("conditions", ())
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """Return a stored condition; empty if there is none of this type."""
+        return find_condition(self.conditions, kind) or {}
+
+    def is_true(self, kind: str) -> bool:
+        """Return whether a stored condition is True."""
+        return is_true(self.conditions, kind)
+
+    def conditions_at(self, now: datetime) -> ConditionSet:
+        """Return the stored conditions, to be changed now."""
+        return ConditionSet(self.conditions, self.service.metadata.generation, now)
+
+    def commit(
+        self,
+        scope: str,
+        conditions: ConditionSet,
+        changes: Mapping[str, Any],
+        event: Event | None = None,
+    ) -> MergePatch:
+        """Return the write of the status that stores changes and conditions together.
+
+        Its precondition is the observed resourceVersion: it happens once, or not at all.
+        """
+        meta = self.service.metadata
+        status = {
+            **changes,
+            "conditions": conditions.as_list(),
+            "observedGeneration": meta.generation,
+        }
+        return status_commit(RAYSERVICES, meta, scope, status, event)
 
 
 def excludes_head(service: RayService) -> bool:

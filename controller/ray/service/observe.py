@@ -113,13 +113,7 @@ def observe_service(
         seen = replace(seen, children=tuple(_children(seen, reads)))
     if sources.assumes_serve:
         return seen
-    closings = observe_closings(
-        seen,
-        reads,
-        sources.cluster_spec_of,
-        sources.dashboards,
-        domain=sources.settings.cluster_domain,
-    )
+    closings = observe_closings(seen, reads, sources.cluster_spec_of, sources.dashboards)
     return replace(seen, closings=tuple(closings))
 
 
@@ -142,13 +136,18 @@ def _serving_cluster(
     if not is_owned_by(cluster.metadata, service.metadata.uid):
         orphaned = _was_created_for(service, cluster)
         return ServingCluster(name, role, foreign=True, orphaned=orphaned)
-    spec = sources.cluster_spec_of(cluster)
-    found = ServingCluster(name, role, cluster, spec=spec, origin=_origin(cluster))
-    config = sources.config_of(cluster)
-    if isinstance(config, UnreadableConfig):
-        found = replace(found, config_problem=str(config))
-    else:
-        found = replace(found, config=config)
+    spec, config = sources.cluster_spec_of(cluster), sources.config_of(cluster)
+    unreadable = isinstance(config, UnreadableConfig)
+    found = ServingCluster(
+        name,
+        role,
+        cluster,
+        capacity=recorded.get("targetCapacity"),
+        spec=spec,
+        origin=_origin(cluster),
+        config=None if unreadable else config,
+        config_problem=str(config) if unreadable else "",
+    )
     if spec is None:
         return found
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
@@ -156,8 +155,8 @@ def _serving_cluster(
     present = tuple(pod for pod in pods if not pod.metadata.terminating)
     found = replace(found, head=head, pods=present)
     if sources.assumes_serve:
-        return with_assumed_serve(found, recorded)
-    found = _with_serve(found, recorded, sources.dashboards)
+        return with_assumed_serve(found)
+    found = _with_serve(found, sources.dashboards)
     gated = gated_pods(found, sources.settings, excludes_head=excludes_head(service))
     return replace(found, proxies=dict(_proxies(found, gated, sources.dashboards)))
 
@@ -170,9 +169,7 @@ def _was_created_for(service: RayService, cluster: RayCluster) -> bool:
     return named or cluster.metadata.controller is None
 
 
-def _with_serve(
-    found: ServingCluster, recorded: Mapping[str, Any], dashboards: Dashboards
-) -> ServingCluster:
+def _with_serve(found: ServingCluster, dashboards: Dashboards) -> ServingCluster:
     """Return the cluster with its Serve's report."""
     if found.head is None:
         return found
@@ -180,7 +177,7 @@ def _with_serve(
     found = replace(found, answer=dashboards.observation(head, ServeProbe()))
     if found.config is None:
         return found
-    first, other = put_command_ids(found.config, recorded.get("targetCapacity"))
+    first, other = put_command_ids(found.config, found.capacity)
     if (outcome := dashboards.outcome(head, first)) is not None:
         return replace(found, put_outcome=outcome, put_id=other)
     return replace(found, put_outcome=dashboards.outcome(head, other), put_id=first)
@@ -262,11 +259,6 @@ def cluster_keys(service: RayService) -> Sequence[str]:
     )
 
 
-def pod_keys(pod: Pod) -> Sequence[str]:
-    """Return the RayCluster whose head this pod is."""
-    return head_keys(pod)
-
-
 def origin_keys(service: Service) -> Sequence[str]:
     """Return the RayService for which a service was created; its cluster may own it."""
     found = service.metadata.labels or {}
@@ -281,7 +273,7 @@ WATCHES: Final[tuple[Owned[Any], ...]] = (
         RAY_PODS.resource,
         label_selector=RAY_PODS.label_selector,
         indexes=RAY_PODS.indexes,
-        references=References(CLUSTER_INDEX, cluster_keys, pod_keys),
+        references=References(CLUSTER_INDEX, cluster_keys, head_keys),
     ),
     Owned(SERVICES, also_enqueues=origin_keys),
     Owned(GATEWAYS, optional=True),

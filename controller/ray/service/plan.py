@@ -21,29 +21,7 @@ from controller.ray.children.child import (
     create_child,
     repair_child,
 )
-from controller.ray.service.closing import (
-    close_connections,
-    is_suspending,
-    is_to_be_suspended,
-    plan_suspension,
-    seconds_to_cut,
-)
-from controller.ray.service.clusters import (
-    create_pending,
-    delete_all,
-    delete_replaced,
-    deletion_time,
-    follow_suspension,
-    needs_identity,
-    needs_stamp,
-    plan_timeout,
-    record_applied,
-    record_identity,
-    seconds_to_timeout,
-    stamp_reported,
-    update_config,
-    update_in_place,
-)
+from controller.ray.service import closing, clusters, serve
 from controller.ray.service.facts import collect_facts, is_followed, seconds_to_next_shift
 from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import label_pods
@@ -56,14 +34,6 @@ from controller.ray.service.rollout import (
     keeps_outdated_cluster,
     next_step,
     rescue,
-)
-from controller.ray.service.serve import (
-    CONTROLLER_DELAY,
-    LOSS_DELAY,
-    lost_since,
-    put_configs,
-    subscriptions,
-    unreached_since,
 )
 from controller.ray.service.status import current_status, status_without_identity, transition_patch
 from controller.runtime.plan import NOTHING, Plan, Target, Write, stages_of
@@ -81,18 +51,20 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
         return _finalize(seen)
     untouched = leave_as_it_is(seen.service, seen.definition)
     if untouched is not None:
-        return replace(untouched, subscriptions=subscriptions(seen))
-    if isinstance(seen.goal, Problem) and not (is_suspending(seen) or is_to_be_suspended(seen)):
+        return replace(untouched, subscriptions=serve.subscriptions(seen))
+    if isinstance(seen.goal, Problem) and not (
+        closing.is_suspending(seen) or closing.is_to_be_suspended(seen)
+    ):
         return _keep(seen, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
-    early = plan_suspension(seen, now) or plan_timeout(seen, now)
+    early = closing.plan_suspension(seen, now) or clusters.plan_timeout(seen, now)
     if early is not None:
         return replace(
             early,
-            subscriptions=subscriptions(seen),
-            commands=tuple(close_connections(seen, now)),
+            subscriptions=serve.subscriptions(seen),
+            commands=tuple(closing.close_connections(seen, now)),
         )
     return _plan_rollout(seen, now)
 
@@ -107,17 +79,19 @@ def _keep(seen: ServiceObservation, now: datetime) -> Plan:
     step = next_step(facts) if is_followed(seen) else _rescue(facts)
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
-        return Plan(commit=patch, subscriptions=subscriptions(seen))
-    suspended = [write for each in seen.clusters for write in follow_suspension(seen, each)]
+        return Plan(commit=patch, subscriptions=serve.subscriptions(seen))
+    suspended = [
+        write for each in seen.clusters for write in clusters.follow_suspension(seen, each)
+    ]
     return Plan(
         stages=stages_of(suspended),
         status=current_status(seen, now),
-        subscriptions=subscriptions(seen),
-        commands=(*put_configs(seen, now), *close_connections(seen, now)),
+        subscriptions=serve.subscriptions(seen),
+        commands=(*serve.put_configs(seen, now), *closing.close_connections(seen, now)),
         independent=(
             *_services(seen, now),
             *label_pods(seen),
-            *delete_replaced(seen, now),
+            *clusters.delete_replaced(seen, now),
         ),
         requeue_after=_next_deadline(seen, step, now),
     )
@@ -141,48 +115,52 @@ def _plan_rollout(seen: ServiceObservation, now: datetime) -> Plan:
             stages=(unknown,),
             independent=(*_services(seen, now), *label_pods(seen)),
             status=status_without_identity(seen, now),
-            subscriptions=subscriptions(seen),
+            subscriptions=serve.subscriptions(seen),
         )
     step = next_step(facts)
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
-        return Plan(commit=patch, subscriptions=subscriptions(seen))
+        return Plan(commit=patch, subscriptions=serve.subscriptions(seen))
     return replace(
         _plan_stored(seen, facts, now),
         status=current_status(seen, now),
-        subscriptions=subscriptions(seen),
+        subscriptions=serve.subscriptions(seen),
         requeue_after=_next_deadline(seen, step, now),
     )
 
 
 def _plan_stored(seen: ServiceObservation, facts: RolloutFacts, now: datetime) -> Plan:
     """Plan from the stored status."""
-    writes = [] if facts.rolling_back else [*create_pending(seen)]
+    writes = [] if facts.rolling_back else [*clusters.create_pending(seen)]
     resumed = _cluster_at(seen, facts.goal) or seen.active or seen.pending
     for cluster in seen.clusters:
-        writes += follow_suspension(seen, cluster, resumes=cluster is resumed)
-        if needs_stamp(cluster):
-            writes += stamp_reported(seen, cluster, now)
+        writes += clusters.follow_suspension(seen, cluster, resumes=cluster is resumed)
+        if clusters.needs_stamp(cluster):
+            writes += clusters.stamp_reported(seen, cluster, now)
         elif cluster is _goal_cluster(seen, facts):
-            writes += update_in_place(seen, cluster)
+            writes += clusters.update_in_place(seen, cluster)
         elif cluster is seen.active and keeps_outdated_cluster(facts):
-            writes += update_config(seen, cluster)
+            writes += clusters.update_config(seen, cluster)
     return Plan(
         stages=stages_of(writes),
-        commands=(*put_configs(seen, now), *close_connections(seen, now)),
+        commands=(*serve.put_configs(seen, now), *closing.close_connections(seen, now)),
         independent=(
             *_services(seen, now),
             *label_pods(seen),
-            *delete_replaced(seen, now),
-            *(write for cluster in seen.clusters for write in record_applied(seen, cluster)),
+            *clusters.delete_replaced(seen, now),
+            *(
+                write
+                for cluster in seen.clusters
+                for write in clusters.record_applied(seen, cluster)
+            ),
         ),
     )
 
 
 def _identities(seen: ServiceObservation, facts: RolloutFacts) -> Iterator[Write]:
     wanted = _cluster_at(seen, facts.goal)
-    for cluster in filter(needs_identity, seen.clusters):
-        yield record_identity(seen, cluster, goal=cluster is wanted)
+    for cluster in filter(clusters.needs_identity, seen.clusters):
+        yield clusters.record_identity(seen, cluster, goal=cluster is wanted)
 
 
 def _cluster_at(seen: ServiceObservation, goal: GoalCluster) -> ServingCluster | None:
@@ -215,7 +193,7 @@ def _finalize(seen: ServiceObservation) -> Plan:
     left = [each for each in seen.clusters if each.cluster is not None and not each.foreign]
     if not left and not seen.others:
         return Plan(commit=remove_finalizer(_target(seen), meta, labels.RAYSERVICE_FINALIZER))
-    return Plan(stages=stages_of(delete_all(seen)))
+    return Plan(stages=stages_of(clusters.delete_all(seen)))
 
 
 def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -> float | None:
@@ -225,16 +203,19 @@ def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -
     applications are deployed again, an unreachable Serve counts as not running, the time to
     initialize has passed, a name may be free again, or the weights may change.
     """
-    waits: list[float | None] = [*_seconds_to_deletions(seen, now), *seconds_to_cut(seen, now)]
+    waits: list[float | None] = [
+        *_seconds_to_deletions(seen, now),
+        *closing.seconds_to_cut(seen, now),
+    ]
     for each in seen.clusters:
         for since, delay in (
-            (lost_since(each), LOSS_DELAY),
-            (unreached_since(each), CONTROLLER_DELAY),
+            (serve.lost_since(each), serve.LOSS_DELAY),
+            (serve.unreached_since(each), serve.CONTROLLER_DELAY),
         ):
             if since is not None and since + delay > now:
                 waits.append((since + delay - now).total_seconds())
     if not isinstance(seen.goal, Problem):
-        waits.append(seconds_to_timeout(seen, now))
+        waits.append(clusters.seconds_to_timeout(seen, now))
     if _has_name_conflict(seen):
         waits.append(NAME_CONFLICT_RETRY)
     if step is RolloutWait.INTERVAL:
@@ -253,7 +234,7 @@ def _has_name_conflict(seen: ServiceObservation) -> bool:
 def _seconds_to_deletions(seen: ServiceObservation, now: datetime) -> Iterator[float]:
     """Yield the seconds until each replaced cluster may be deleted, if it may not yet."""
     for cluster in seen.others:
-        moment = deletion_time(cluster)
+        moment = clusters.deletion_time(cluster)
         if moment is not None and moment > now:
             yield (moment - now).total_seconds()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from controller.apimachinery.custom_object import dig
 from controller.kube.objects import Pod
@@ -223,13 +223,8 @@ def _labelled(pod: Pod, *, serves: bool | None) -> Iterator[Write]:
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def with_assumed_serve(found: ServingCluster, recorded: Mapping[str, Any]) -> ServingCluster:
-    """Return the cluster with an obedient Serve; nothing is known without a stored config.
-
-    Args:
-        found: the cluster with its head and pods.
-        recorded: the status's record of the cluster.
-    """
+def with_assumed_serve(found: ServingCluster) -> ServingCluster:
+    """Return the cluster with an obedient Serve; nothing is known without a stored config."""
     if found.head is None or found.config is None:
         return found
     applications = {
@@ -240,7 +235,7 @@ def with_assumed_serve(found: ServingCluster, recorded: Mapping[str, Any]) -> Se
         )
         for name, config in found.config.applications.items()
     }
-    state = ServeState(applications, target_capacity=recorded.get("targetCapacity"))
+    state = ServeState(applications, target_capacity=found.capacity)
     proxies = {
         pod.metadata.uid: _observation(ProxyHealth(healthy=True))
         for pod in found.pods

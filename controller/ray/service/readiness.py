@@ -16,12 +16,12 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import ChildState
 from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
 from controller.ray.service.clusters import needs_identity
-from controller.ray.service.facts import collect_facts, readiness_of
+from controller.ray.service.facts import collect_facts
 from controller.ray.service.identity import ConfigTooLarge, store
 from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests, failure_of
 from controller.ray.service.rollout import RolloutWait, next_step
-from controller.ray.service.serve import refusal, reported_config
+from controller.ray.service.serve import readiness_of, refusal, reported_config
 from controller.ray.service.traffic import routing_problem, state_text
 from controller.runtime.plan import Failure
 
@@ -170,7 +170,7 @@ def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause
         return ServiceCause(
             f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications"
         )
-    readiness = readiness_of(seen, cluster)
+    readiness = readiness_of(cluster)
     if readiness is None:
         return ServiceCause(_not_reported(cluster))
     if readiness.first_cause:

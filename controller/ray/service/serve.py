@@ -78,6 +78,14 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
     )
 
 
+def readiness_of(cluster: ServingCluster) -> Readiness | None:
+    """Return Serve's report about the stored config; None if it has not reported."""
+    state = serve_state(cluster)
+    if cluster.config is None or state is None:
+        return None
+    return judge(state, cluster.config, cluster.capacity)
+
+
 def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> bool:
     """Return whether Ray runs this config, ignoring defaults that Ray adds to it."""
     return application.config is not None and contains(application.config, wanted)
@@ -183,19 +191,15 @@ def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
 
     Without a probe of its head, the result of closing a cluster's connections would be lost.
     """
-    return tuple(_subscriptions(seen))
-
-
-def _subscriptions(seen: ServiceObservation) -> Iterator[ProbeSubscription]:
+    found: list[ProbeSubscription] = []
     for each in seen.clusters:
         if each.head is None or each.head.terminating:
             continue
-        yield ProbeSubscription(each.head.dashboard, ServeProbe())
-        for pod in gated_pods(each, seen.settings, excludes_head=seen.excludes_head):
-            if (proxy := proxy_on(each, pod)) is not None:
-                yield ProbeSubscription(proxy, ProxyProbe())
-    for closing in seen.closings:
-        yield ProbeSubscription(closing.head, ServeProbe())
+        found.append(ProbeSubscription(each.head.dashboard, ServeProbe()))
+        pods = gated_pods(each, seen.settings, excludes_head=seen.excludes_head)
+        proxies = (proxy_on(each, pod) for pod in pods)
+        found += (ProbeSubscription(proxy, ProxyProbe()) for proxy in proxies if proxy is not None)
+    return (*found, *(ProbeSubscription(each.head, ServeProbe()) for each in seen.closings))
 
 
 def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:
@@ -203,21 +207,19 @@ def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, .
 
     A cluster gets only the config that is stored on it. Nothing is sent before Serve has reported.
     """
-    return tuple(_due(seen, now))
-
-
-def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
+    commands: list[HeadCommand] = []
     for each in seen.clusters:
         if each.head is None or each.head.terminating or each.config is None:
             continue
         lost = lost_since(each)
-        if lost is None and (each.put_outcome is not None or is_applied(seen, each)):
+        if lost is None and (each.put_outcome is not None or is_applied(each)):
             continue
         if serve_state(each) is None or (lost is not None and now < lost + LOSS_DELAY):
             continue
-        body = each.config.request(seen.recorded(each.role).get("targetCapacity"))
+        body = each.config.request(each.capacity)
         command = PutServeConfig(each.put_id, now + PUT_PATIENCE, body)
-        yield HeadCommand(each.head.dashboard, command)
+        commands.append(HeadCommand(each.head.dashboard, command))
+    return tuple(commands)
 
 
 def lost_since(cluster: ServingCluster) -> datetime | None:
@@ -238,7 +240,7 @@ def unreached_since(cluster: ServingCluster) -> datetime | None:
     return None if cluster.answer is None else cluster.answer.since
 
 
-def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+def is_applied(cluster: ServingCluster) -> bool:
     """Return whether Ray has accepted the stored config, and still has it.
 
     Ray's report alone is not enough: it also contains any config that only lacks something of the
@@ -246,19 +248,14 @@ def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     """
     if isinstance(cluster.put_outcome, CommandDone):
         return True
-    state, capacity = serve_state(cluster), seen.recorded(cluster.role).get("targetCapacity")
-    if state is None or not is_recorded_as_applied(cluster):
-        return False
-    assert cluster.config is not None
-    return judge(state, cluster.config, capacity).deployed
+    readiness = readiness_of(cluster)
+    return readiness is not None and readiness.deployed and is_recorded_as_applied(cluster)
 
 
 def is_recorded_as_applied(cluster: ServingCluster) -> bool:
     """Return whether the cluster records that its Ray has accepted the stored config."""
-    if cluster.cluster is None or cluster.config is None:
-        return False
-    annotations = cluster.cluster.metadata.annotations or {}
-    return annotations.get(labels.SERVE_CONFIG_APPLIED) == cluster.config.hash
+    applied = cluster.annotations.get(labels.SERVE_CONFIG_APPLIED)
+    return cluster.config is not None and applied == cluster.config.hash
 
 
 def refusal(cluster: ServingCluster) -> str:

@@ -9,8 +9,6 @@ from typing import Any, Final
 from controller.apimachinery.conditions import (
     READY,
     ConditionSet,
-    find_condition,
-    is_true,
     rfc3339,
     tells,
 )
@@ -19,7 +17,6 @@ from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
 from controller.ray.api.rayservice import (
-    RAYSERVICES,
     ROLLBACK_IN_PROGRESS,
     UPGRADE_IN_PROGRESS,
     UpgradeType,
@@ -45,7 +42,6 @@ from controller.ray.service.rollout import (
 from controller.ray.service.traffic import routing_problem
 from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
 from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
-from controller.runtime.reconcile.status import status_commit
 
 # The status between the steps of the rollout: the reports of Ray and the clusters.
 
@@ -136,8 +132,7 @@ def _said(message: str) -> str:
 
 
 def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) -> ConditionSet:
-    stored = seen.status.get("conditions", ())
-    conditions = ConditionSet(stored, seen.service.metadata.generation, now)
+    conditions = seen.conditions_at(now)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
@@ -157,7 +152,7 @@ def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) ->
         parts = (_no_upgrade(seen, seen.active), closing_text(seen, now))
         message = "; ".join(filter(None, parts))
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
-    elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
+    elif not seen.condition(UPGRADE_IN_PROGRESS):
         conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
     return conditions
 
@@ -175,13 +170,12 @@ def _no_upgrade(seen: ServiceObservation, active: ServingCluster) -> str:
 
 def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: ServiceCause) -> None:
     """Set `Ready` by the serving cluster, with the first cause of the one that is to serve."""
-    before = find_condition(seen.status.get("conditions", ()), READY) or {}
     has_both = seen.active is not None and seen.pending is not None
     message = cause_of(seen, seen.active).message if seen.active and has_both else cause.message
     if count := len(seen.endpoints):
         text = f"{count} {'pod serves' if count == 1 else 'pods serve'}; {message}"
         conditions.set(READY, "True", "NonZeroServeEndpoints", text.removesuffix("; "))
-    elif conditions.is_true(READY) or before.get("reason") == "ZeroServeEndpoints":
+    elif seen.is_true(READY) or seen.condition(READY).get("reason") == "ZeroServeEndpoints":
         conditions.set(READY, "False", "ZeroServeEndpoints", message)
     else:
         conditions.set(READY, "False", "Initializing", message or cause.message)
@@ -189,9 +183,8 @@ def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Servic
 
 def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
     """Return warnings about the first cause and unknown fields that no condition has named yet."""
-    stored = seen.status.get("conditions", ())
-    events = unknown_field_events(stored, seen.unknown_fields)
-    known = (find_condition(stored, kind) or {} for kind in (READY, UPGRADE_IN_PROGRESS))
+    events = unknown_field_events(seen.conditions, seen.unknown_fields)
+    known = (seen.condition(kind) for kind in (READY, UPGRADE_IN_PROGRESS))
     if not cause.event or any(tells(each, cause.message) for each in known):
         return events
     return (*events, Event("Warning", cause.event, "Reconcile", cause.message))
@@ -199,8 +192,7 @@ def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
 
 # The single write of a step of the rollout: names, capacities, weights and conditions together.
 #
-# Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all,
-# and what follows from it (a cluster, a PUT, a service) is planned from the stored status.
+# What follows from it (a cluster, a PUT, a service) is planned from the stored status.
 
 _UNDIVIDED: Final = dict.fromkeys(
     ("targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime")
@@ -212,12 +204,10 @@ def transition_patch(
     seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
 ) -> MergePatch:
     """Return the status write that stores a step."""
-    meta = seen.service.metadata
-    conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
-    changes = _changes(seen, facts, step, now)
+    conditions = seen.conditions_at(now)
     _set_conditions(conditions, seen, step)
-    status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
-    return status_commit(RAYSERVICES, meta, "rollout", status, _event(seen, step))
+    changes = _changes(seen, facts, step, now)
+    return seen.commit("rollout", conditions, changes, _event(seen, step))
 
 
 def _changes(  # noqa: PLR0911  one for each step
@@ -304,10 +294,36 @@ def _event(seen: ServiceObservation, step: Change | Move) -> Event:
             return Event("Warning", "RollbackImpossible", "Update", note)
         case Change.PREPARE if seen.active is not None and not seen.active.exists:
             return Event("Warning", "RayClusterDeleted", "Update", _deleted(seen))
+        case Change.DROP_PENDING if seen.is_true(ROLLBACK_IN_PROGRESS):
+            note = f"Cluster {active} has everything back from cluster {pending}"
+            found = "RollbackCompleted", note
         case _:
-            found = _change_event(seen, step, active, pending)
-    reason, note = found
-    return Event("Normal", reason, "Update", note)
+            reason, text = _CHANGES[step]
+            purpose = f"replace cluster {active}" if active else "serve"
+            names = {"active": active, "pending": pending, "next": seen.next_name}
+            found = reason, text.format(purpose=purpose, **names)
+    return Event("Normal", found[0], "Update", found[1])
+
+
+_CHANGES: Final = {
+    Change.PREPARE: ("PreparedRayCluster", "Cluster {next} is to {purpose}"),
+    Change.REPLACE_PENDING: (
+        "PreparedRayCluster",
+        "Cluster {next} is to serve instead of cluster {pending}",
+    ),
+    Change.PROMOTE: ("PromotedRayCluster", "Cluster {pending} serves now"),
+    Change.DROP_PENDING: ("DroppedRayCluster", "Gave up cluster {pending}"),
+    Change.STOP_DIVIDING: (
+        "StoppedDividingTraffic",
+        "No gateway exists or is requested: cluster {pending} takes over at once",
+    ),
+    Change.BEGIN_ROLLBACK: (
+        "RollbackStarted",
+        "Cluster {pending} hands everything back to cluster {active}",
+    ),
+    Change.RESUME_UPGRADE: ("UpgradeResumed", "The upgrade to cluster {pending} goes on"),
+}
+"""Reason and note of the event about a change of roles."""
 
 
 def _deleted(seen: ServiceObservation) -> str:
@@ -315,32 +331,3 @@ def _deleted(seen: ServiceObservation) -> str:
     assert seen.active is not None
     what = f"RayCluster {seen.active.name}, which served, is replaced by {seen.next_name}: it"
     return deleted_by_others(seen.service.metadata, what)
-
-
-def _change_event(  # noqa: PLR0911  one for each change
-    seen: ServiceObservation, step: Change, active: str, pending: str
-) -> tuple[str, str]:
-    """Return reason and note of the event about a change of roles."""
-    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
-    match step:
-        case Change.PREPARE:
-            purpose = f"replace cluster {active}" if active else "serve"
-            return "PreparedRayCluster", f"Cluster {seen.next_name} is to {purpose}"
-        case Change.REPLACE_PENDING:
-            note = f"Cluster {seen.next_name} is to serve instead of cluster {pending}"
-            return "PreparedRayCluster", note
-        case Change.PROMOTE:
-            return "PromotedRayCluster", f"Cluster {pending} serves now"
-        case Change.DROP_PENDING if rolling_back:
-            note = f"Cluster {active} has everything back from cluster {pending}"
-            return "RollbackCompleted", note
-        case Change.DROP_PENDING:
-            return "DroppedRayCluster", f"Gave up cluster {pending}"
-        case Change.STOP_DIVIDING:
-            note = f"No gateway exists or is requested: cluster {pending} takes over at once"
-            return "StoppedDividingTraffic", note
-        case Change.BEGIN_ROLLBACK:
-            note = f"Cluster {pending} hands everything back to cluster {active}"
-            return "RollbackStarted", note
-        case _:
-            return "UpgradeResumed", f"The upgrade to cluster {pending} goes on"

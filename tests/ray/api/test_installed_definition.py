@@ -27,7 +27,7 @@ from controller.ray.cluster.held_deletions import (
 from controller.ray.cluster.held_deletions import definition_reader as of_clusters
 from controller.ray.cluster.rollout import DeletionCause
 from controller.ray.cronjob.kind import definitions_reader as of_cron_jobs
-from controller.ray.job.observation import definition_reader as of_jobs
+from controller.ray.job.plan import definition_reader as of_jobs
 from controller.ray.service.observation import RELIED_ON as BY_SERVICES
 from controller.ray.service.observation import RELIED_ON_IN_CLUSTERS
 from controller.ray.service.observation import definitions_reader as of_services

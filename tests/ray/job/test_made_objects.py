@@ -16,9 +16,14 @@ from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.children.child_cluster import child_cluster_name
 from controller.ray.children.services import stable_head_service_name
 from controller.ray.job.attempt import cluster_body
-from controller.ray.job.observation import generated_submission_id, submitter_name
-from controller.ray.job.observe import CLUSTER_INDEX, WATCHES, cluster_keys, submitter_keys
-from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job
+from controller.ray.job.observe import (
+    CLUSTER_INDEX,
+    WATCHES,
+    cluster_keys,
+    generated_submission_id,
+    submitter_keys,
+)
+from controller.ray.job.submitter import SubmissionTarget, submission, submitter_job, submitter_name
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import References
 from tests.ray.cluster.support import pod, with_meta

@@ -12,7 +12,6 @@ from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.rayjob import DeletionPolicy
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.job.cleanup import (
-    DueDeletion,
     FinishedJob,
     RemainingCluster,
     due_deletion,
@@ -48,10 +47,8 @@ def due(
     deployment = deployment or ("Failed" if status == "FAILED" else "Complete")
     ended = FinishedJob(END, status, deployment, left)
     now = END + timedelta(seconds=seconds)
-    found = due_deletion(valid(rayjob(**spec)), ended, now, settings or RaySettings())
-    assert isinstance(found, DueDeletion)
-    wake = found.requeue_after
-    return found.action, None if wake is None else wake.total_seconds()
+    action, wake = due_deletion(valid(rayjob(**spec)), ended, now, settings or RaySettings())
+    return action, None if wake is None else wake.total_seconds()
 
 
 def test_without_a_wish_nothing_is_deleted():
