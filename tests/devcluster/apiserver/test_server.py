@@ -23,37 +23,6 @@ async def test_observers_hear_of_every_transition_at_once(embedded):
     assert seen[1:] == [("MODIFIED", "default/a"), ("DELETED", "default/a")]
 
 
-async def test_an_event_shows_the_versions_before_and_after(embedded):
-    seen = []
-    await embedded.create(embedded.path("configmaps"), config_map("a", x="1"))
-    embedded.server.on_write.append(seen.append)
-    await embedded.patch(embedded.path("configmaps", "a"), {"data": {"x": "2"}})
-    (event,) = seen
-    assert event.table == "configmaps"
-    assert event.previous.object["data"] == {"x": "1"}
-    assert event.current.object["data"] == {"x": "2"}
-    assert event.current.object["metadata"]["resourceVersion"] == str(event.revision)
-
-
-async def test_what_an_observer_writes_is_heard_after_what_it_heard(embedded):
-    """All observers see the same order, although the first writes while it is called."""
-    store, seen = embedded.server.store, []
-
-    def answer(event):
-        if event.key == "default/a":
-            store.put("configmaps", "default/b", config_map("b"))
-
-    embedded.server.on_write.extend([answer, lambda event: seen.append(event.key)])
-    await embedded.create(embedded.path("configmaps"), config_map("a"))
-    assert seen == ["default/a", "default/b"]
-
-
-async def test_revisions_come_from_one_counter(embedded):
-    first = await embedded.create(embedded.path("configmaps"), config_map("a"))
-    second = await embedded.create(embedded.path("pods"), pod("a"))
-    assert int(second.revision) == int(first.revision) + 1
-
-
 async def test_requests_are_counted_by_client_verb_and_resource(embedded):
     await embedded.get(embedded.path("pods"), user_agent="one")
     await embedded.get(embedded.path("pods"), user_agent="one")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import io
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -106,66 +104,6 @@ async def test_requests_are_divided_by_the_weights(place: Place):
         counts = Counter([await (await session.get(url)).text() for _ in range(60)])
     assert counts["old"] + counts["new"] == 60
     assert 5 < counts["new"] < 25
-
-
-async def test_listeners_of_several_host_names_share_their_port(place: Place):
-    await place.pod("old", says("old"))
-    both = gateway(place.port)
-    twice = tuple(each | {"hostname": name} for each in both.spec.listeners for name in ("a", "b"))
-    shared = msgspec.structs.replace(both, spec=msgspec.structs.replace(both.spec, listeners=twice))
-    found = await place.proxy.apply({"default/svc-gateway": (shared, [route(old=1)])})
-    assert found["default/svc-gateway"].ports == ((place.port, place.port),)
-    async with client() as session:
-        url = f"http://{found['default/svc-gateway'].addresses[0]}:{place.port}"
-        assert await (await session.get(url)).text() == "old"
-
-
-async def test_a_weight_of_zero_gets_nothing(place: Place):
-    await place.pod("old", says("old"))
-    await place.pod("new", says("new"))
-    url = await place.apply(route(old=100, new=0))
-    async with client() as session:
-        assert {await (await session.get(url)).text() for _ in range(20)} == {"old"}
-
-
-async def test_bodies_and_headers_pass_in_both_directions(place: Place):
-    async def echo(request: web.BaseRequest) -> web.StreamResponse:
-        body = await request.content.read()
-        headers = {"x-path": request.raw_path, "x-method": request.method}
-        return web.Response(status=201, body=body, headers=headers)
-
-    await place.pod("old", echo)
-    url = await place.apply(route(old=1))
-    async with client() as session:
-        answer = await session.post(f"{url}/a%20b?c=d&e", data=io.BytesIO(b"x" * 3_000_000))
-        assert answer.status == 201
-        assert answer.headers["x-path"] == "/a%20b?c=d&e"
-        assert answer.headers["x-method"] == "POST"
-        assert await answer.read() == b"x" * 3_000_000
-
-
-async def test_a_response_is_streamed_and_outlives_a_change_of_the_weights(place: Place):
-    go_on = asyncio.Event()
-
-    async def slowly(request: web.BaseRequest) -> web.StreamResponse:
-        answer = web.StreamResponse()
-        await answer.prepare(request)
-        await answer.write(b"first ")
-        await go_on.wait()
-        await answer.write(b"last")
-        return answer
-
-    await place.pod("old", slowly)
-    await place.pod("new", says("new"))
-    url = await place.apply(route(old=100))
-    async with client() as session:
-        begun = await session.get(url)
-        assert await begun.content.readany() == b"first "
-        place.pods.pop("old")
-        await place.apply(route(new=100))
-        assert await (await session.get(url)).text() == "new"
-        go_on.set()
-        assert await begun.read() == b"last"
 
 
 async def test_a_pod_that_refuses_is_passed_over_and_a_service_without_pods_gives_503(place: Place):

@@ -21,7 +21,7 @@ from controller.devcluster.karpenter import node_claim_definition
 from controller.kube.client import Client
 from controller.kube.errors import Invalid
 from controller.kube.objects import Gateway, HTTPRoute, Service
-from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES
+from controller.kube.resources import CRDS, GATEWAYS
 from controller.testing.cluster import embedded_server
 
 NOW, EARLIER = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
@@ -140,23 +140,6 @@ GATEWAY = {
         ],
     },
 }
-ROUTE = {
-    "apiVersion": "gateway.networking.k8s.io/v1",
-    "kind": "HTTPRoute",
-    "metadata": {"name": "r"},
-    "spec": {
-        "parentRefs": [{"name": "gw", "sectionName": "http"}],
-        "hostnames": ["a.example.net"],
-        "rules": [
-            {
-                "matches": [{"headers": [{"name": "x", "value": "y"}], "method": "GET"}],
-                "filters": [{"type": "RequestMirror", "requestMirror": {"percent": 5}}],
-                "timeouts": {"request": "10s"},
-                "backendRefs": [{"name": "old", "port": 8000}],
-            }
-        ],
-    },
-}
 
 
 @pytest.fixture
@@ -176,25 +159,6 @@ async def test_what_users_write_is_kept_and_completed(user: Client):
     assert listeners[0] == GATEWAY["spec"]["listeners"][0]
     assert listeners[1]["allowedRoutes"] == {"namespaces": {"from": "Same"}}
     assert found["spec"]["infrastructure"] == {"annotations": {"a": "b"}}
-
-
-async def test_routes_keep_filters_and_get_the_default_weight_and_path(user: Client):
-    await user.create(HTTP_ROUTES, "default", ROUTE)
-    [rule] = (await user.get_raw(HTTP_ROUTES, "default", "r"))["spec"]["rules"]
-    written = ROUTE["spec"]["rules"][0]
-    assert rule["filters"] == written["filters"]
-    assert rule["timeouts"] == written["timeouts"]
-    assert rule["matches"][0]["path"] == {"type": "PathPrefix", "value": "/"}
-    assert rule["matches"][0]["headers"] == written["matches"][0]["headers"]
-    assert rule["backendRefs"] == [
-        {"group": "", "kind": "Service", "name": "old", "port": 8000, "weight": 1}
-    ]
-
-
-async def test_a_gateway_without_listeners_is_refused(user: Client):
-    body = {**GATEWAY, "spec": {"gatewayClassName": "istio", "listeners": []}}
-    with pytest.raises(Invalid):
-        await user.create(GATEWAYS, "default", body)
 
 
 @pytest.mark.parametrize("status", [{"status": "Yes"}, {"reason": ""}], ids=str)

@@ -90,21 +90,6 @@ async def cloud() -> AsyncIterator[Cloud]:
         yield cloud
 
 
-async def test_a_node_comes_after_its_time_and_offers_its_gpus_later(cloud: Cloud):
-    async with cloud.provisioner(node_after=10, plugin_after=5, gpus=4):
-        await cloud.claim()
-        await asyncio.sleep(9.5)
-        assert await cloud.state() == ("Unknown", "AwaitingReconciliation")
-        assert await cloud.node() is None
-        await asyncio.sleep(1)
-        assert await cloud.state() == ("True", "Ready")
-        assert await cloud.gpus() == ""
-        await asyncio.sleep(4)
-        assert await cloud.gpus() == ""
-        await asyncio.sleep(1)
-        assert await cloud.gpus() == "4"
-
-
 async def test_a_node_has_the_labels_that_leave_no_choice_and_the_taints_of_its_claim(cloud: Cloud):
     async with cloud.provisioner(node_after=1):
         await cloud.claim()
@@ -114,14 +99,6 @@ async def test_a_node_has_the_labels_that_leave_no_choice_and_the_taints_of_its_
     own = {key: node["metadata"]["labels"].get(key) for key in ("for", SKU, "zone")}
     assert own == {"for": "phi", SKU: "a100", "zone": None}
     assert node["spec"]["taints"] == [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}]
-
-
-async def test_a_plugin_may_never_come(cloud: Cloud):
-    async with cloud.provisioner(node_after=1, plugin_after=None):
-        await cloud.claim()
-        await asyncio.sleep(10_000)
-        assert await cloud.state() == ("True", "Ready")
-        assert await cloud.gpus() == ""
 
 
 async def test_a_stock_out_is_said_on_the_claim_which_is_given_up_later(cloud: Cloud):
@@ -163,22 +140,3 @@ async def test_a_deleted_claim_is_held_until_its_node_is_gone_with_its_pods(clou
         assert await cloud.node() is None
         pods = (await cloud.user.list(PODS, "default")).items
         assert [pod.metadata.name for pod in pods] == ["elsewhere"]
-
-
-async def test_each_claim_has_its_own_fate(cloud: Cloud):
-    fates = {"slow": ClaimBehaviour(node_after=50), "fast": ClaimBehaviour(node_after=1)}
-    async with run_nodes(
-        cloud.client("provisioner"),
-        clock=cloud.loop,
-        wall=cloud.wall,
-        rng=random.Random(1),
-        components=frozenset(),
-        others=[lambda c: SimulatedProvisioner(c, lambda claim: fates[claim.metadata.name])],
-    ):
-        for name in fates:
-            await cloud.claim(name)
-        await asyncio.sleep(5)
-        assert {name: (await cloud.state(name))[0] for name in fates} == {
-            "slow": "Unknown",
-            "fast": "True",
-        }

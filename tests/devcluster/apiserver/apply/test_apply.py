@@ -32,17 +32,6 @@ def owned(answer) -> dict[str, dict]:
     }
 
 
-async def test_an_apply_creates_and_notes_who_owns_what(apply):
-    answer = await apply(config({"x": "1"}, labels={"l": "1"}))
-    assert answer.status == 201
-    (entry,) = answer.body["metadata"]["managedFields"]
-    assert (entry["manager"], entry["operation"]) == ("one", "Apply")
-    assert entry["fieldsV1"] == {
-        "f:metadata": {"f:labels": {"f:l": {}}},
-        "f:data": {"f:x": {}},
-    }
-
-
 async def test_applying_the_same_again_changes_nothing(apply):
     first = await apply(config({"x": "1"}))
     again = await apply(config({"x": "1"}))
@@ -52,19 +41,6 @@ async def test_applying_the_same_again_changes_nothing(apply):
 async def test_what_is_no_longer_applied_is_removed(apply):
     await apply(config({"x": "1", "y": "2"}))
     assert (await apply(config({"x": "1"}))).body["data"] == {"x": "1"}
-
-
-async def test_managers_own_their_own_fields(apply):
-    await apply(config({"x": "1"}))
-    both = await apply(config({"y": "2"}), "two")
-    assert both.body["data"] == {"x": "1", "y": "2"}
-    assert owned(both) == {"one": {"f:data": {"f:x": {}}}, "two": {"f:data": {"f:y": {}}}}
-
-
-async def test_what_another_manager_owns_too_stays(apply):
-    await apply(config({"x": "1"}))
-    await apply(config({"x": "1", "y": "2"}), "two")
-    assert (await apply(config({}))).body["data"] == {"x": "1", "y": "2"}
 
 
 async def test_changing_what_another_owns_is_a_conflict(apply):

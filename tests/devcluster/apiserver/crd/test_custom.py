@@ -306,14 +306,6 @@ async def test_the_status_is_written_by_its_subresource_alone(things):
     assert main.revision == answer.revision
 
 
-async def test_only_a_changed_spec_is_a_new_generation(things):
-    await things.create()
-    labelled = await things.api.patch(things.path("a"), {"metadata": {"labels": {"x": "y"}}})
-    assert labelled.body["metadata"]["generation"] == 1
-    resized = await things.api.patch(things.path("a"), {"spec": {"size": 2}})
-    assert resized.body["metadata"]["generation"] == 2
-
-
 async def test_an_update_needs_a_revision(things):
     await things.create()
     answer = await things.api.replace(things.path("a"), things.body())
@@ -340,43 +332,12 @@ async def test_all_versions_show_the_same_objects(things):
     assert (back["apiVersion"], back["spec"]["size"]) == (f"{things.group}/v1", 3)
 
 
-async def test_a_write_by_another_version_that_changes_nothing_makes_no_revision(things):
-    created = await things.create()
-    same = await things.api.patch(things.path("a", "v1alpha1"), {"spec": {"size": 1}})
-    assert same.revision == created.revision
-
-
 async def test_true_is_not_one_to_a_json_patch(things):
     await things.create(flag=True)
     for value, status in ((1, 422), (True, 200)):
         operations = [{"op": "test", "path": "/spec/flag", "value": value}]
         answer = await things.api.patch(things.path("a"), operations, JSON_PATCH)
         assert answer.status == status
-
-
-async def test_deleting_answers_with_a_status_or_the_marked_object(things):
-    created = await things.create()
-    deleted = await things.api.delete(things.path("a"))
-    assert deleted.body["details"] == {
-        "name": "a",
-        "group": things.group,
-        "kind": "things",
-        "uid": created.body["metadata"]["uid"],
-    }
-    body = things.body("b")
-    body["metadata"]["finalizers"] = ["x.y/z"]
-    await things.api.create(things.path(), body)
-    marked = await things.api.delete(things.path("b"))
-    assert marked.body["kind"] == "Thing"
-    assert marked.body["metadata"]["generation"] == 2
-    await things.api.patch(things.path("b"), {"metadata": {"finalizers": None}})
-
-
-async def test_a_precondition_that_fails_names_kind_and_group(things):
-    await things.create()
-    answer = await things.api.delete(things.path("a"), {"preconditions": {"uid": "other"}})
-    assert answer.status == 409
-    assert answer.body["details"] == {"name": "a", "group": things.group, "kind": "Thing"}
 
 
 async def test_lists_repeat_the_kind_and_watches_work(things):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.kinds.services import Allocations
 from tests.devcluster.apiserver.support import STRATEGIC, config_map, pod
 
 CONTAINER = {"name": "main", "image": "busybox"}
@@ -113,17 +112,6 @@ async def test_resources_of_a_pod_that_no_node_could_count_are_invalid(api, reso
     assert message in answer.message
 
 
-async def test_what_is_limited_needs_no_request_and_fewer_cpus_may_be_requested(api):
-    limits = {"cpu": "2", "nvidia.com/gpu": "1"}
-    resources = {"limits": limits, "requests": {"cpu": "500m"}}
-    body = {
-        "metadata": {"name": "a"},
-        "spec": {"containers": [CONTAINER | {"resources": resources}]},
-    }
-    answer = await api.create(api.path("pods"), body)
-    assert answer.status == 201, answer.message
-
-
 async def test_of_a_pods_spec_only_images_may_change(api):
     await api.create(api.path("pods"), pod("a"))
     image = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
@@ -151,14 +139,6 @@ async def test_a_pod_is_bound_once(api):
     )
 
 
-async def test_reading_and_writing_back_a_bound_pod_changes_nothing(api):
-    await api.create(api.path("pods"), pod("a"))
-    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
-    await api.create(f"{api.path('pods', 'a')}/binding", binding)
-    bound = await api.get(api.path("pods", "a"))
-    assert (await api.replace(api.path("pods", "a"), bound.body)).revision == bound.revision
-
-
 async def test_the_pod_ip_is_among_the_pod_ips(api):
     await api.create(api.path("pods"), pod("a"))
     answer = await api.patch(f"{api.path('pods', 'a')}/status", {"status": {"podIP": "10.1.2.3"}})
@@ -173,14 +153,6 @@ async def test_a_service_gets_an_address_of_its_own(api):
     assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     other = await api.create(api.path("services"), service("b", ports=[{"port": 80}]))
     assert other.body["spec"]["clusterIP"] != spec["clusterIP"]
-
-
-async def test_a_headless_service_stays_headless(api):
-    answer = await api.create(
-        api.path("services"), service("a", clusterIP="None", selector={"x": "y"})
-    )
-    assert answer.body["spec"]["clusterIP"] == "None"
-    assert "ports" not in answer.body["spec"]
 
 
 async def test_an_exposed_service_gets_node_ports(api):
@@ -270,15 +242,6 @@ async def test_nothing_is_created_in_a_terminating_namespace(api):
     await api.patch(api.path("configmaps", "a"), {"metadata": {"finalizers": []}})
 
 
-async def test_finalizing_a_terminating_namespace_removes_it(embedded):
-    await embedded.create("/api/v1/namespaces", {"metadata": {"name": "a"}})
-    await embedded.delete("/api/v1/namespaces/a")
-    current = (await embedded.get("/api/v1/namespaces/a")).body
-    answer = await embedded.replace("/api/v1/namespaces/a/finalize", current | {"spec": {}})
-    assert answer.status == 200
-    assert (await embedded.get("/api/v1/namespaces/a")).status == 404
-
-
 async def test_every_cluster_has_these_from_the_start(api):
     for path in (
         "/api/v1/namespaces/default",
@@ -355,12 +318,6 @@ async def test_keys_of_config_maps_are_file_names(api):
     assert answer.causes == [("FieldValueInvalid", "data[a/b]")]
 
 
-async def test_rbac_names_may_have_colons(api):
-    path = api.path("roles", group="rbac.authorization.k8s.io/v1")
-    body = {"metadata": {"name": "system:a"}, "rules": []}
-    assert (await api.create(path, body)).status == 201
-
-
 async def test_access_reviews_store_nothing(api):
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -380,22 +337,6 @@ async def test_a_terminating_pod_is_not_bound(api):
     assert answer.status == 409
     assert "pod a is being deleted, cannot be assigned to a host" in answer.message
     await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
-
-
-async def test_a_taken_address_is_not_given_again(embedded):
-    class Repeating:
-        def __init__(self):
-            self.numbers = [10, 10, 11]
-
-        def randrange(self, start, stop):
-            return self.numbers.pop(0)
-
-    allocations = Allocations(embedded.server.store, Repeating())
-    first = allocations.address()
-    await embedded.create(
-        embedded.path("services"), service("a", clusterIP=first, ports=[{"port": 80}])
-    )
-    assert allocations.address() != first
 
 
 async def test_the_data_of_a_controller_revision_never_change_and_its_number_may(api):

@@ -93,17 +93,3 @@ async def test_any_kind_can_be_counted(api, limit):
     lease = {"metadata": {"name": "a"}}
     refused = await api.create(api.path("leases", group="coordination.k8s.io/v1"), lease)
     assert refused.status == 403
-
-
-async def test_finished_pods_count_only_as_objects(api, limit):
-    await limit(**{"pods": "1", "count/pods": "5"})
-    await api.create(api.path("pods"), pod("a"))
-    status = {"status": {"phase": "Succeeded"}}
-    await api.patch(api.path("pods", "a") + "/status", status)
-    assert await used(api, pods="0") == {"pods": "0", "count/pods": "1"}
-
-
-async def test_a_raised_limit_is_counted_anew(api, limit):
-    await limit(pods="0")
-    await api.patch(api.path("resourcequotas", "q"), {"spec": {"hard": {"secrets": "7"}}})
-    assert "pods" in await used(api, known="secrets")

@@ -16,14 +16,6 @@ async def bound_pod(api, name: str = "a"):
     return await api.get(api.path("pods", name))
 
 
-async def test_deleting_a_config_map_answers_with_a_status(api):
-    created = await api.create(api.path("configmaps"), config_map("a"))
-    answer = await api.delete(api.path("configmaps", "a"))
-    assert (answer.status, answer.body["kind"], answer.body["status"]) == (200, "Status", "Success")
-    uid = created.body["metadata"]["uid"]
-    assert answer.body["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
-
-
 @pytest.mark.parametrize(
     ("plural", "body"),
     [
@@ -89,12 +81,6 @@ async def test_preconditions_protect_another_incarnation(api):
     assert (await api.delete(api.path("pods", "a"), right)).status == 200
 
 
-async def test_a_dry_run_deletes_nothing(api):
-    await api.create(api.path("configmaps"), config_map("a"))
-    assert (await api.delete(api.path("configmaps", "a"), dryRun="All")).status == 200
-    assert (await api.get(api.path("configmaps", "a"))).status == 200
-
-
 @pytest.mark.parametrize(
     ("policy", "finalizers"), [("Foreground", ["foregroundDeletion"]), ("Orphan", ["orphan"])]
 )
@@ -103,13 +89,6 @@ async def test_policies_are_finalizers_for_the_garbage_collector(embedded, polic
     answer = await embedded.delete(embedded.path("configmaps", "a"), propagationPolicy=policy)
     assert answer.body["metadata"]["finalizers"] == finalizers
     assert answer.body["metadata"]["deletionTimestamp"]
-
-
-async def test_background_deletion_is_immediate(api):
-    await api.create(api.path("configmaps"), config_map("a"))
-    body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-    await api.delete(api.path("configmaps", "a"), body)
-    assert (await api.get(api.path("configmaps", "a"))).status == 404
 
 
 async def test_an_unknown_policy_is_invalid(api):
@@ -182,14 +161,6 @@ async def test_a_finished_pod_goes_at_once(api):
     assert (await api.get(api.path("pods", "a"))).status == 404
 
 
-async def test_a_pod_with_a_finalizer_outlives_its_grace_period(api):
-    await api.create(api.path("pods"), pod("a", finalizers=["x.y/z"]))
-    await api.delete(api.path("pods", "a"), gracePeriodSeconds="0")
-    assert (await api.get(api.path("pods", "a"))).status == 200
-    await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": []}})
-    assert (await api.get(api.path("pods", "a"))).status == 404
-
-
 async def test_a_collection_is_deleted_by_selection_and_listed(api):
     for name, label in (("a", "x"), ("b", "y"), ("c", "x")):
         await api.create(api.path("pods"), pod(name, labels={"l": label}))
@@ -219,14 +190,6 @@ async def test_an_eviction_heeds_its_delete_options(api, options, query, status)
     answer = await api.create(f"{api.path('pods', 'a')}/eviction", body, **query)
     assert answer.status == status
     assert (await api.get(api.path("pods", "a"))).status == 200
-
-
-async def test_an_evicted_pod_is_deleted(api):
-    await api.create(api.path("pods"), pod("a"))
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
-    answer = await api.create(f"{api.path('pods', 'a')}/eviction", eviction)
-    assert (answer.status, answer.body["status"]) == (201, "Success")
-    assert (await api.get(api.path("pods", "a"))).status == 404
 
 
 @pytest.mark.parametrize(

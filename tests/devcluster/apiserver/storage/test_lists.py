@@ -17,20 +17,6 @@ async def make_pods(api, *pod_names: str, **labels: str) -> str:
     return answers[-1].revision
 
 
-async def test_a_list_has_a_revision_and_is_ordered_by_name(api):
-    last = await make_pods(api, "b", "a", "c")
-    answer = await api.get(api.path("pods"))
-    assert names(answer) == ["a", "b", "c"]
-    assert (answer.body["kind"], answer.body["apiVersion"]) == ("PodList", "v1")
-    assert int(answer.revision) >= int(last)
-
-
-async def test_items_of_built_in_kinds_do_not_repeat_their_kind(api):
-    await make_pods(api, "a")
-    (item,) = (await api.get(api.path("pods"))).body["items"]
-    assert "kind" not in item
-
-
 async def test_pages_show_one_snapshot(api):
     await make_pods(api, "a", "b", "c")
     first = await api.get(api.path("pods"), limit="2")

@@ -39,31 +39,11 @@ async def test_a_watch_replays_everything_since_its_revision(api):
     assert events[0]["object"]["kind"] == "ConfigMap"
 
 
-async def test_a_deletion_has_a_revision_of_its_own(api):
-    created = await api.create(api.path("configmaps"), config_map("a"))
-    await api.delete(api.path("configmaps", "a"))
-    (event,) = await api.watch(
-        api.path("configmaps"), 1, resourceVersion=created.revision, fieldSelector="metadata.name=a"
-    )
-    assert event["type"] == "DELETED"
-    assert int(event["object"]["metadata"]["resourceVersion"]) > int(created.revision)
-
-
 async def test_a_watch_without_revision_begins_with_what_exists(api):
     await api.create(api.path("pods"), pod("a"))
     for revision in ("", "0"):
         (event,) = await api.watch(api.path("pods"), 1, resourceVersion=revision)
         assert types_and_names([event]) == [("ADDED", "a")]
-
-
-async def test_a_watch_goes_on_with_what_happens(api):
-    start = (await api.get(api.path("pods"))).revision
-    watching = asyncio.create_task(api.watch(api.path("pods"), 2, resourceVersion=start))
-    await asyncio.sleep(0.1)
-    await api.create(api.path("pods"), pod("a"))
-    await asyncio.sleep(0.1)
-    await api.patch(api.path("pods", "a"), {"metadata": {"labels": {"x": "y"}}})
-    assert types_and_names(await watching) == [("ADDED", "a"), ("MODIFIED", "a")]
 
 
 async def test_leaving_a_selection_is_a_deletion_and_entering_it_an_addition(api):
@@ -77,16 +57,6 @@ async def test_leaving_a_selection_is_a_deletion_and_entering_it_an_addition(api
     left = events[1]["object"]["metadata"]
     assert left["labels"]["x"] == "in"
     assert int(left["resourceVersion"]) > int(events[0]["object"]["metadata"]["resourceVersion"])
-
-
-async def test_field_selectors_hold_for_watches(api):
-    created = await api.create(api.path("pods"), pod("a"))
-    await api.create(api.path("pods"), pod("b"))
-    start = str(int(created.revision) - 1)
-    events = await api.watch(
-        api.path("pods"), 1, resourceVersion=start, fieldSelector="metadata.name=b"
-    )
-    assert types_and_names(events) == [("ADDED", "b")]
 
 
 async def test_initial_events_end_with_a_marked_bookmark(api):
@@ -194,11 +164,6 @@ async def test_a_bookmark_carries_the_revision_of_the_whole_store(embedded):
     assert event["object"]["metadata"]["resourceVersion"] == other.revision
 
 
-async def test_there_are_no_bookmarks_unless_asked_for(embedded):
-    events = [event async for event in embedded.stream(embedded.path("pods"), timeoutSeconds="150")]
-    assert events == []
-
-
 async def test_a_compacted_revision_is_expired(embedded):
     start = await changes(embedded)
     embedded.server.compact()
@@ -207,15 +172,6 @@ async def test_a_compacted_revision_is_expired(embedded):
     status = event["object"]
     assert (status["code"], status["reason"], status["kind"]) == (410, "Expired", "Status")
     assert status["message"].startswith(f"too old resource version: {start} (")
-
-
-async def test_the_current_revision_survives_compaction(embedded):
-    await changes(embedded)
-    embedded.server.compact()
-    start = (await embedded.get(embedded.path("configmaps"))).revision
-    await embedded.create(embedded.path("configmaps"), config_map("c"))
-    events = await embedded.watch(embedded.path("configmaps"), 1, resourceVersion=start)
-    assert types_and_names(events) == [("ADDED", "c")]
 
 
 async def test_a_reader_that_falls_behind_the_log_is_told_so(embedded):
@@ -228,25 +184,6 @@ async def test_a_reader_that_falls_behind_the_log_is_told_so(embedded):
     event = await anext(stream)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     assert [event async for event in stream] == []
-
-
-async def test_closing_the_server_ends_all_watches(embedded):
-    watching = asyncio.create_task(embedded.watch(embedded.path("pods"), 1, timeoutSeconds="1000"))
-    await asyncio.sleep(1)
-    started = embedded.loop.time()
-    await embedded.server.aclose()
-    assert await watching == []
-    assert embedded.loop.time() == started
-
-
-async def test_watchers_of_one_version_share_its_encoding(embedded):
-    await embedded.create(embedded.path("configmaps"), config_map("a"))
-    stored = embedded.server.store.table("configmaps").items["default/a"]
-    await embedded.watch(embedded.path("configmaps"), 1)
-    first = stored._encodings["body"]
-    await embedded.watch(embedded.path("configmaps"), 1)
-    await embedded.get(embedded.path("configmaps"))
-    assert stored._encodings["body"] is first
 
 
 async def test_a_watch_of_one_namespace_shows_no_other(api):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controller.devcluster.apiserver.sessions import PortForward
-from controller.devcluster.apiserver.spdy import SYN_REPLY, Frame
+from controller.devcluster.apiserver.spdy import SYN_REPLY
 from tests.devcluster.spdy_client import Client
 
 pytestmark = pytest.mark.real_time
@@ -55,37 +55,6 @@ async def test_a_port_where_nobody_listens_is_named():
         client.open(3, "data", 1)
         await client.until_ended(1, 3)
         assert client.data[1].startswith(b"cannot reach port 1 of the pod")
-
-
-async def test_a_stream_that_is_reset_ends():
-    async with forwarding() as (client, port):
-        client.open_pair(1, 3, port)
-        client.write(3, b"text")
-        client.put(Frame.reset(3, 5))
-        await client.until_ended(1)
-        assert 3 not in client.data
-        assert 3 not in client.ended
-
-
-async def test_a_pod_that_sends_to_a_stream_that_was_reset_is_left():
-    left = asyncio.Event()
-
-    async def send(reader, writer):
-        try:
-            while True:
-                writer.write(b"tick")
-                await writer.drain()
-                await asyncio.sleep(0.01)
-        except ConnectionError:
-            left.set()
-
-    chatty = await asyncio.start_server(send, "127.0.0.1", 0)
-    async with forwarding() as (client, _):
-        client.open_pair(1, 3, chatty.sockets[0].getsockname()[1])
-        await client.until_data(3)
-        client.put(Frame.reset(3, 5))
-        await asyncio.wait_for(left.wait(), 60)
-    chatty.close()
 
 
 async def test_what_a_pod_does_not_want_does_not_delay_it():

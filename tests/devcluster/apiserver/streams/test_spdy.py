@@ -92,14 +92,6 @@ async def test_what_is_not_spdy_is_answered_with_a_farewell(wrong: bytes):
     assert client.replies[-1] == (GOAWAY, 0)
 
 
-@pytest.mark.parametrize("text", [b"GET / HTTP/1.1\r\n\r\n", b"", b"\x80", bytes(7)])
-async def test_what_is_incomplete_opens_nothing(text: bytes):
-    client = Client()
-    client.pieces.put_nowait(text)
-    assert await served(client) == []
-    assert client.replies == []
-
-
 @pytest.mark.parametrize("second", [1, 3])
 async def test_numbers_of_streams_grow(second: int):
     client = Client()
@@ -170,35 +162,6 @@ async def test_what_nobody_reads_waits_within_bounds_until_it_is_read():
     assert total == 4 * _WAITING
     client.pieces.put_nowait(None)
     await serving
-
-
-async def test_a_stream_that_ends_unread_lets_the_connection_go_on():
-    client = Client()
-    client.open(1, "data")
-    for _ in range(8):
-        client.write(1, bytes(_WAITING // 2))
-    client.open(3, "data")
-    streams = []
-    serving = asyncio.create_task(SpdyConnection(client, streams.append).serve())
-    await asyncio.sleep(1)
-    assert len(streams) == 1
-    await streams[0].end()
-    await asyncio.sleep(1)
-    assert len(streams) == 2
-    client.write(1, b"dropped", last=True)
-    client.pieces.put_nowait(None)
-    await serving
-    assert len(await streams[0].receive()) <= _WAITING
-    assert client.ended == {1}
-
-
-async def test_data_after_the_end_is_dropped():
-    client = Client()
-    client.open(1, "data")
-    client.write(1, b"text", last=True)
-    client.write(1, b"more")
-    (stream,) = await served(client)
-    assert (await stream.receive(), await stream.receive()) == (b"text", b"")
 
 
 async def test_a_stream_that_is_opened_as_ended_has_no_data():

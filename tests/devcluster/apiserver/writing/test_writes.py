@@ -34,12 +34,6 @@ async def test_a_missing_object_is_not_found(api):
         assert answer.body["details"] == {"name": "none", "kind": "pods"}
 
 
-async def test_a_group_is_part_of_the_resource_in_errors(api):
-    answer = await api.get(api.path("jobs", "none", group="batch/v1"))
-    assert answer.message == 'jobs.batch "none" not found'
-    assert answer.body["details"] == {"name": "none", "group": "batch", "kind": "jobs"}
-
-
 async def test_generate_name_adds_five_characters(api):
     body = {"metadata": {"generateName": "a-"}}
     names = {
@@ -145,14 +139,6 @@ async def test_unknown_fields_can_be_ignored(api):
     assert (answer.status, answer.warnings) == (201, [])
 
 
-async def test_a_dry_run_stores_nothing(api):
-    answer = await api.create(api.path("pods"), pod("a"), dryRun="All")
-    assert answer.status == 201
-    assert "uid" in answer.body["metadata"]
-    assert "resourceVersion" not in answer.body["metadata"]
-    assert (await api.get(api.path("pods", "a"))).status == 404
-
-
 async def test_an_update_with_an_old_revision_conflicts(api):
     first = await api.create(api.path("configmaps"), config_map("a"))
     await api.patch(api.path("configmaps", "a"), {"data": {"x": "1"}})
@@ -234,31 +220,6 @@ async def test_some_kinds_are_created_by_put_others_not(api):
     assert (await api.replace(api.path("configmaps", "a"), config_map("a"))).status == 404
 
 
-async def test_a_merge_patch_removes_by_null(api):
-    await api.create(api.path("configmaps"), config_map("a", x="1", y="2"))
-    answer = await api.patch(api.path("configmaps", "a"), {"data": {"x": None, "z": "3"}})
-    assert answer.body["data"] == {"y": "2", "z": "3"}
-
-
-async def test_a_json_patch_tests_and_changes(api):
-    await api.create(api.path("configmaps"), config_map("a", x="1"))
-    operations = [
-        {"op": "test", "path": "/data/x", "value": "1"},
-        {"op": "replace", "path": "/data/x", "value": "2"},
-        {"op": "add", "path": "/data/y", "value": "3"},
-    ]
-    answer = await api.patch(api.path("configmaps", "a"), operations, JSON_PATCH)
-    assert answer.body["data"] == {"x": "2", "y": "3"}
-
-
-async def test_a_json_patch_whose_test_fails_is_invalid(api):
-    await api.create(api.path("configmaps"), config_map("a", x="1"))
-    operations = [{"op": "test", "path": "/data/x", "value": "2"}]
-    answer = await api.patch(api.path("configmaps", "a"), operations, JSON_PATCH)
-    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
-    assert answer.message == ("the server rejected our request due to an error in our request")
-
-
 @pytest.mark.parametrize(
     ("operation", "status"),
     [
@@ -284,17 +245,6 @@ async def test_json_patch_operations_on_what_is_there_and_what_is_not(api, opera
     )
     answer = await api.patch(api.path("configmaps", "a"), [operation], JSON_PATCH)
     assert answer.status == status
-
-
-async def test_json_patch_inserts_into_lists(api):
-    await api.create(api.path("configmaps"), {"metadata": {"name": "a", "finalizers": ["a/b"]}})
-    operations = [
-        {"op": "add", "path": "/metadata/finalizers/-", "value": "a/c"},
-        {"op": "add", "path": "/metadata/finalizers/0", "value": "a/a"},
-        {"op": "remove", "path": "/metadata/finalizers/1"},
-    ]
-    answer = await api.patch(api.path("configmaps", "a"), operations, JSON_PATCH)
-    assert answer.body["metadata"]["finalizers"] == ["a/a", "a/c"]
 
 
 async def test_other_patch_types_are_unsupported(api):
@@ -355,12 +305,3 @@ async def test_only_delete_makes_an_object_terminate(api, patch):
     answer = await api.patch(api.path("pods", "a"), {"metadata": patch})
     (field,) = patch
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", f"metadata.{field}")])
-
-
-async def test_a_terminating_object_stays_so(api):
-    await api.create(api.path("pods"), pod("a", finalizers=["x.y/z"]))
-    marked = (await api.delete(api.path("pods", "a"))).body["metadata"]
-    patch = {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}}
-    answer = await api.patch(api.path("pods", "a"), patch)
-    assert answer.body["metadata"]["deletionTimestamp"] == marked["deletionTimestamp"]
-    await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
