@@ -54,53 +54,6 @@ async def references(world: World, name: str) -> list[str]:
     return [reference.name for reference in found.metadata.owner_references]
 
 
-async def test_dependents_of_dependents_go_with_their_owner(world: World) -> None:
-    async with world.nodes("gc"):
-        owner = await config_map(world, "owner")
-        child = await config_map(world, "child", owned_by(owner))
-        await config_map(world, "grandchild", owned_by(child))
-        await config_map(world, "stranger")
-        await asyncio.sleep(1)
-        assert not await world.is_gone(CONFIG_MAPS, "grandchild")
-        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Background")
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "child")
-        assert await world.is_gone(CONFIG_MAPS, "grandchild")
-        assert not await world.is_gone(CONFIG_MAPS, "stranger")
-
-
-async def test_a_namesake_of_the_owner_owns_nothing(world: World) -> None:
-    async with world.nodes("gc"):
-        owner = await config_map(world, "owner")
-        await config_map(world, "child", owned_by(owner, uid="0000-of-a-former-one"))
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "child")
-
-
-async def test_an_owner_made_anew_while_nobody_watched_has_lost_its_dependents(
-    world: World,
-) -> None:
-    async with world.nodes("gc", rules=(watch_gone("configmaps", 2),)):
-        owner = await config_map(world, "owner")
-        await world.create_pod("child", owners=[owned_by(owner)])
-        await asyncio.sleep(5)
-        await world.user.delete(CONFIG_MAPS, "default", "owner")
-        await config_map(world, "owner")
-        await asyncio.sleep(60)
-        assert await world.is_gone(PODS, "child")
-
-
-async def test_an_owner_that_never_existed_is_asked_for_before_its_dependent_goes(
-    world: World,
-) -> None:
-    async with world.nodes("gc"):
-        ghost = ObjectMeta(name="ghost", uid="0000")
-        await config_map(world, "child", owned_by(ghost))
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "child")
-    assert "/api/v1/namespaces/default/configmaps/ghost" in world.recorder.reads
-
-
 async def test_an_owner_that_the_cache_does_not_show_yet_keeps_its_dependents(
     world: World,
 ) -> None:
@@ -158,19 +111,6 @@ async def test_in_the_foreground_an_owner_waits_for_dependents_that_block_it(
         assert await world.is_gone(CONFIG_MAPS, "owner")
 
 
-async def test_in_the_foreground_an_owner_waits_for_no_others(world: World) -> None:
-    async with world.nodes("gc", "kubelet", termination_delay=5.0):
-        owner = await config_map(world, "owner")
-        await world.create_pod("child", owners=[owned_by(owner)])
-        await world.eventually(lambda: world.is_ready("child"))
-        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "owner")
-        assert not await world.is_gone(PODS, "child")
-        await asyncio.sleep(6)
-        assert await world.is_gone(PODS, "child")
-
-
 async def test_foreground_deletion_goes_down_to_the_grandchildren(world: World) -> None:
     async with world.nodes("gc"):
         owner = await config_map(world, "owner")
@@ -200,22 +140,6 @@ async def test_orphans_stay_and_forget_their_owner(world: World) -> None:
         assert await references(world, "child") == ["other"]
 
 
-async def test_an_owner_in_the_foreground_goes_when_its_dependent_disowns_it(
-    world: World,
-) -> None:
-    async with world.nodes("gc"):
-        owner = await config_map(world, "owner")
-        reference = owned_by(owner, blockOwnerDeletion=True)
-        await config_map(world, "child", reference, finalizers=("example.com/hold",))
-        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
-        await asyncio.sleep(5)
-        assert not await world.is_gone(CONFIG_MAPS, "owner")
-        patch = {"metadata": {"ownerReferences": None}}
-        await world.user.merge_patch(CONFIG_MAPS, "default", "child", patch)
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "owner")
-
-
 async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: World) -> None:
     rule = Rule(DelayedRequest(10.0), "fleets.example.com", frozenset({"list", "watch"}))
     async with world.nodes("gc", rules=(rule,)):
@@ -227,33 +151,6 @@ async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: W
         await asyncio.sleep(60)
         assert await world.is_gone(CONFIG_MAPS, "owner")
         assert not await world.is_gone(FLEETS, "f")
-
-
-async def test_kinds_that_come_later_are_collected_too(world: World) -> None:
-    async with world.nodes("gc"):
-        await world.user.create(CRDS, "", crd())
-        await world.eventually(lambda: served(world))
-        owner = await fleet(world)
-        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
-        await config_map(world, "child", reference)
-        await asyncio.sleep(5)
-        assert not await world.is_gone(CONFIG_MAPS, "child")
-        await world.user.delete(FLEETS, "default", "f")
-        await asyncio.sleep(1)
-        assert await world.is_gone(CONFIG_MAPS, "child")
-
-
-async def test_with_its_definition_an_owner_goes_and_its_dependents_go_too(world: World) -> None:
-    async with world.nodes("gc"):
-        await world.user.create(CRDS, "", crd())
-        await world.eventually(lambda: served(world))
-        owner = await fleet(world)
-        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
-        await config_map(world, "child", reference)
-        await asyncio.sleep(5)
-        await world.user.delete(CRDS, "", crd()["metadata"]["name"])
-        await asyncio.sleep(5)
-        assert await world.is_gone(CONFIG_MAPS, "child")
 
 
 async def test_an_owner_of_an_unknown_kind_keeps_its_dependents_until_the_kind_is_known(
@@ -346,14 +243,6 @@ async def test_a_deleted_claim_goes_when_the_last_pod_that_uses_it_has_gone(worl
         assert await world.is_gone(CLAIMS, "c", "default")
 
 
-async def test_a_claim_that_nobody_deleted_keeps_its_finalizer(world: World) -> None:
-    async with world.nodes():
-        await create_claim(world)
-        await asyncio.sleep(5)
-        claim = await world.user.get_raw(CLAIMS, "default", "c")
-        assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-
-
 async def create_namespace(world: World, name: str) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await world.user.create(NAMESPACES, "", body)
@@ -381,36 +270,6 @@ async def test_a_deleted_namespace_is_emptied_then_goes(world: World) -> None:
         assert await world.is_gone(NAMESPACES, "team")
         assert await world.is_gone(PODS, "p", "team")
         assert not await world.is_gone(PODS, "elsewhere")
-
-
-async def test_an_object_with_a_finalizer_holds_its_namespace(world: World) -> None:
-    async with world.nodes("namespaces"):
-        await create_namespace(world, "team")
-        await create(world, CONFIG_MAPS, "c", metadata={"finalizers": ["example.com/hold"]})
-        await world.user.delete(NAMESPACES, "", "team")
-        await asyncio.sleep(30)
-        assert not await world.is_gone(NAMESPACES, "team")
-        patch = {"metadata": {"finalizers": None}}
-        await world.user.merge_patch(CONFIG_MAPS, "team", "c", patch)
-        await asyncio.sleep(2)
-        assert await world.is_gone(NAMESPACES, "team")
-
-
-async def test_a_namespace_that_nobody_deleted_keeps_its_contents(world: World) -> None:
-    async with world.nodes("namespaces"):
-        await create_namespace(world, "team")
-        await create(world, CONFIG_MAPS, "c")
-        await asyncio.sleep(60)
-        assert not await world.is_gone(CONFIG_MAPS, "c", "team")
-
-
-async def test_a_namespace_deleted_while_nobody_looked_goes_too(world: World) -> None:
-    await create_namespace(world, "team")
-    await create(world, CONFIG_MAPS, "c")
-    await world.user.delete(NAMESPACES, "", "team")
-    async with world.nodes("namespaces"):
-        await asyncio.sleep(3)
-        assert await world.is_gone(NAMESPACES, "team")
 
 
 async def test_a_new_namespace_of_an_old_name_keeps_its_contents(world: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 
 import pytest
@@ -11,9 +10,9 @@ from structlog.testing import capture_logs
 
 from controller.devcluster.nodes import COMPONENTS
 from controller.devcluster.nodes.components import ControlLoop, record_event
-from controller.devcluster.nodes.kubelet import PodAddresses, node_address
+from controller.devcluster.nodes.kubelet import PodAddresses
 from controller.devcluster.nodes.pods import PODS
-from controller.kube.errors import Forbidden, NotSent
+from controller.kube.errors import Forbidden
 from controller.testing.faults import ErrorResponse, Rule
 from tests.devcluster.nodes.conftest import World
 
@@ -46,27 +45,10 @@ async def run(sync: Sync, *keys: str, seconds: float) -> list[str]:
     return [entry["event"] for entry in logs]
 
 
-async def test_a_refused_request_is_tried_again_with_back_off() -> None:
-    sync = Sync(a=[NotSent("no") for _ in range(4)])
-    assert await run(sync, "a", "b", seconds=60.0) == ["later"] * 4
-    moments = [moment for moment, key in sync.calls if key == "a"]
-    pauses = [after - before for before, after in itertools.pairwise(moments)]
-    assert len(moments) == 5
-    assert pauses == sorted(pauses)
-    assert [key for _, key in sync.calls].count("b") == 1
-
-
 async def test_an_exception_that_nobody_thought_of_is_said_aloud_and_stops_nobody() -> None:
     sync = Sync(a=[ZeroDivisionError()])
     assert await run(sync, "a", "b", seconds=60.0) == ["failed"]
     assert sorted(key for _, key in sync.calls) == ["a", "a", "b"]
-
-
-async def test_a_key_comes_back_when_it_asked_to() -> None:
-    sync = Sync()
-    sync.again = 10.0
-    await run(sync, "a", seconds=35.0)
-    assert [round(moment) for moment, _ in sync.calls] == [0, 10, 20, 30]
 
 
 async def test_an_event_in_the_same_words_is_counted(world: World) -> None:
@@ -98,42 +80,11 @@ async def test_each_component_runs_alone_and_leaves_no_task_behind(
     assert asyncio.all_tasks() == before
 
 
-async def test_an_exception_of_the_body_comes_out_as_it_is(world: World) -> None:
-    with pytest.raises(LookupError, match="mine"):
-        async with world.nodes():
-            raise LookupError("mine")
-
-
-async def test_a_cancelled_body_stays_cancelled(world: World) -> None:
-    entered = asyncio.Event()
-
-    async def body() -> None:
-        async with world.nodes():
-            entered.set()
-            await asyncio.sleep(1000)
-
-    task = asyncio.create_task(body())
-    await entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_what_keeps_a_component_from_starting_is_raised(world: World) -> None:
     rule = Rule(ErrorResponse(403, "Forbidden", "no nodes for you"), "nodes", frozenset({"create"}))
     with pytest.raises(Forbidden, match="no nodes for you"):
         async with world.nodes(rules=(rule,)):
             pass
-
-
-def test_addresses_are_given_out_once_until_they_are_released() -> None:
-    addresses = PodAddresses()
-    addresses.hold("old", "10.244.0.2")
-    assert addresses.of("a") == "10.244.0.1"
-    assert addresses.of("b") == "10.244.0.3"
-    assert addresses.of("a") == "10.244.0.1"
-    addresses.release("a")
-    assert addresses.of("c") == "10.244.0.4"
 
 
 def test_addresses_come_round_when_all_have_been_used() -> None:
@@ -144,8 +95,3 @@ def test_addresses_come_round_when_all_have_been_used() -> None:
         addresses.of("one-more")
     addresses.release("u-7")
     assert addresses.of("one-more") == "10.244.0.8"
-
-
-def test_nodes_have_addresses() -> None:
-    assert node_address(0) == "172.18.0.2"
-    assert node_address(300) == "172.18.1.46"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, selects, slices_of
+from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, slices_of
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.objects import Service
@@ -48,19 +48,6 @@ def pod(name: str, *, ready: bool = True, deleted: bool = False, **more: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("selector", "labels", "selected"),
-    [
-        ({"a": "1"}, {"a": "1", "b": "2"}, True),
-        ({"a": "1", "b": "2"}, {"a": "1"}, False),
-        ({"a": "1"}, None, False),
-        ({}, {"a": "1"}, False),
-    ],
-)
-def test_a_selector_wants_all_its_labels(selector: Any, labels: Any, selected: bool) -> None:
-    assert selects(selector, labels) is selected
-
-
-@pytest.mark.parametrize(
     ("ready", "deleted", "publish", "expected"),
     [
         (True, False, False, {"ready": True, "serving": True, "terminating": False}),
@@ -79,23 +66,6 @@ def test_conditions_of_an_endpoint(
     )
     assert only.endpoints[0]["conditions"] == expected
     assert only.endpoints[0]["targetRef"]["uid"] == "u-p"
-
-
-@pytest.mark.parametrize("more", [{"phase": "Failed"}, {"phase": "Succeeded"}, {"ip": ""}])
-def test_pods_that_are_no_endpoints(more: Any) -> None:
-    (only,) = slices_of(service({"port": 80}), [pod("p", **more)])
-    assert only.endpoints == []
-
-
-def test_named_target_ports_are_those_of_each_pod() -> None:
-    named = service({"name": "web", "port": 80, "targetPort": "http"}, {"name": "x", "port": 7})
-    slices = slices_of(named, [pod("a", port=1), pod("b", port=2), pod("c", port=1)])
-    ports = [{port["name"]: port["port"] for port in found.ports} for found in slices]
-    names = [[e["targetRef"]["name"] for e in found.endpoints] for found in slices]
-    assert sorted(zip(names, ports, strict=True)) == [
-        (["a", "c"], {"web": 1, "x": 7}),
-        (["b"], {"web": 2, "x": 7}),
-    ]
 
 
 def test_a_named_port_that_a_pod_does_not_have_is_left_out() -> None:
@@ -173,33 +143,6 @@ async def test_a_pod_that_changes_its_labels_changes_its_service(world: World) -
         assert (await ready(world), await ready(world, "api")) == (0, 1)
 
 
-async def test_a_service_that_changes_its_selector_changes_its_endpoints(world: World) -> None:
-    async with world.nodes("kubelet", "endpointslices"):
-        await create_service(world)
-        await world.create_pod("a", labels={"app": "web", "colour": "blue"})
-        await asyncio.sleep(3)
-        assert await ready(world) == 1
-        patch = {"spec": {"selector": {"colour": "green"}}}
-        await world.user.merge_patch(SERVICES, "default", "web", patch)
-        await asyncio.sleep(1)
-        assert await ready(world) == 0
-
-
-async def test_a_slice_that_was_deleted_or_changed_is_restored(world: World) -> None:
-    async with world.nodes("kubelet", "endpointslices"):
-        await create_service(world)
-        await world.create_pod("a", labels={"app": "web"})
-        await asyncio.sleep(3)
-        (only,) = await slices(world)
-        name = only.metadata.name
-        await world.user.merge_patch(ENDPOINT_SLICES, "default", name, {"endpoints": []})
-        await asyncio.sleep(1)
-        assert await ready(world) == 1
-        await world.user.delete(ENDPOINT_SLICES, "default", name)
-        await asyncio.sleep(1)
-        assert await ready(world) == 1
-
-
 async def test_a_slice_that_is_needed_no_longer_goes(world: World) -> None:
     async with world.nodes("kubelet", "endpointslices"):
         await create_service(world, ports=[{"port": 80, "targetPort": "http"}])
@@ -213,20 +156,3 @@ async def test_a_slice_that_is_needed_no_longer_goes(world: World) -> None:
         await asyncio.sleep(3)
         (only,) = await slices(world)
         assert only.ports[0]["port"] == 8001
-
-
-async def test_a_service_without_a_selector_has_no_slices(world: World) -> None:
-    async with world.nodes("endpointslices"):
-        await create_service(world, selector={})
-        await asyncio.sleep(1)
-        assert await slices(world) == []
-
-
-async def test_slices_go_with_their_service(world: World) -> None:
-    async with world.nodes("endpointslices", "gc"):
-        await create_service(world)
-        await asyncio.sleep(1)
-        assert len(await slices(world)) == 1
-        await world.user.delete(SERVICES, "default", "web")
-        await asyncio.sleep(1)
-        assert await slices(world) == []

@@ -12,7 +12,6 @@ from controller.devcluster.nodes.components import NodeShape
 from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
 from controller.devcluster.nodes.scheduler import Placements, has_required_labels
 from controller.kube.resources import CLAIMS, NODES
-from controller.testing.faults import ErrorResponse, Rule
 from informers import Updated
 from tests.devcluster.nodes.conftest import World
 
@@ -170,19 +169,6 @@ async def test_room_that_becomes_free_is_given_to_who_waits(world: World):
         assert await outcome(world, waiting) == "cpu"
 
 
-async def test_room_of_a_pod_that_goes_at_once_is_given_to_who_waits(world: World):
-    """A pod that is deleted with force never reports that it has ended."""
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
-        await world.create_pod("a", **asks(cpu="3"))
-        await asyncio.sleep(5)
-        await world.create_pod("b", **asks(cpu="3"))
-        await asyncio.sleep(5)
-        assert "Insufficient cpu" in await outcome(world, "b")
-        await world.user.delete(PODS, "default", "a", grace_seconds=0)
-        await asyncio.sleep(5)
-        assert await outcome(world, "b") == "cpu"
-
-
 async def test_a_pod_keeps_others_away_that_do_not_mind(world: World):
     async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
         await world.create_pod("alone", **beside("podAntiAffinity"))
@@ -217,14 +203,6 @@ async def test_a_node_takes_no_more_pods_than_it_says(world: World):
         )
 
 
-async def test_a_pod_that_could_not_be_bound_does_not_stand_in_its_own_way(world: World):
-    fails = Rule(ErrorResponse(500), "pods", frozenset({"create"}), times=2)
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,), rules=(fails,)):
-        await world.create_pod("p", **asks(cpu="3"))
-        await asyncio.sleep(10)
-        assert await outcome(world, "p") == "cpu"
-
-
 async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(world: World):
     async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
         await world.user.merge_patch(NODES, "", "cpu", {"spec": {"unschedulable": True}})
@@ -235,40 +213,6 @@ async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(world: World)
         await world.user.merge_patch(NODES, "", "cpu", {"spec": {"unschedulable": None}})
         await asyncio.sleep(5)
         assert await outcome(world, "p") == "cpu"
-
-
-async def test_a_lost_node_gets_no_pods_until_it_is_back(world: World):
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
-        await world.lose_node("cpu")
-        await asyncio.sleep(5)
-        await world.create_pod("p")
-        await asyncio.sleep(5)
-        taint = "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
-        assert taint in await outcome(world, "p")
-        await world.restore_node("cpu")
-        await asyncio.sleep(5)
-        assert await outcome(world, "p") == "cpu"
-
-
-@pytest.mark.parametrize("ends", ["succeed", "fail"])
-async def test_a_pod_that_has_ended_takes_no_room(world: World, ends: str):
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
-        await world.create_pod("a", restartPolicy="Never", **asks(cpu="3"))
-        await world.create_pod("b", **asks(cpu="3"))
-        await asyncio.sleep(5)
-        assert await outcome(world, "a") == "cpu"
-        await world.instruct("a", ends)
-        await asyncio.sleep(5)
-        assert await outcome(world, "b") == "cpu"
-
-
-async def test_a_hundred_pods_at_once_get_no_more_room_than_there_is(world: World):
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU, OTHER)):
-        for number in range(100):
-            await world.create_pod(f"p-{number}", **asks(cpu="100m"))
-        await asyncio.sleep(20)
-        nodes = [(await world.pod(f"p-{number}")).spec.node_name for number in range(100)]
-        assert {node: nodes.count(node) for node in set(nodes)} == {"cpu": 40, "other": 40, "": 20}
 
 
 async def test_a_claim_and_a_node_that_come_later_are_noticed(world: World):
@@ -331,9 +275,6 @@ def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-OF_PHI = affinity([rule("workspace", "In", "phi")])
-
-
 @pytest.mark.parametrize(
     ("spec", "labels", "fits"),
     [
@@ -366,43 +307,3 @@ def test_a_node_must_meet_the_selector_and_one_term_of_the_affinity(
 ):
     pod = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, KubeletPod)
     assert has_required_labels(pod, labels) is fits
-
-
-async def register(world: World, name: str, **labels: str) -> None:
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    await world.user.create(NODES, "", body)
-
-
-async def test_a_pod_waits_for_a_node_with_its_labels_and_runs_there(world: World):
-    async with world.nodes("kubelet", scheduling=True):
-        await world.create_pod("p", affinity=OF_PHI)
-        await register(world, "other", workspace="falcon")
-        await asyncio.sleep(10)
-        waiting = await world.pod("p")
-        condition = waiting.status.condition(PodConditionType.SCHEDULED)
-        assert condition is not None
-        assert (condition.status, condition.reason) == ("False", "Unschedulable")
-        assert waiting.spec.node_name == ""
-
-        await register(world, "gpu", workspace="phi")
-        await asyncio.sleep(10)
-        assert (await world.pod("p")).spec.node_name == "gpu"
-        assert await world.is_ready("p")
-
-
-async def test_a_label_that_comes_later_is_noticed(world: World):
-    async with world.nodes("kubelet", scheduling=True):
-        await register(world, "gpu")
-        await world.create_pod("p", affinity=OF_PHI)
-        await asyncio.sleep(5)
-        patch = {"metadata": {"labels": {"workspace": "phi"}}}
-        await world.user.merge_patch(NODES, "", "gpu", patch)
-        await asyncio.sleep(5)
-        assert await world.is_ready("p")
-
-
-async def test_labels_are_not_looked_at_unless_the_settings_say_so(world: World):
-    async with world.nodes("kubelet"):
-        await world.create_pod("p", affinity=OF_PHI)
-        await asyncio.sleep(10)
-        assert (await world.pod("p")).spec.node_name == "manta-node-0"

@@ -6,20 +6,10 @@ import asyncio
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
-from controller.testing.faults import LostResponse, Rule, on_write, watch_cut, watch_lag
+from controller.testing.faults import LostResponse, Rule, watch_lag
 from tests.devcluster.nodes.conftest import World
 
 STATUS_WRITES = frozenset({"patch"})
-
-
-async def test_a_pod_is_bound_and_becomes_ready(world: World) -> None:
-    async with world.nodes("kubelet"):
-        await world.create_pod("a")
-        await world.eventually(lambda: world.is_ready("a"))
-        pod = await world.pod("a")
-    assert pod.spec.node_name == "manta-node-0"
-    assert pod.status.phase == "Running"
-    assert 2.0 <= world.now < 2.3
 
 
 async def test_the_node_is_registered_with_its_capacity(world: World) -> None:
@@ -37,25 +27,6 @@ async def test_a_node_that_was_deleted_is_registered_again(world: World) -> None
         await world.user.delete(NODES, "", "manta-node-0")
         await asyncio.sleep(1)
         assert not await world.is_gone(NODES, "manta-node-0")
-
-
-async def test_the_heartbeat_renews_the_ready_condition(world: World) -> None:
-    async with world.nodes("kubelet", heartbeat=10.0):
-        await asyncio.sleep(25)
-        node = await world.user.get_raw(NODES, "", "manta-node-0")
-    (ready,) = node["status"]["conditions"]
-    assert ready["lastHeartbeatTime"] == "2026-01-01T00:00:20Z"
-
-
-async def test_a_change_of_a_node_that_concerns_nobody_is_not_answered(world: World) -> None:
-    async with world.nodes("kubelet"):
-        await asyncio.sleep(5)
-        before = len(world.recorder.writes)
-        await world.user.merge_patch(
-            NODES, "", "manta-node-0", {"metadata": {"labels": {"a": "b"}}}
-        )
-        await asyncio.sleep(5)
-        assert len(world.recorder.writes) == before
 
 
 async def test_nothing_is_written_when_nothing_happens(world: World) -> None:
@@ -105,14 +76,6 @@ async def test_a_restarted_kubelet_goes_on_where_it_stopped(world: World) -> Non
     async with world.nodes("kubelet"):
         await world.eventually(lambda: world.is_ready("a"))
     assert 45.0 <= world.now < 46.2  # started at 25, when the kubelet was back
-
-
-async def test_writes_under_way_are_bounded(world: World) -> None:
-    async with world.nodes("kubelet", workers=4):
-        for number in range(100):
-            await world.create_pod(f"p-{number}")
-        await world.eventually(lambda: world.is_ready("p-99"))
-    assert world.recorder.most_writing <= 5  # four pods and the node
 
 
 async def test_a_pod_hangs_without_a_node_until_it_may_run(world: World) -> None:
@@ -167,33 +130,6 @@ async def test_a_finalizer_holds_a_pod_whose_containers_have_stopped(world: Worl
         assert await world.is_gone(PODS, "a")
 
 
-async def test_a_test_can_make_a_pod_fail(world: World) -> None:
-    async with world.nodes("kubelet"):
-        await world.create_pod("a")
-        await world.eventually(lambda: world.is_ready("a"))
-        await world.instruct("a", "fail", exit_code=137)
-        await asyncio.sleep(0.5)
-        status = (await world.pod("a")).status
-    assert status.phase == "Failed"
-    assert status.container_statuses[0].state.terminated is not None
-    assert status.container_statuses[0].state.terminated.exit_code == 137
-
-
-async def test_a_test_can_make_a_pod_crash_and_recover(world: World) -> None:
-    async with world.nodes("kubelet"):
-        await world.create_pod("a")
-        await world.eventually(lambda: world.is_ready("a"))
-        await world.instruct("a", "crash")
-        await asyncio.sleep(1)
-        (container,) = (await world.pod("a")).status.container_statuses
-        assert container.state.waiting is not None
-        assert container.state.waiting.reason == "CrashLoopBackOff"
-        told = {"sim.manta.dev/outcome": None, "sim.manta.dev/fail-after": None}
-        await world.user.merge_patch(PODS, "default", "a", {"metadata": {"annotations": told}})
-        await world.eventually(lambda: world.is_ready("a"))
-        assert (await world.pod("a")).status.container_statuses[0].restart_count == 2
-
-
 async def test_a_lost_node_freezes_its_pods_and_takes_no_new_ones(world: World) -> None:
     async with world.nodes("kubelet"):
         await world.create_pod("a")
@@ -223,13 +159,6 @@ async def test_pods_of_a_lost_node_are_evicted_and_hang(world: World) -> None:
         assert (await world.pod("a")).metadata.terminating
 
 
-async def test_a_pod_on_a_foreign_node_is_left_alone(world: World) -> None:
-    async with world.nodes("kubelet"):
-        await world.create_pod("a", nodeName="real-node")
-        await asyncio.sleep(10)
-        assert (await world.pod("a")).status.start_time is None
-
-
 async def test_a_stale_kubelet_counts_restarts_once(world: World) -> None:
     """Each status is written for one version of the pod: the guard is its resourceVersion."""
     rules = (watch_lag("pods", 0.7), Rule(LostResponse(), "pods", STATUS_WRITES, skip=2, times=3))
@@ -248,30 +177,3 @@ async def test_a_stale_kubelet_counts_restarts_once(world: World) -> None:
             await world.user.merge_patch(PODS, "default", "a", label)
             await look()
     assert len(starts) == 4  # restarts at about 2, 13 and 34 s
-
-
-async def test_waits_begin_with_the_report_also_when_its_event_is_late(world: World) -> None:
-    async with world.nodes("kubelet", rules=(watch_lag("pods", 5.0),)):
-        await world.create_pod("a", annotations={"start-delay": "0.5", "ready-delay": "10"})
-        await world.eventually(lambda: world.is_ready("a"))
-    (container,) = (await world.pod("a")).status.container_statuses
-    assert container.state.running is not None
-    assert container.state.running.started_at == "2026-01-01T00:00:20Z"  # four events late
-    assert 30.0 <= world.now < 30.2
-
-
-async def test_lost_answers_and_cut_watches_delay_but_do_not_stop(world: World) -> None:
-    rules = (
-        *(on_write(LostResponse(), number) for number in range(3, 60, 3)),
-        watch_cut("pods", 10),
-        watch_cut("pods", 40, cleanly=True),
-    )
-    async with world.nodes("kubelet", rules=rules):
-        for number in range(20):
-            await world.create_pod(f"p-{number}")
-
-        async def all_ready() -> bool:
-            pods = (await world.user.list(PODS, "default")).items
-            return all(pod.status.is_true("Ready") for pod in pods)
-
-        await world.eventually(all_ready, seconds=120.0)

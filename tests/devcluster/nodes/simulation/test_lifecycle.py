@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -201,44 +201,6 @@ def test_a_sidecar_keeps_running_and_delays_no_other_container() -> None:
     ]
 
 
-def test_delays_of_zero_are_told_in_one_report() -> None:
-    none = {"start-delay": "0", "ready-delay": "0"}
-    life = Life(pod(annotations=none)).live()
-    assert life.seen == [(0.0, "Running running ready")]
-
-
-def test_delays_come_from_the_annotations() -> None:
-    delays = {"start-delay": "2.5", "ready-delay": "7"}
-    life = Life(pod(annotations=delays)).live()
-    assert [moment for moment, _ in life.seen] == [0.0, 2.5, 9.5]
-
-
-def test_a_container_that_crashes_is_restarted_at_once_then_after_growing_pauses() -> None:
-    life = Life(pod(annotations={"outcome": "crash", "ready-delay": "0.25"})).live(until=120.0)
-    assert life.seen == [
-        (0.0, "Pending ContainerCreating"),
-        (1.0, "Running running"),
-        (1.25, "Running running ready"),
-        (2.0, "Running running1"),
-        (2.25, "Running running1 ready"),
-        (3.0, "Running CrashLoopBackOff"),
-        (13.0, "Running running2"),
-        (13.25, "Running running2 ready"),
-        (14.0, "Running CrashLoopBackOff"),
-        (34.0, "Running running3"),
-        (34.25, "Running running3 ready"),
-        (35.0, "Running CrashLoopBackOff"),
-        (75.0, "Running running4"),
-        (75.25, "Running running4 ready"),
-        (76.0, "Running CrashLoopBackOff"),
-    ]
-    (container,) = life.pod.status.container_statuses
-    assert container.last_state.terminated is not None
-    assert container.last_state.terminated.exit_code == 1
-    assert container.last_state.terminated.reason == "Error"
-    assert conditions(life)["ContainersReady"] == "False"
-
-
 def test_one_container_crashes_again_and_again_while_the_others_run_on() -> None:
     two = [{"name": "main", "image": "x"}, {"name": "beside", "image": "x"}]
     given = {"outcome": "crash", "container": "beside", "ready-delay": "0.25"}
@@ -307,19 +269,6 @@ def test_a_failed_pod_says_why_it_is_not_ready() -> None:
     assert (ready.status, ready.reason) == ("False", "PodFailed")
 
 
-def test_fail_after_alone_means_a_crash() -> None:
-    life = Life(pod(annotations={"fail-after": "5"}, restartPolicy="Never")).live()
-    assert life.seen[-1] == (6.0, "Failed exit 1")
-
-
-def test_a_living_pod_can_be_told_to_fail() -> None:
-    life = Life(pod()).live()
-    life.now = 100.0
-    life.annotate(outcome="fail", fail_after="0", exit_code="137")
-    life.live()
-    assert life.seen[-1] == (100.0, "Failed exit 137")
-
-
 def test_an_image_that_cannot_be_pulled_is_found_out_twice() -> None:
     life = Life(pod(annotations={"outcome": "image-pull-error"})).live()
     assert life.seen == [
@@ -333,17 +282,6 @@ def test_a_pod_whose_image_appears_starts() -> None:
     life = Life(pod(annotations={"outcome": "image-pull-error"})).live()
     life.annotate(outcome="run")
     assert life.live().summary() == "Running running ready"
-
-
-def test_the_image_of_the_first_init_container_is_the_one_that_is_missing() -> None:
-    told = {"outcome": "image-pull-error"}
-    life = Life(pod(annotations=told, initContainers=[{"name": "a", "image": "x"}])).live()
-    assert life.summary() == "Pending ImagePullBackOff PodInitializing"
-
-
-def test_a_pod_that_is_never_ready_runs() -> None:
-    life = Life(pod(annotations={"outcome": "never-ready"})).live()
-    assert life.summary() == "Running running"
 
 
 @pytest.mark.parametrize(
@@ -362,21 +300,6 @@ def test_a_pod_without_a_node_says_why(told: Any, spec: Any, reason: str) -> Non
     assert life.step() == Rest()
 
 
-def test_a_pod_is_bound_when_its_gates_are_gone() -> None:
-    life = Life(pod(node="", schedulingGates=[{"name": "quota"}])).live()
-    life.body["spec"]["schedulingGates"] = []
-    assert life.live().summary() == "Running running ready"
-    assert conditions(life)["PodScheduled"] == "True"
-
-
-def test_a_terminating_pod_stops_its_containers_and_goes() -> None:
-    life = Life(pod()).live()
-    life.delete()
-    life.live()
-    assert life.removed
-    assert life.seen[-1] == (3.0, "Failed exit 1")
-
-
 def test_the_grace_period_bounds_the_termination() -> None:
     life = Life(pod(), NodeSettings(termination_delay=60.0)).live()
     life.delete(grace=5)
@@ -393,48 +316,6 @@ def test_a_terminating_pod_that_never_ran_just_goes() -> None:
     assert life.seen == []
 
 
-def test_a_pod_held_by_a_finalizer_is_removed_once_only() -> None:
-    life = Life(pod()).live()
-    life.delete(grace=0)
-    assert life.step() == Rest()
-
-
-def test_pods_of_a_lost_node_freeze_and_are_evicted() -> None:
-    life = Life(pod()).live()
-    life.lose_node()
-    life.live()
-    assert life.evicted
-    assert life.now == 302.0
-    assert life.seen[-1] == (2.0, "Running running")
-
-
-def test_a_terminating_pod_of_a_lost_node_hangs() -> None:
-    life = Life(pod()).live()
-    life.lose_node()
-    life.delete()
-    life.live()
-    assert life.step() == Rest()
-    assert not life.removed
-
-
-def test_a_pod_of_a_node_that_came_back_is_ready_again() -> None:
-    life = Life(pod()).live()
-    life.lose_node()
-    life.live(until=100.0)
-    assert life.summary() == "Running running"
-    life.node_lost = False
-    assert life.live().summary() == "Running running ready"
-
-
-def test_a_kubelet_that_forgot_everything_goes_on_where_it_stopped() -> None:
-    life = Life(pod(annotations={"start-delay": "30", "ready-delay": "30"})).live(until=20.0)
-    life.stopwatches = Stopwatches(life)
-    life.live(until=45.0)
-    life.stopwatches = Stopwatches(life)
-    life.live()
-    assert [moment for moment, _ in life.seen] == [0.0, 30.0, 60.0]
-
-
 def test_conditions_of_others_are_carried_along_and_transition_times_stay() -> None:
     life = Life(pod())
     life.body["status"]["conditions"] = [{"type": "example.com/gate", "status": "True"}]
@@ -448,14 +329,6 @@ def test_conditions_of_others_are_carried_along_and_transition_times_stay() -> N
     assert ready.last_transition_time == "2026-01-01T00:00:02Z"
 
 
-def test_a_status_patch_removes_what_is_gone_and_names_nothing_else() -> None:
-    life = Life(pod()).live()
-    old = life.pod.status
-    new = msgspec.structs.replace(old, pod_ip="", phase="Failed")
-    assert status_patch(old, new) == {"phase": "Failed", "podIP": None}
-    assert status_patch(old, old) == {}
-
-
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "inf"])
 def test_an_annotation_that_is_no_length_of_time_counts_as_absent(text: str) -> None:
     given = {"sim.manta.dev/start-delay": text, "sim.manta.dev/fail-after": text}
@@ -463,26 +336,6 @@ def test_an_annotation_that_is_no_length_of_time_counts_as_absent(text: str) -> 
     assert behaviour == Behaviour.of(None, SETTINGS)
     assert behaviour.start_delay == 1.0
     assert behaviour.outcome is Outcome.RUN
-
-
-def test_what_is_usual_gives_way_to_every_annotation() -> None:
-    def outcome(**given: str) -> Outcome:
-        annotations = {f"sim.manta.dev/{k.replace('_', '-')}": v for k, v in given.items()}
-        return Behaviour.of(annotations, SETTINGS, usual=Outcome.SUCCEED).outcome
-
-    assert outcome() is Outcome.SUCCEED
-    assert outcome(outcome="run") is Outcome.RUN
-    assert outcome(fail_after="3") is Outcome.CRASH
-
-
-def test_an_unknown_outcome_counts_as_run() -> None:
-    assert Behaviour.of({"sim.manta.dev/outcome": "dance"}, SETTINGS).outcome is Outcome.RUN
-
-
-def test_a_pod_that_crashes_without_any_delay_is_bounded() -> None:
-    settings = replace(SETTINGS, run_time=0.0, crash_back_off=0.0, start_delay=0.0)
-    life = Life(pod(annotations={"outcome": "crash"}), settings)
-    assert isinstance(life.step(), ReportStatus)
 
 
 def test_a_wait_is_over_a_rounding_error_before_its_end() -> None:

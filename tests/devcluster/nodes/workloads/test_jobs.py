@@ -147,48 +147,6 @@ def test_a_verdict_stands_whatever_happens_then() -> None:
     assert true_conditions(plan(later, pod("Succeeded"), pod("Failed")))["Complete"]
 
 
-def test_counters_of_pods() -> None:
-    found = plan(
-        job(completions=9, parallelism=4, backoffLimit=9),
-        pod(),
-        pod("Pending", deleted=True),
-        pod("Succeeded"),
-        pod("Succeeded"),
-        pod("Failed"),
-    ).status
-    counted = (found.active, found.ready, found.terminating, found.succeeded, found.failed)
-    assert counted == (1, 1, 1, 2, 1)
-
-
-def test_finished_pods_stay_counted_when_they_are_deleted() -> None:
-    found = plan(job(status={"succeeded": 2, "failed": 1}, completions=3), pod("Succeeded"))
-    assert (found.status.succeeded, found.status.failed) == (2, 1)
-
-
-def test_a_job_that_is_suspended_loses_its_pods_and_its_start_time() -> None:
-    found = plan(job(suspend=True), pod(), pod("Failed"))
-    assert len(found.deletes) == 1
-    assert found.creates == 0
-    assert found.status.start_time is None
-
-
-def test_a_job_that_is_resumed_starts_anew() -> None:
-    suspended = plan(job(suspend=True)).status
-    found = plan(msgspec.structs.replace(job(), status=suspended))
-    assert found.creates == 1
-    assert found.status.start_time == rfc3339(NOW)
-    assert true_conditions(found) == {}
-
-
-@pytest.mark.parametrize(
-    ("ttl", "expired", "wake_in"), [(None, False, None), (60, False, 20.0), (40, True, None)]
-)
-def test_a_finished_job_expires(ttl: int | None, expired: bool, wake_in: float | None) -> None:
-    complete = {"type": "Complete", "status": "True", "lastTransitionTime": ago(40)}
-    found = plan(job(ttlSecondsAfterFinished=ttl, status={"conditions": [complete]}))
-    assert (found.expired, found.requeue_after) == (expired, wake_in)
-
-
 async def create_job(
     world: World,
     *,
@@ -249,44 +207,6 @@ async def test_a_job_runs_its_pods_and_completes(world: World) -> None:
     assert (owner.kind, owner.uid) == ("Job", uid)
 
 
-async def test_a_job_gives_up_at_its_backoff_limit(world: World) -> None:
-    async with world.nodes():
-        await create_job(world, annotations={"outcome": "crash"}, backoffLimit=2)
-        assert await world.eventually(lambda: finished(world), seconds=120.0) == (
-            "Failed BackoffLimitExceeded"
-        )
-        assert len(await pods(world)) == 3
-        assert (await status(world)).failed == 3
-        assert 30.0 < world.now < 60.0  # two pauses, of 10 and 20 s
-
-
-async def test_pods_that_others_delete_have_failed(world: World) -> None:
-    async with world.nodes():
-        await create_job(world, annotations={"outcome": "run"}, backoffLimit=1)
-        for failed in (1, 2):
-            (running,) = await world.eventually(lambda: pods(world), seconds=60.0)
-            await world.user.delete(PODS, "default", running.metadata.name)
-            await asyncio.sleep(2)
-            assert (await status(world)).failed == failed
-        assert await world.eventually(lambda: finished(world)) == "Failed BackoffLimitExceeded"
-
-
-async def test_restarts_in_place_count_against_the_backoff_limit(world: World) -> None:
-    async with world.nodes():
-        told = {"outcome": "crash"}
-        await create_job(world, annotations=told, backoffLimit=1, restart_policy="OnFailure")
-        assert await world.eventually(lambda: finished(world)) == "Failed BackoffLimitExceeded"
-        assert await pods(world) == []
-
-
-async def test_a_deadline_ends_a_job_and_its_pods(world: World) -> None:
-    async with world.nodes():
-        await create_job(world, annotations={"outcome": "run"}, activeDeadlineSeconds=10)
-        assert await world.eventually(lambda: finished(world)) == "Failed DeadlineExceeded"
-        assert 10.0 <= world.now < 15.0
-        assert await pods(world) == []
-
-
 async def test_a_job_is_suspended_and_resumed(world: World) -> None:
     async with world.nodes():
         await create_job(world, annotations={"outcome": "succeed", "fail-after": "20"})
@@ -317,16 +237,6 @@ async def test_a_finished_job_goes_after_its_time_with_its_pods(world: World) ->
         if method == "DELETE" and path.endswith("/jobs/j")
     ]
     assert policies == ["Foreground"]
-
-
-async def test_a_deleted_job_takes_its_pods_along(world: World) -> None:
-    async with world.nodes():
-        await create_job(world, parallelism=3, completions=3)
-        await asyncio.sleep(5)
-        assert len(await pods(world)) == 3
-        await world.user.delete(JOBS, "default", "j", propagation="Background")
-        await asyncio.sleep(3)
-        assert await pods(world) == []
 
 
 async def test_a_stale_job_controller_makes_no_pod_too_many(world: World) -> None:

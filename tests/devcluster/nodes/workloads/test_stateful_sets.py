@@ -15,7 +15,6 @@ from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
-    REPLICA_SETS,
     STATEFUL_SETS,
     ControlledStatefulSet,
 )
@@ -117,12 +116,6 @@ def test_an_update_replaces_one_pod_at_a_time_from_the_last(
     assert plan_stateful_set(by_hand, pods).deletes == ()
 
 
-def test_the_status_counts_pods_by_readiness_and_revision():
-    status = plan_stateful_set(stateful_set(), [pod(0, of=OLD), pod(1), pod(2, ready=False)]).status
-    assert (status.replicas, status.ready_replicas, status.updated_replicas) == (3, 2, 2)
-    assert (status.observed_generation, status.update_revision) == (4, NEW)
-
-
 def test_a_pod_has_its_number_its_revision_and_the_claims_of_its_own():
     claims = [{"metadata": {"name": "disk"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
     given = stateful_set(volumeClaimTemplates=claims, serviceName="net")
@@ -200,28 +193,6 @@ async def test_a_set_becomes_ready_is_updated_shrinks_and_goes_with_its_pods(wor
         assert await world.is_gone(PODS, "s-0")
 
 
-async def test_a_set_at_rest_is_not_written(world: World):
-    async with controlled(world):
-        await create(world, replicas=1)
-        await asyncio.sleep(20)
-        before = len(world.recorder.writes)
-        note = {"metadata": {"annotations": {"note": "of somebody else"}}}
-        await world.user.merge_patch(PODS, "default", "s-0", note)
-        await asyncio.sleep(1000)
-        assert len(world.recorder.writes) == before
-
-
-async def test_pods_of_a_set_that_is_deleted_with_them_are_not_made_anew(world: World):
-    async with controlled(world):
-        await create(world, replicas=2)
-        await asyncio.sleep(20)
-        await world.user.delete(STATEFUL_SETS, "default", "s", propagation="Foreground")
-        await asyncio.sleep(20)
-        assert await world.is_gone(STATEFUL_SETS, "s")
-    created = [path for method, path, _ in world.recorder.writes if method == "POST"]
-    assert sum(path.endswith("/pods") for path in created) == 2
-
-
 @asynccontextmanager
 async def deploying(world: World) -> AsyncGenerator[None]:
     async with run_nodes(
@@ -288,24 +259,3 @@ async def test_a_new_template_replaces_all_pods(world: World, strategy: str):
         assert ("redis:1" in before and "redis:2" in before) == (strategy == "RollingUpdate")
         await asyncio.sleep(10)
         assert await images(world) == ["redis:2"] * 3
-
-
-async def test_a_pod_that_is_gone_is_replaced(world: World):
-    async with deploying(world):
-        await world.user.create(DEPLOYMENTS, "default", deployment(replicas=1))
-        await asyncio.sleep(5)
-        [pod] = (await world.user.list(PODS, "default")).items
-        await world.user.delete(PODS, "default", pod.metadata.name)
-        await asyncio.sleep(5)
-        [other] = (await world.user.list(PODS, "default")).items
-        assert other.metadata.uid != pod.metadata.uid
-
-
-async def test_all_of_it_goes_with_the_deployment(world: World):
-    async with deploying(world):
-        await world.user.create(DEPLOYMENTS, "default", deployment())
-        await asyncio.sleep(5)
-        await world.user.delete(DEPLOYMENTS, "default", "d", propagation="Background")
-        await asyncio.sleep(10)
-        assert await images(world) == []
-        assert (await world.user.list(REPLICA_SETS, "default")).items == []
