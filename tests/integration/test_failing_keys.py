@@ -25,7 +25,6 @@ from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job, start
-from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.integration.workspaces import manifest as workspace_manifest
 
@@ -34,7 +33,6 @@ MOST = 60
 """Requests of a failing object in ten minutes."""
 
 CREATE = frozenset({"create"})
-WRITES = frozenset({"create", "update", "patch", "delete"})
 TRACE = "request 7f3a{n}-00c1 from 10.0.3.{n}:{n} at 2026-01-01T00:00:{n}Z"
 SORTS = {
     "forbidden": ErrorResponse(403, "Forbidden", f"not by policy: {TRACE}"),
@@ -101,37 +99,6 @@ def requests(operator: RunningOperator, since: int = 0) -> list[str]:
     asked = [entry.attributes for entry in operator.transport.journal.entries[since:]]
     about = [each for each in asked if each.resource and each.verb not in {"list", "watch"}]
     return [f"{each.verb} {each.resource}" for each in about]
-
-
-@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, SORTS))
-async def test_a_failing_object_costs_at_most_sixty_requests_in_ten_minutes(
-    world: World, kind: str, sort: str
-):
-    failing = KINDS[kind]
-    rule = Rule(SORTS[sort], failing.creates, CREATE)
-    operator = await begin(world, kind, rules=[rule])
-    await world.settle(5)
-    since = len(operator.transport.journal.entries)
-    await world.settle(TEN_MINUTES)
-    assert len(requests(operator, since)) <= MOST
-    assert rule.seen > 5
-    obj = await world.user.get(failing.resource, world.namespace, "example")
-    conditions = {each["type"]: each for each in obj.status["conditions"]}
-    assert conditions[failing.condition]["status"] == "False"
-    assert "ReconcileError" not in {each["reason"] for each in conditions.values()}
-
-
-@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
-async def test_an_object_of_which_nothing_can_be_written_costs_no_more_requests(
-    world: World, kind: str, sort: str
-):
-    operator = await begin(world, kind)
-    operator.transport.rules = [Rule(SORTS[sort], "", WRITES)]
-    await world.settle(5)
-    since = len(operator.transport.journal.entries)
-    await world.settle(TEN_MINUTES)
-    events = "create events.events.k8s.io"  # the recorder repeats each a few times
-    assert len([each for each in requests(operator, since) if each != events]) <= MOST
 
 
 async def test_ten_failing_children_cost_no_more_requests_than_one(world: World):
@@ -205,17 +172,6 @@ async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_on
     await has_workers(world, 40)
 
 
-async def test_a_status_that_cannot_be_written_costs_few_requests(world: World):
-    operator = await begin(world, "cluster")
-    fault = ErrorResponse(500, "InternalError", f"failed calling webhook, {TRACE}")
-    operator.transport.rules = [Rule(fault, "rayclusters.ray.io", WRITES)]
-    await world.settle(5)
-    since = len(operator.transport.journal.entries)
-    await world.settle(TEN_MINUTES)
-    writes = [each for each in requests(operator, since) if not each.startswith("get")]
-    assert len(writes) <= MOST
-
-
 @pytest.mark.parametrize("sort", ["forbidden", "lost"])
 async def test_an_edit_of_the_specification_is_tried_at_once(world: World, sort: str):
     operator = await begin(world, "cluster")
@@ -259,27 +215,6 @@ async def test_an_edit_does_not_wait_for_what_has_failed(world: World):
     await world.scale(1)
     await world.settle(4)
     assert requests(operator, since).count("create pods") == 2
-
-
-@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
-async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
-    world: World, kind: str, sort: str
-):
-    creates = KINDS[kind].creates
-    schedule = {"schedule": "0 1 1 1 *"} if kind == "cron" else {}
-    operator = await begin(world, kind, **schedule)
-    operator.transport.rules = [Rule(SORTS[sort], creates, CREATE)]
-    await world.settle(3600 if kind == "cron" else 5)
-    await world.settle(1500)
-    since = len(operator.transport.journal.entries)
-    operator.transport.rules = []
-    await world.settle(60)
-    outcomes = [
-        entry.outcome
-        for entry in operator.transport.journal.entries[since:]
-        if entry.attributes.verb == "create" and entry.attributes.resource == creates
-    ]
-    assert "201" in outcomes
 
 
 async def test_reports_that_differ_each_time_do_not_cause_the_next_attempt(world: World):

@@ -20,7 +20,7 @@ from controller.kube.resources import (
     Resource,
 )
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import ErrorResponse, LostRequest, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
@@ -32,7 +32,6 @@ WEBHOOK = ErrorResponse(
     'Internal error occurred: failed calling webhook "inject.example.com": failed to call webhook: '
     'Post "https://inject.ns.svc:443/x?timeout=10s": dial tcp 10.0.0.{n}:443: connection refused',
 )
-BROKEN = ErrorResponse(500, "InternalError", "etcdserver: no space")
 REASONS = dict.fromkeys(KINDS, "AdmissionUnavailable") | {
     "service": "Initializing",  # programs switch over the reasons of RayServices
     "set": "inferencesetFailed",
@@ -99,24 +98,6 @@ async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str)
         return "inject.example.com" not in condition.get("message", "")
 
     await world.eventually(cured, seconds=60)
-
-
-@pytest.mark.parametrize(("kind", "fault"), in_turn(KINDS, [BROKEN, LostRequest()]), ids=str)
-async def test_what_stays_unknown_is_named_with_the_servers_words(
-    world: World, kind: str, fault: Any
-):
-    failing = KINDS[kind]
-    schedule = {"schedule": "* * * * *"} if kind == "cron" else {}
-    rules = [Rule(fault, failing.creates, CREATE)]
-    await begin(world, kind, rules=rules, **schedule)
-    await world.settle(110 if kind == "cron" else 30)
-    found = await ready(world, failing.resource, failing.condition)
-    assert found["status"] == "False"
-    if kind in {"cluster", "job", "cron", "fleet"}:
-        assert found["reason"] == "WriteUnconfirmed"
-    words = "no space" if fault is BROKEN else "connection reset"
-    assert words in found["message"]
-    assert len(await warnings(world, failing.resource.kind)) == 1
 
 
 def with_every_child() -> dict[str, Any]:
