@@ -16,7 +16,7 @@ from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.harness import World
 from tests.integration.incremental import incremental_manifest
 from tests.integration.rayservices import Services, with_image
-from tests.integration.test_planning_services import planned, running, sized
+from tests.integration.test_planning_rolling import planned, running, sized
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from controller.testing.faults import Cut, Gone, Lag, Rule
 from controller.testing.journal import JournalEntry
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
-from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
+from tests.integration.test_workspace_crashes import FAULTS, WRITES, now_and_then
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
 from tests.integration.workspaces import Cloud
