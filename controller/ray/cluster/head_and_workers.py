@@ -17,8 +17,12 @@ from controller.ray.api.names import PROVISIONED, SUSPENDED, head_prefix, worker
 from controller.ray.api.pod_state import gcs_port, has_ended_since, is_announced, is_ready
 from controller.ray.api.raycluster import RayCluster, WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.ray.cluster import scale_down
-from controller.ray.cluster.observation import AnyCluster, ClusterObservation
+from controller.ray.cluster.observation import (
+    AnyCluster,
+    ClusterObservation,
+    WorkerUnit,
+    WorkerUnits,
+)
 from controller.ray.cluster.pods import (
     count_owed,
     create_pod,
@@ -31,8 +35,8 @@ from controller.ray.cluster.pods import (
     scope_of,
     unhealthy_reason,
 )
-from controller.ray.cluster.rollout import DRAINED
-from controller.ray.cluster.scale_down import free_indices, missing_hosts
+from controller.ray.cluster.rollout import DRAINED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.scale_down import deletion_order, missing_positions, pods_to_delete
 from controller.ray.head import (
     HEAD_SCOPE,
     chosen_head,
@@ -152,18 +156,23 @@ def find_missing_pods(seen: ClusterObservation, *, without: Collection[str] = ()
         names = _free_names(seen, head_prefix(cluster), labels.HEAD_GROUP, 1)
         found[HEAD_SCOPE] = (MissingPod(names[0]),)
     short = [
-        group
-        for group in seen.desired.spec.worker_group_specs
-        if worker_scope(group.group_name) not in seen.pending_scopes
-        and group.group_name not in without
-        and _may_lack_pods(seen, group)
+        units
+        for name, units in seen.units.items()
+        if worker_scope(name) not in seen.pending_scopes
+        and name not in without
+        and _may_lack_pods(seen, units)
     ]
-    for position, group in enumerate(short):
-        name = group.group_name
-        if name in seen.multi_host_replicas:
-            places = _hosts(seen, group, batch)
-        else:
-            places = _positions(seen, group, ceil(batch / (len(short) - position)))
+    for position, units in enumerate(short):
+        name = units.group.group_name
+        share = batch if units.is_multi_host else ceil(batch / (len(short) - position))
+        places = missing_positions(
+            units,
+            wanted=seen.wanted_units(units),
+            owner_uid=seen.cluster.metadata.uid,
+            revision=seen.pods_revision,
+            batch=share,
+            owed=count_owed(seen, worker_scope(name), seen.workers.get(name, ())),
+        )
         if places:
             names = _free_names(seen, worker_prefix(cluster, name), name, len(places))
             found[worker_scope(name)] = tuple(map(MissingPod, names, places))
@@ -173,39 +182,10 @@ def find_missing_pods(seen: ClusterObservation, *, without: Collection[str] = ()
     return found
 
 
-def _may_lack_pods(seen: ClusterObservation, group: WorkerGroup) -> bool:
-    replicas = seen.multi_host_replicas.get(group.group_name, ())
-    wanted = seen.wanted_units(group)
-    if group.group_name in seen.multi_host_replicas:
-        wanted *= group.hosts
-    return len(seen.workers.get(group.group_name, ())) < wanted or any(
-        len(each.pods) < group.hosts for each in replicas
-    )
-
-
-def _positions(
-    seen: ClusterObservation, group: WorkerGroup, batch: int
-) -> Sequence[ReplicaPosition | None]:
-    pods = seen.workers.get(group.group_name, ())
-    owed = count_owed(seen, worker_scope(group.group_name), pods)
-    count = min(batch, max(0, seen.wanted_units(group) - len(pods) - owed))
-    if group.hosts > 1:
-        return [None] * count
-    return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
-
-
-def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence[ReplicaPosition]:
-    pods = seen.workers.get(group.group_name, ())
-    return missing_hosts(
-        group,
-        seen.multi_host_replicas[group.group_name],
-        seen.incomplete_replicas,
-        owed=count_owed(seen, worker_scope(group.group_name), pods),
-        owner_uid=seen.cluster.metadata.uid,
-        revision=seen.pods_revision,
-        batch=batch,
-        wanted=seen.wanted_units(group),
-    )
+def _may_lack_pods(seen: ClusterObservation, units: WorkerUnits) -> bool:
+    present = sum(len(each.pods) for each in units.units)
+    wanted = seen.wanted_units(units) * units.hosts
+    return present < wanted or any(len(each.pods) < units.hosts for each in units.units)
 
 
 def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -> list[str]:
@@ -252,7 +232,7 @@ def create_workers(seen: ClusterObservation, missing: MissingPods) -> list[list[
     for group in seen.desired.spec.worker_group_specs:
         found = missing.get(worker_scope(group.group_name), ())
         creates = _creates(seen, group, found)
-        if group.group_name in seen.multi_host_replicas:
+        if seen.units[group.group_name].is_multi_host:
             for _, hosts in groupby(
                 zip(found, creates, strict=True), lambda each: _replica(each[0])
             ):
@@ -270,15 +250,13 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
             yield [each for each in step if each is not None]
 
 
-def delete_workers(
-    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete]
-) -> Iterator[Write]:
+def delete_workers(seen: ClusterObservation, workers: Iterable[PodToDelete]) -> Iterator[Write]:
     """Delete these workers; those that serve requests and are only surplus are drained first."""
     has_head = any(is_ready(pod) and not pod.metadata.terminating for pod in seen.heads)
     for each in workers:
-        surplus = each.cause is scale_down.DeletionCause.SURPLUS
+        surplus = each.cause is DeletionCause.SURPLUS
         if surplus and has_head and _serves(each.pod):
-            why, why_many = f", because {scale_down.SURPLUS}", f": {scale_down.SURPLUS}"
+            why, why_many = f", because {SURPLUS}", f": {SURPLUS}"
             event = drain_event(
                 each.pod, f" before its deletion{why}", f" before their deletion{why_many}"
             )
@@ -313,7 +291,7 @@ def delete_drained(seen: AnyCluster) -> tuple[list[Delete], float | None]:
     return deletions, min(waits, default=None)
 
 
-def workers_to_delete(seen: ClusterObservation) -> Iterator[scale_down.PodToDelete]:
+def workers_to_delete(seen: ClusterObservation) -> Iterator[PodToDelete]:
     """Yield the workers that specification, autoscaler or their own state condemns, in order."""
     for group in seen.desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
@@ -325,7 +303,7 @@ def workers_to_delete(seen: ClusterObservation) -> Iterator[scale_down.PodToDele
 
 def _of_former_port(
     seen: ClusterObservation, group: WorkerGroup, known: Collection[str]
-) -> Iterator[scale_down.PodToDelete]:
+) -> Iterator[PodToDelete]:
     """Yield workers that look for the GCS at another port than that of the head that is there.
 
     They never find it, however often they are restarted.
@@ -337,41 +315,34 @@ def _of_former_port(
         meta, its_own = pod.metadata, gcs_port(pod)
         if its_own and its_own != port and not meta.terminating and meta.uid not in known:
             reason = f"it looks for the GCS at port {its_own}, and the head listens on {port}"
-            yield scale_down.PodToDelete(pod, reason)
+            yield PodToDelete(pod, reason)
 
 
-def _of_removed_groups(seen: ClusterObservation) -> Iterator[scale_down.PodToDelete]:
+def _of_removed_groups(seen: ClusterObservation) -> Iterator[PodToDelete]:
     """Yield workers of groups removed from the specification, not those without a group."""
     known = {"", *(group.group_name for group in seen.desired.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
         if group in known or worker_scope(group) in seen.pending_scopes:
             continue
         reason = f"group {group!r} is no longer in the specification"
-        for pod in scale_down.deletion_order(pods):
-            if not pod.metadata.terminating:
-                cause = scale_down.DeletionCause.GROUP_REMOVED
-                yield scale_down.PodToDelete(pod, reason, cause)
+        units = [WorkerUnit("", (pod,)) for pod in pods if not pod.metadata.terminating]
+        for unit in deletion_order(units):
+            yield PodToDelete(unit.pods[0], reason, DeletionCause.GROUP_REMOVED)
 
 
-def _of_group(seen: ClusterObservation, group: WorkerGroup) -> Iterator[scale_down.PodToDelete]:
+def _of_group(seen: ClusterObservation, group: WorkerGroup) -> Iterator[PodToDelete]:
     """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
+    name = group.group_name
     may_shrink = not seen.desired.spec.autoscaling or seen.settings.delete_unnamed
-    rules = scale_down.ScaleDownRules(
-        wanted_hash=seen.desired.builder.hashes[group.group_name],
+    yield from pods_to_delete(
+        seen.units[name],
+        wanted=seen.wanted_units(seen.units[name]),
+        wanted_hash=seen.desired.builder.hashes[name],
         may_shrink=may_shrink,
-        keep_ended=is_replacement_held(seen, worker_scope(group.group_name)),
-        wanted=seen.wanted_units(group),
+        keep_ended=is_replacement_held(seen, worker_scope(name)),
     )
-    present = seen.multi_host_replicas.get(group.group_name)
-    if present is None:
-        pods = seen.workers.get(group.group_name, ())
-        yield from scale_down.pods_to_delete(group, pods, rules)
-    else:
-        yield from scale_down.replica_pods_to_delete(
-            group, present, seen.incomplete_replicas, rules
-        )
     if seen.rollout is not None:
-        yield from seen.rollout.workers_to_delete(group.group_name, may_shrink=may_shrink)
+        yield from seen.rollout.workers_to_delete(name, may_shrink=may_shrink)
 
 
 def _creates(

@@ -6,7 +6,7 @@ Both are values: the same ones give the same plan.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -227,6 +227,110 @@ NO_HISTORY: Final = PodHistory()
 """The history before the first plan."""
 
 
+# The workers of a group in units that are created and deleted as one, read from labels of pods.
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerUnit:
+    """A worker pod, or a replica of several hosts.
+
+    Attributes:
+        name: name of the replica; empty for a pod without the label, which is a unit of its own.
+        pods: its pods by host index, including terminating ones.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+
+    @property
+    def live(self) -> list[Pod]:
+        """The pods that are not terminating."""
+        return [pod for pod in self.pods if not pod.metadata.terminating]
+
+    @property
+    def host_indices(self) -> list[str]:
+        """The host indices that its pods carry, empty for a pod without one."""
+        return [_label(pod, labels.HOST_INDEX) for pod in self.pods]
+
+    @property
+    def index(self) -> str:
+        """The replica index that its pods carry."""
+        return _label(self.pods[0], labels.REPLICA_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerUnits:
+    """The units of a group.
+
+    Attributes:
+        group: the group's specification.
+        units: its units, including terminating ones.
+        is_multi_host: whether they are replicas of several hosts, or must be treated so.
+        begun: replicas that this process is creating, with the number of hosts created so far.
+    """
+
+    group: WorkerGroup
+    units: tuple[WorkerUnit, ...]
+    is_multi_host: bool = False
+    begun: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def hosts(self) -> int:
+        """Pods of a whole unit."""
+        return self.group.hosts if self.is_multi_host else 1
+
+    @property
+    def desired(self) -> int:
+        """The number of units that the specification asks for."""
+        return self.group.desired_replicas if self.is_multi_host else self.group.desired_pods
+
+    def is_whole(self, unit: WorkerUnit) -> bool:
+        """Return whether a unit has the pods of all of its hosts, and none of a larger replica."""
+        if not self.is_multi_host:
+            return True
+        indices = unit.host_indices
+        too_high = any(each.isdecimal() and int(each) >= self.hosts for each in indices)
+        return len(indices) == self.hosts and not too_high
+
+
+def read_units(
+    group: WorkerGroup,
+    pods: Iterable[Pod],
+    begun: Mapping[str, int] | None = None,
+    *,
+    is_indexed: bool = True,
+) -> WorkerUnits:
+    """Group the pods of a group by the names of their replicas, if it has any.
+
+    A group with pods from an operator that sets no replica labels has none: which of them compute
+    together is unknown, so they stay and are replaced one by one until the group has been empty
+    once. `is_indexed` is False where new pods get no such labels either.
+    """
+    pods = tuple(pods)
+    is_named = any(_label(pod, labels.REPLICA_NAME) for pod in pods)
+    is_new = group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
+    if not (is_indexed and (is_named or is_new)):
+        return WorkerUnits(group, tuple(WorkerUnit("", (pod,)) for pod in pods))
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        found[_label(pod, labels.REPLICA_NAME)].append(pod)
+    singles = found.pop("", [])
+    replicas = [
+        WorkerUnit(name, tuple(sorted(found[name], key=_host_order))) for name in sorted(found)
+    ]
+    units = (*replicas, *(WorkerUnit("", (pod,)) for pod in singles))
+    return WorkerUnits(group, units, True, begun or {})
+
+
+def _host_order(pod: Pod) -> tuple[int, str, str]:
+    index = _label(pod, labels.HOST_INDEX)
+    return len(index), index, pod.metadata.name
+
+
+def _label(pod: Pod, key: str) -> str:
+    return (pod.metadata.labels or {}).get(key, "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPods:
     """A RayCluster, valid or not, and its pods in their present state.
@@ -325,9 +429,7 @@ class ClusterObservation(ObservedPods):
     Attributes:
         desired: the desired state that follows from it.
         children: its services, access objects, secrets and claims.
-        multi_host_replicas: the replicas of the groups whose replicas have several hosts, by group.
-        incomplete_replicas: replicas that this process is creating, with the number of hosts
-            created so far.
+        units: its workers by group, without groups removed from the specification.
         pods_revision: newest revision of pods observed; names of new pods depend on it.
         taken_pod_names: names that another owner's pods were found to have.
         revisions: earlier templates of its pods; None if they are not kept.
@@ -346,10 +448,7 @@ class ClusterObservation(ObservedPods):
 
     desired: DesiredCluster
     children: ObservedChildren = field(default_factory=ObservedChildren)
-    multi_host_replicas: Mapping[str, tuple[MultiHostReplica, ...]] = field(
-        default_factory=dict[str, "tuple[MultiHostReplica, ...]"]
-    )
-    incomplete_replicas: Mapping[str, int] = field(default_factory=dict[str, int])
+    units: Mapping[str, WorkerUnits]
     pods_revision: str = ""
     taken_pod_names: frozenset[str] = frozenset()
     revisions: RevisionHistory | None = None
@@ -377,26 +476,18 @@ class ClusterObservation(ObservedPods):
         """Whether the cluster is deleted or suspended."""
         return self.cluster.metadata.terminating or self.is_suspended
 
-    def wanted_units(self, group: WorkerGroup) -> int:
-        """Return the desired number of pods, or of replicas of a multi-host group.
+    def wanted_units(self, units: WorkerUnits) -> int:
+        """Return the desired number of units of a group.
 
         What is taken away is replaced at once, as far as the group may have more than desired.
         """
-        upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
-        is_multi_host = group.group_name in self.multi_host_replicas
-        desired = group.desired_replicas if is_multi_host else group.desired_pods
+        name, desired = units.group.group_name, units.desired
+        upgrade = self.rollout.groups.get(name) if self.rollout is not None else None
         wanted = desired if upgrade is None else upgrade.wanted
         if not desired:
             return wanted
-        most = self.desired.spec.surge_of(desired)
-        return max(wanted, desired + min(most, self._disrupted_units(group.group_name)))
-
-    def _disrupted_units(self, group: str) -> int:
-        """Return the number of units of a group that are taken away, a pod of theirs at least."""
-        replicas = self.multi_host_replicas.get(group)
-        pods = self.workers.get(group, ())
-        units = [each.pods for each in replicas] if replicas is not None else [(p,) for p in pods]
-        return sum(any(map(self.is_disrupted, unit)) for unit in units)
+        disrupted = sum(any(map(self.is_disrupted, each.pods)) for each in units.units)
+        return max(wanted, desired + min(self.desired.spec.surge_of(desired), disrupted))
 
     def is_disrupted(self, pod: Pod) -> bool:
         """Return whether others take the pod away, or had announced it when its drain began."""
@@ -409,72 +500,3 @@ class ClusterObservation(ObservedPods):
 
 
 AnyCluster: TypeAlias = ClusterObservation | InvalidCluster
-
-# Reads multi-host replicas from the labels of their pods.
-
-
-@dataclass(frozen=True, slots=True)
-class MultiHostReplica:
-    """An observed replica.
-
-    Attributes:
-        name: name of the replica; empty for a pod without the label, which is a replica of its own.
-        pods: its pods by host index, including terminating ones.
-    """
-
-    name: str
-    pods: tuple[Pod, ...]
-
-    @property
-    def live(self) -> list[Pod]:
-        """The pods that are not terminating."""
-        return [pod for pod in self.pods if not pod.metadata.terminating]
-
-    def is_whole(self, hosts: int) -> bool:
-        """Return whether it has the pods of so many hosts, and none of a larger replica."""
-        too_high = any(each.isdecimal() and int(each) >= hosts for each in self.host_indices)
-        return len(self.pods) == hosts and not too_high
-
-    @property
-    def host_indices(self) -> list[str]:
-        """The host indices that its pods carry, empty for a pod without one."""
-        return [_label(pod, labels.HOST_INDEX) for pod in self.pods]
-
-    @property
-    def index(self) -> str:
-        """The replica index that its pods carry."""
-        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
-
-
-def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
-    """Return whether the group's pods must be treated as multi-host replicas.
-
-    A group with pods from an operator that sets no replica labels is not treated so: which of them
-    compute together is unknown, so they stay and are replaced one by one until the group has been
-    empty once.
-    """
-    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
-        return True
-    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
-
-
-def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
-    """Group the pods of a group by the names of their replicas."""
-    found: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        found[_label(pod, labels.REPLICA_NAME)].append(pod)
-    singles = found.pop("", [])
-    replicas = [
-        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
-        for name in sorted(found)
-    ]
-    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
-
-
-def _host_order(pod: Pod) -> tuple[int, str, str]:
-    index = _label(pod, labels.HOST_INDEX)
-    return len(index), index, pod.metadata.name
-
-
-def _label(pod: Pod, key: str) -> str:
-    return (pod.metadata.labels or {}).get(key, "")

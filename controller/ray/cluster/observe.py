@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -28,17 +28,17 @@ from controller.ray.cluster.observation import (
     ClusterObservation,
     DesiredCluster,
     InvalidCluster,
-    MultiHostReplica,
     PodHistory,
-    are_multi_host,
-    read_replicas,
+    WorkerUnits,
+    read_units,
 )
-from controller.ray.cluster.pods import draining_since, sort_by_role
+from controller.ray.cluster.pods import PodsByRole, draining_since, sort_by_role, template_hash
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.revision_history import observe_history
 from controller.ray.dashboard import NO_DASHBOARDS, Dashboards
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE
+from controller.ray.pods.hashes import is_outdated
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
@@ -102,7 +102,7 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
         watches=settings.watch_nodes,
     )
     log = log_to_read(chain(heads, *workers.values()))
-    replicas = _multi_host_replicas(desired, workers, settings)
+    units = _units(desired, pods, settings, dict(record.replicas))
     revisions = observe_history(cluster, desired, reads)
     foreseen = sources.dashboards is None
     children = observe_children(cluster, desired, reads, settings, pods, is_foreseen=foreseen)
@@ -119,8 +119,7 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
         children=replace(children, notes=notes),
         budgets=budgets,
         unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
-        multi_host_replicas=replicas,
-        incomplete_replicas=dict(record.replicas),
+        units={each.group.group_name: each for each in units},
         pods_revision=reads.revision(PODS, uid),
         taken_pod_names=record.name_conflicts(PODS),
         pods_listed=record.has_listed(every_pod(cluster)),
@@ -178,17 +177,28 @@ def _ray(
     )
 
 
-def _multi_host_replicas(
-    desired: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: RaySettings
-) -> dict[str, tuple[MultiHostReplica, ...]]:
-    if not settings.feature_gates.enabled(MULTI_HOST_INDEXING):
-        return {}
-    pods_of = {
-        group.group_name: workers.get(group.group_name, ())
-        for group in desired.spec.worker_group_specs
-        if are_multi_host(group, workers.get(group.group_name, ()))
-    }
-    return {name: read_replicas(pods) for name, pods in pods_of.items()}
+def _units(
+    desired: DesiredCluster, pods: PodsByRole, settings: RaySettings, begun: Mapping[str, int]
+) -> Iterator[WorkerUnits]:
+    """Yield the units of each group.
+
+    During a rolling update a replica of several hosts that was begun with an older template is not
+    completed with the new one.
+    """
+    is_indexed = settings.feature_gates.enabled(MULTI_HOST_INDEXING)
+    for group in desired.spec.worker_group_specs:
+        found = pods.workers.get(group.group_name, ())
+        units = read_units(group, found, begun, is_indexed=is_indexed)
+        if desired.spec.upgrade_strategy.rolling is not None and units.begun:
+            wanted = desired.builder.hashes[group.group_name]
+            outdated = {
+                each.name
+                for each in units.units
+                if any(is_outdated(template_hash(pod), wanted) for pod in each.pods)
+            }
+            kept = {name: hosts for name, hosts in begun.items() if name not in outdated}
+            units = replace(units, begun=kept)
+        yield units
 
 
 def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:

@@ -38,9 +38,9 @@ from controller.ray.cluster.rolling_units import (
     RunningRay,
     image_of_pod,
     image_of_template,
-    read_units,
     recorded_turns,
     unstamped_pods,
+    upgrade_units,
 )
 from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
 from controller.ray.head import is_gcs_fault_tolerant
@@ -107,13 +107,7 @@ _HEAD_REMEDY: Final = (
 
 
 def with_rollout(seen: ClusterObservation) -> ClusterObservation:
-    """Return the observation with the state of the rolling update.
-
-    A replica of several hosts that was begun with an older template is not completed with the new
-    one.
-    """
-    if seen.desired.spec.upgrade_strategy.rolling is not None:
-        seen = replace(seen, incomplete_replicas=_completable(seen))
+    """Return the observation with the state of the rolling update."""
     return replace(seen, rollout=decide(seen))
 
 
@@ -167,7 +161,7 @@ def _units(
         image = image_of_template(group.template)
         compatibility, conflict = running.compare(image, seen.desired.spec.ray_version)
         units.append(
-            read_units(
+            upgrade_units(
                 seen,
                 group,
                 settings,
@@ -340,18 +334,6 @@ def _is_needed(seen: ClusterObservation) -> bool:
         draining_since((pod,)) is not None or is_outdated(template_hash(pod), wanted)
         for pod, wanted in pods_and_hashes(seen)
     )
-
-
-def _completable(seen: ClusterObservation) -> dict[str, int]:
-    """Return the replicas that this process creates, without those of older templates."""
-    hashes = seen.desired.builder.hashes
-    outdated = {
-        each.name
-        for group, replicas in seen.multi_host_replicas.items()
-        for each in replicas
-        if any(is_outdated(template_hash(pod), hashes[group]) for pod in each.pods)
-    }
-    return {name: n for name, n in seen.incomplete_replicas.items() if name not in outdated}
 
 
 def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:

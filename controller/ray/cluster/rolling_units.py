@@ -18,7 +18,12 @@ from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_announced, is_ready, ray_container
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.ray.cluster.observation import ClusterObservation, DrainMemory
+from controller.ray.cluster.observation import (
+    ClusterObservation,
+    DrainMemory,
+    WorkerUnit,
+    WorkerUnits,
+)
 from controller.ray.cluster.pods import (
     drain_event,
     draining_now,
@@ -170,15 +175,9 @@ class _Reading:
     told: Mapping[str, str]
     now: datetime
 
-    def unit(self, name: str, pods: Sequence[Pod], *, complete: bool, whole: bool) -> Unit:
-        """Return a unit.
-
-        Args:
-            name: name of the pod or the replica.
-            pods: pods of the unit.
-            complete: whether no pod is missing.
-            whole: whether no pod is missing but those that this process creates.
-        """
+    def unit(self, name: str, units: WorkerUnits, unit: WorkerUnit) -> Unit:
+        """Return a unit of a group under the name of its pod or replica."""
+        pods, complete = unit.pods, units.is_whole(unit)
         since = draining_since(pods)
         keeps_time = not any(map(is_announced, pods))
         available = complete and all(is_ready(p) and self.ray.is_alive(p) for p in pods)
@@ -193,7 +192,7 @@ class _Reading:
                 (keeps_time and self.now >= since + self.drain_timeout)
                 or all(map(self._is_drained, pods))
             ),
-            gone=not whole or any(map(self._is_going, pods)),
+            gone=not (complete or is_unfinished(units, unit)) or any(map(self._is_going, pods)),
         )
 
     def _may_hold_work(self, pod: Pod) -> bool:
@@ -215,7 +214,7 @@ class _Reading:
         return meta.terminating or meta.name in self.named or unhealthy_reason(pod) is not None
 
 
-def read_units(
+def upgrade_units(
     seen: ClusterObservation,
     group: WorkerGroup,
     rolling: RollingUpdate,
@@ -224,39 +223,20 @@ def read_units(
     unproven: bool,
 ) -> PodUnits:
     """Return the units of a group, in the order in which a scale-down would delete them."""
-    name, ray = group.group_name, seen.ray
+    units = seen.units[group.group_name]
     named = frozenset(group.scale_strategy.workers_to_delete)
     timeout = timedelta(seconds=rolling.drain_timeout_seconds)
-    memory = seen.history.drains
-    reading = _Reading(wanted_hash, ray, named, timeout, memory.commands, seen.now)
-    members = sorted(_members(seen, group), key=lambda each: _rank(each[1], named, wanted_hash))
-    units = tuple(
-        reading.unit(unit, pods, complete=complete, whole=whole)
-        for unit, pods, complete, whole in members
-    )
-    is_multi_host = name in seen.multi_host_replicas
-    desired = group.desired_replicas if is_multi_host else group.desired_pods
-    budget = Budget(rolling.unavailable_of(desired), rolling.surge_of(desired))
+    told = seen.history.drains.commands
+    reading = _Reading(wanted_hash, seen.ray, named, timeout, told, seen.now)
+    members = {each.name or each.pods[0].metadata.name: each for each in units.units}
+    ordered = sorted(members, key=lambda name: _rank(members[name].pods, named, wanted_hash))
+    budget = Budget(rolling.unavailable_of(units.desired), rolling.surge_of(units.desired))
+    found = tuple(reading.unit(name, units, members[name]) for name in ordered)
     return PodUnits(
-        UnitGroup(name, desired, units, budget, unproven),
-        group.hosts if is_multi_host else 1,
-        {unit: pods for unit, pods, _, _ in members},
+        UnitGroup(group.group_name, units.desired, found, budget, unproven),
+        units.hosts,
+        {name: members[name].pods for name in ordered},
     )
-
-
-def _members(
-    seen: ClusterObservation, group: WorkerGroup
-) -> Iterator[tuple[str, tuple[Pod, ...], bool, bool]]:
-    """Yield name and pods of each unit, whether it is complete, and whether it may be so."""
-    replicas = seen.multi_host_replicas.get(group.group_name)
-    if replicas is None:
-        for pod in seen.workers.get(group.group_name, ()):
-            yield pod.metadata.name, (pod,), True, True
-        return
-    for each in replicas:
-        complete = each.is_whole(group.hosts)
-        whole = complete or is_unfinished(each, group, seen.incomplete_replicas)
-        yield each.name or each.pods[0].metadata.name, each.pods, complete, whole
 
 
 def _rank(

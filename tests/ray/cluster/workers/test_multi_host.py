@@ -15,8 +15,8 @@ from controller.ray.api import RayCluster
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.head_and_workers import ABREAST
-from controller.ray.cluster.observation import are_multi_host, read_replicas
-from controller.ray.cluster.scale_down import ScaleDownRules, missing_hosts, replica_pods_to_delete
+from controller.ray.cluster.observation import WorkerUnits, read_units
+from controller.ray.cluster.scale_down import missing_positions, pods_to_delete
 from controller.ray.pods.builder import ReplicaPosition
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, Plan
@@ -35,7 +35,6 @@ from tests.ray.cluster.support import (
 from tests.ray.cluster.test_plan import SERVICE
 from tests.ray.cluster.workers.test_scale_down import group
 
-SHRINK = ScaleDownRules(wanted_hash=None, may_shrink=True)
 INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"
 HOST = "ray.io/replica-host-index"
@@ -87,6 +86,15 @@ def made(plan_: Plan) -> list[list[dict[str, str]]]:
 
 def gone(plan_: Plan) -> set[str]:
     return {w.target.name for stage in plan_.stages for w in stage if isinstance(w, Delete)}
+
+
+def chosen(units: WorkerUnits) -> list[str]:
+    found = pods_to_delete(units, wanted=units.desired, wanted_hash=None, may_shrink=True)
+    return [each.pod.metadata.name for each in found]
+
+
+def missing(units: WorkerUnits) -> list[ReplicaPosition | None]:
+    return missing_positions(units, wanted=units.desired, owner_uid="u", revision="1", batch=64)
 
 
 def test_the_hosts_of_a_new_slice_are_made_one_after_the_other():
@@ -220,8 +228,8 @@ def test_a_slice_is_as_bad_as_its_worst_host():
     pending = host("b", 1, phase="Pending", ready=False)
     newest = whole("c", created="2026-08-20T09:30:00Z")
     pods = [*whole("a"), host("b", 0), pending, host("b", 2), *newest]
-    order = replica_pods_to_delete(spec, read_replicas(pods), {}, SHRINK)
-    assert [v.pod.metadata.name for v in order] == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
+    order = chosen(read_units(spec, pods))
+    assert order == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
 
 
 names = st.sampled_from(["a", "b", ""])
@@ -234,11 +242,9 @@ def test_the_order_of_the_cache_decides_nothing(
     pods = [host(name, number, index=number) for name, number in drawn]
     spec = group(1, numOfHosts=3)
 
-    def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition]]:
-        slices = read_replicas(present)
-        chosen = replica_pods_to_delete(spec, slices, {}, SHRINK)
-        places = missing_hosts(spec, slices, {}, owner_uid="u", revision="1", batch=64)
-        return [v.pod.metadata.name for v in chosen], places
+    def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition | None]]:
+        slices = read_units(spec, present)
+        return chosen(slices), missing(slices)
 
     shuffled = list(pods)
     shuffler.shuffle(shuffled)
@@ -260,11 +266,11 @@ def test_slices_never_overshoot_and_never_stay_halves(
         host(n, i, phase="Failed" if s == "f" else "Running", terminating=s == "g")
         for n, i, s in drawn
     ]
-    spec, slices = group(replicas, numOfHosts=3), read_replicas(pods)
-    doomed = {v.pod.metadata.name for v in replica_pods_to_delete(spec, slices, begun, SHRINK)}
-    places = missing_hosts(spec, slices, begun, owner_uid="u", revision="1", batch=64)
+    units = read_units(group(replicas, numOfHosts=3), pods, begun)
+    slices, doomed = units.units, {*chosen(units)}
+    places = missing(units)
     kept = [each for each in slices if not {p.metadata.name for p in each.pods} & doomed]
-    completed = {place.replica_name for place in places}
+    completed = {place.replica_name for place in places if place is not None}
     assert len({each.name for each in slices} | completed) <= max(replicas, len(slices))
     for each in kept:
         going = all(pod.metadata.terminating for pod in each.pods)
@@ -356,7 +362,7 @@ def test_a_host_index_that_is_no_number_costs_nothing():
     ],
 )
 def test_which_groups_consist_of_slices(hosts: int, pods: list[Pod], expected: bool):
-    assert are_multi_host(group(1, numOfHosts=hosts), pods) is expected
+    assert read_units(group(1, numOfHosts=hosts), pods).is_multi_host is expected
 
 
 def test_a_suspended_group_loses_all_slices():

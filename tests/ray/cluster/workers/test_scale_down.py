@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
+from controller.ray.cluster.observation import read_units
 from controller.ray.cluster.pods import unhealthy_reason
-from controller.ray.cluster.scale_down import ScaleDownRules, deletion_order, pods_to_delete
+from controller.ray.cluster.scale_down import pods_to_delete
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import pod, workers
 
@@ -33,7 +34,8 @@ def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:
 
 
 def chosen(spec: WorkerGroup, pods: list[Pod], *, may_shrink: bool = True) -> list[str]:
-    made = pods_to_delete(spec, pods, ScaleDownRules(wanted_hash=WANTED, may_shrink=may_shrink))
+    units = read_units(spec, pods)
+    made = pods_to_delete(units, wanted=units.desired, wanted_hash=WANTED, may_shrink=may_shrink)
     return [victim.pod.metadata.name for victim in made]
 
 
@@ -176,6 +178,4 @@ def test_which_pods_are_replaced(
 
 
 def test_equal_pods_go_by_name():
-    assert [p.metadata.name for p in deletion_order(reversed(workers(3)))] == [
-        p.metadata.name for p in workers(3)
-    ]
+    assert chosen(group(0), workers(3)[::-1]) == [p.metadata.name for p in workers(3)]

@@ -101,8 +101,10 @@ def observed(
     return observed_object(obj, *pods, **changes)
 
 
-def observed_object(obj: RayCluster, *pods: Pod, **changes: Any) -> ClusterObservation:
-    kept = reads(obj, *pods)
+def observed_object(
+    obj: RayCluster, *pods: Pod, begun: dict[str, int] | None = None, **changes: Any
+) -> ClusterObservation:
+    kept = reads(obj, *pods, begun=begun or {})
     seen = RayClusterKind().observe("default/example", kept)
     assert isinstance(seen, ClusterObservation)
     return replace(seen, now=NOW, **({"ray": ASSUMED} | changes))

@@ -32,7 +32,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     observed,
     observed_object,
     old,
-    rolled_out,
     rolling,
     set_image,
     the_head,
@@ -609,24 +608,24 @@ def test_a_replica_that_was_begun_with_an_older_template_is_not_completed_with_t
     raw = of_two_hosts()
     raw = raw if is_rolling else without_rolling(raw)
     hosts = replica("one", OLD)
-    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 1})
-    assert rolled_out(seen).incomplete_replicas == ({} if is_rolling else {"one": 1})
+    seen = observed(raw, the_head(raw), *hosts, begun={"one": 1})
+    assert seen.units["workers"].begun == ({} if is_rolling else {"one": 1})
 
 
 def test_a_replica_of_which_any_host_is_older_is_not_completed():
     raw = of_two_hosts()
     wanted = str(template_digest(raw["spec"]["workerGroupSpecs"][0]))
     hosts = [*replica("one", wanted), *replica("one", OLD, 2)[1:]]
-    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 2})
-    assert rolled_out(seen).incomplete_replicas == {}
+    seen = observed(raw, the_head(raw), *hosts, begun={"one": 2})
+    assert seen.units["workers"].begun == {}
 
 
 def test_a_replica_that_was_begun_with_the_present_template_is_completed():
     raw = of_two_hosts()
     wanted = str(template_digest(raw["spec"]["workerGroupSpecs"][0]))
     hosts = [*replica("one", wanted), *replica("two", OLD, 2)]
-    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 1})
-    assert rolled_out(seen).incomplete_replicas == {"one": 1}
+    seen = observed(raw, the_head(raw), *hosts, begun={"one": 1})
+    assert seen.units["workers"].begun == {"one": 1}
 
 
 # -- scale-down --------------------------------------------------------------------------------

@@ -228,7 +228,8 @@ def test_a_replica_may_hold_work_if_any_host_does_and_is_drained_when_all_hosts_
 def test_a_replica_that_lost_a_host_is_gone_and_one_that_is_being_created_is_not():
     raw = of_two_hosts()
     assert the_unit(host(0), raw=raw).gone
-    unit = the_unit(host(0), raw=raw, incomplete_replicas={"one": 1})
+    wanted = observed(raw).desired.builder.hashes["workers"]
+    unit = the_unit(host(0, stamp=wanted), raw=raw, begun={"one": 1})
     assert (unit.gone, unit.available) == (False, False)
     assert the_unit(host(0), host(1, terminating=True), raw=raw).gone
 
