@@ -19,21 +19,17 @@ from controller.runtime.kind import NAMESPACE_TERMINATING
 from controller.runtime.plan import (
     Event,
     Failure,
-    JsonPatch,
     Lookup,
     MergePatch,
     PhaseDuration,
     Plan,
-    Replace,
     StatusPatch,
     Target,
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import Executor
-from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import Writer
-from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import (
     OWNER,
     Book,
@@ -42,7 +38,6 @@ from tests.runtime.kit import (
     child,
     create,
     delete,
-    patch,
     status_error,
     target,
 )
@@ -166,15 +161,6 @@ async def test_a_status_that_another_writer_changes_back_is_written_with_back_of
     assert written == [0, 1, 3, 7, 15, 31]
 
 
-async def test_an_object_that_can_be_written_again_and_then_cannot_is_reported_again():
-    bench = Bench()
-    for refused in (True, False, True):
-        bench.book.time += 3600.0
-        bench.fail("patch" if refused else "", status_error(403, "Forbidden", message="no right"))
-        await bench.execute(Plan(commit=COMMIT))
-    assert bench.emitted == ["FailedUpdate"] * 2
-
-
 async def test_lookups_are_answered_first_and_nothing_else_is_done():
     bench = Bench()
     plan = Plan(lookups=(Lookup(target("a")), Lookup(target("b"))), stages=((create("c"),),))
@@ -186,17 +172,6 @@ async def test_lookups_are_answered_first_and_nothing_else_is_done():
     assert not reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/a")
     assert reads.record(OWNER.uid).looked_up_absent(CONFIG_MAPS, "default/b")
     assert bench.book.names() == ["a"]
-
-
-async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
-    bench = Bench()
-    bench.fail("get", OutcomeUnknown("reset"))
-    outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),)))
-    assert outcome.result is Result.FAILED
-    assert bench.emitted == ["FailedRead"]
-    assert not bench.book.expectations.reader.record(OWNER.uid).looked_up_absent(
-        CONFIG_MAPS, "default/a"
-    )
 
 
 @pytest.mark.parametrize(
@@ -250,13 +225,6 @@ async def test_what_is_aside_neither_waits_for_stages_nor_stops_them():
     assert [failure.write for failure in outcome.failures] == [create("c")]
 
 
-async def test_without_its_commit_nothing_is_done_aside_either():
-    bench = Bench()
-    bench.fail("patch", status_error(403, "Forbidden"))
-    await bench.execute(Plan(commit=COMMIT, independent=(create("c"),)))
-    assert "create c" not in bench.order
-
-
 async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
     bench = Bench()
     tokens = iter(["token-1", "token-2"])
@@ -300,15 +268,6 @@ async def test_a_failed_lookup_does_not_put_off_a_deadline():
     bench.fail("get", status_error(403, "Forbidden"))
     outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),), requeue_after=7.0))
     assert (outcome.result, outcome.requeue_after) == (Result.FAILED, 7.0)
-
-
-async def test_a_write_that_succeeded_is_told_and_no_other():
-    bench = Bench()
-    made = Event("Normal", "Made", "Create", "")
-    bench.fail("create", status_error(422, "Invalid"), name="b")
-    good, bad = (replace(create(name), on_success=made) for name in ("a", "b"))
-    await bench.execute(Plan(stages=((good, bad),)))
-    assert bench.emitted == ["Made"]
 
 
 async def test_a_status_that_is_there_already_costs_nothing():
@@ -404,24 +363,6 @@ async def test_texts_wait_for_their_interval_after_any_write_of_the_status():
     assert (await bench.execute(Plan(status=words))).writes == {"status": 1}
 
 
-async def test_a_batch_counts_over_all_stages():
-    bench = Bench()
-    stages = (tuple(create(f"a{n}") for n in range(40)), tuple(create(f"b{n}") for n in range(40)))
-    outcome = await bench.execute(Plan(stages=stages))
-    assert outcome.result is Result.MORE
-    assert len(bench.client.verbs("create")) == 64
-
-
-async def test_deletes_start_slowly_and_stop_at_the_first_failure():
-    bench = Bench()
-    for n in range(16):
-        bench.book.show(child(f"a{n}", n + 2))
-        bench.client.objects[f"a{n}"] = child(f"a{n}", n + 2)
-    await bench.execute(Plan(stages=(tuple(delete(f"a{n}") for n in range(16)),)))
-    assert len(bench.client.verbs("delete")) == 16
-    assert bench.client.most == 8
-
-
 # -- single writes --------------------------------------------------------------------------------
 
 
@@ -430,110 +371,6 @@ def writer(script: Callable[[Call], Any] | None = None) -> tuple[Writer, Book, S
     book.show(child("a", 2))
     client.objects["a"] = child("a", 2, data={"theirs": "1"})
     return Writer(client, book.expectations), book, client
-
-
-async def test_a_merge_patch_carries_its_preconditions():
-    write, _, client = writer()
-    await write.perform(OWNER, patch("a", revision="2", k="v"))
-    assert client.calls[0].body == {
-        "metadata": {"uid": "uid-a", "resourceVersion": "2"},
-        "data": {"k": "v"},
-    }
-
-
-async def test_a_replacement_changes_what_is_there_and_puts_the_whole():
-    write, book, client = writer()
-    change = Replace(target("a"), "uid-a", {"data": {"ours": "2"}})
-    result = await write.perform(OWNER, change)
-    assert result.outcome is WriteOutcome.DONE
-    body = client.calls[-1].body
-    assert body["data"] == {"theirs": "1", "ours": "2"}
-    assert body["metadata"]["resourceVersion"] == "2"
-    assert book.get() is result.obj
-
-
-async def test_a_replacement_that_changes_nothing_is_not_sent():
-    write, book, client = writer()
-    change = Replace(target("a"), "uid-a", {"data": {"theirs": "1"}})
-    result = await write.perform(OWNER, change)
-    assert result.outcome is WriteOutcome.DONE
-    assert client.verbs("replace") == []
-    assert book.entries == 0
-
-
-async def test_a_replacement_of_another_object_is_a_conflict():
-    write, _, client = writer()
-    result = await write.perform(OWNER, Replace(target("a"), "uid-before", {"data": {"k": "v"}}))
-    assert result.outcome is WriteOutcome.CONFLICT
-    assert client.verbs("replace") == []
-
-
-@pytest.mark.parametrize(
-    ("live", "outcome"),
-    [(child("a", 2), WriteOutcome.FAILED), (child("a", 9), WriteOutcome.CONFLICT)],
-)
-async def test_a_json_patch_that_does_not_apply_is_a_conflict_only_if_the_object_has_moved(
-    live: KubeObject, outcome: WriteOutcome
-):
-    def script(call: Call) -> Any:
-        if call.verb == "json_patch":
-            raise status_error(422, "Invalid")
-        return live
-
-    write, book, _ = writer(script)
-    operations = ({"op": "test", "path": "/metadata/resourceVersion", "value": "2"},)
-    result = await write.perform(OWNER, JsonPatch(target("a"), "uid-a", operations))
-    assert result.outcome is outcome
-    assert (result.failure is not None) is (outcome is WriteOutcome.FAILED)
-    assert book.get().metadata.resource_version == live.metadata.resource_version
-
-
-async def test_a_change_of_what_is_gone_is_planned_again_without_it():
-    write, book, client = writer()
-    del client.objects["a"]
-    result = await write.perform(OWNER, patch("a", k="v"))
-    assert result.outcome is WriteOutcome.CONFLICT
-    assert book.names() == []
-
-
-async def test_a_conflict_on_delete_of_the_same_object_is_a_failure():
-    def script(call: Call) -> Any:
-        if call.verb == "delete":
-            raise status_error(409, "Conflict")
-        return child("a", 9)
-
-    write, book, _ = writer(script)
-    result = await write.perform(OWNER, delete("a"))
-    assert result.outcome is WriteOutcome.FAILED
-    assert book.live() == ["a"]
-
-
-async def test_a_bug_in_a_write_leaves_no_expectation():
-    def script(_call: Call) -> Any:
-        raise ZeroDivisionError
-
-    write, book, _ = writer(script)
-    with pytest.raises(ZeroDivisionError):
-        await write.perform(OWNER, patch("a", k="v"))
-    assert book.entries == 0
-
-
-async def test_a_name_whose_holder_cannot_be_read_is_unknown():
-    def script(call: Call) -> Any:
-        raise status_error(409, "AlreadyExists") if call.verb == "create" else OutcomeUnknown("x")
-
-    write, book, _ = writer(script)
-    result = await write.perform(OWNER, create("b"))
-    assert result.outcome is WriteOutcome.UNKNOWN
-    assert book.expectations.reader.record(OWNER.uid).pending_scopes == {"children"}
-
-
-async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
-    bench = Bench()
-    bench.client.seconds = 1.0
-    began = asyncio.get_running_loop().time()
-    await bench.execute(Plan(stages=(tuple(create(f"a{n}") for n in range(7)),)))
-    assert asyncio.get_running_loop().time() - began == pytest.approx(3.0), "1 + 2 + 4"
 
 
 async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
@@ -564,17 +401,6 @@ async def test_a_status_that_changes_with_time_wakes_its_key():
     assert (await bench.execute(Plan(status=status))).requeue_after == 40.0
     assert (await bench.execute(Plan(status=status, requeue_after=7.0))).requeue_after == 7.0
     assert (await bench.execute(Plan(status=status, requeue_after=70.0))).requeue_after == 40.0
-
-
-async def test_who_does_not_lead_sends_nothing():
-    book, client = Book(), ScriptedClient()
-    fence = SwitchableFence()
-    write = Writer(client, book.expectations, fence=fence)
-    assert (await write.perform(OWNER, create("a"))).outcome is WriteOutcome.DONE
-    fence.leads = False
-    assert (await write.perform(OWNER, create("b"))).outcome is WriteOutcome.FAILED
-    assert client.verbs("create") == ["a"]
-    assert book.entries == 1
 
 
 def batch(first: int, count: int) -> Plan:
@@ -636,12 +462,6 @@ async def test_the_first_write_is_measured_once_before_it_is_sent():
     assert bench.first_writes == [0]
     await bench.execute(Plan(status=StatusPatch({"children": 3})))
     assert bench.first_writes == [0, 3]
-
-
-async def test_a_reconcile_without_a_write_measures_none():
-    bench = Bench()
-    await bench.execute(Plan(status=StatusPatch({})))
-    assert bench.first_writes == []
 
 
 PHASE = PhaseDuration("pods_ready", 3.0)

@@ -36,7 +36,7 @@ from controller.runtime.reconcile.execution import (
     PlanOutcome,
     Result,
 )
-from controller.runtime.reconcile.executor import BATCH, FAILED_UPDATE, Executor
+from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
 from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
@@ -46,7 +46,6 @@ from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
 WIDGET = Target(WIDGETS, "default", "f")
 COMMIT = MergePatch(WIDGET, OWNER.uid, {"metadata": {"annotations": {"k": "v"}}})
-STATUS_COMMIT = MergePatch(WIDGET, OWNER.uid, {"status": {"phase": "on"}}, subresource="status")
 REFUSED = status_error(403, "Forbidden", message="no right")
 STATUS = StatusPatch({"children": 3})
 READY = {"type": "Ready", "status": "True", "reason": "Counted", "message": ""}
@@ -214,15 +213,6 @@ async def test_nothing_follows_an_object_that_is_not_created_yet_because_others_
     assert bench.names == ["b", "a", "c"]
 
 
-async def test_nothing_follows_it_either_when_a_change_beside_it_waits_too():
-    bench = Bench()
-    stage = (create("a"), patch("b", colour="red"))
-    for _ in range(2):
-        await bench.execute(Plan(stages=(stage,)))
-    await bench.execute(Plan(stages=(stage, (patch("c"),))))
-    assert bench.names == []
-
-
 async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created():
     bench = Bench(after=STATUS)
     for at in (0.0, 1.0, 2.0, 4.0, 6.0, 8.0):
@@ -232,15 +222,6 @@ async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created
         assert [each.reason for each in outcome.failures] == ["DeletedAgain"] * (at >= 4.0)
         assert outcome.result is Result.DONE, "it is no failure of the server's"
     assert [each.reason for (each,) in bench.told] == ["DeletedAgain"] * 3
-
-
-async def test_the_event_that_names_who_keeps_deleting_an_object_is_about_its_creation():
-    bench = Bench()
-    for at in (0.0, 1.0, 2.0, 4.0):
-        bench.now = at
-        await bench.execute(Plan(stages=((create(),),)))
-    (event,) = bench.emitted
-    assert (event.reason, event.action) == ("FieldContested", "Create")
 
 
 async def test_objects_that_wait_leave_room_for_others_in_a_batch():
@@ -253,14 +234,6 @@ async def test_objects_that_wait_leave_room_for_others_in_a_batch():
 
 
 FIRST, SECOND = patch("first"), patch("second")
-
-
-async def test_a_write_that_waits_for_its_turn_fails_even_if_the_outcome_of_the_other_is_unknown():
-    bench = Bench({"first": REFUSED, "second": REFUSED})
-    plan = Plan(stages=((FIRST, SECOND),))
-    await bench.execute(plan)
-    bench.outcomes["first"] = OutcomeUnknown("reset")
-    assert (await bench.execute(plan)).result is Result.FAILED
 
 
 async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_and_a_condition():
@@ -303,40 +276,6 @@ async def test_one_read_and_one_event_tell_of_all_fields_that_others_change_back
     assert [event.note.count("keeps changing data.") for event in bench.emitted] == [3]
 
 
-async def test_what_the_garbage_collector_deletes_for_its_owner_is_named_before_it_is_made_again():
-    bench = Bench(disowned=frozenset("a"))
-    plan = Plan(stages=((create("a"),),), status=StatusPatch({"conditions": []}))
-    await bench.execute(plan)
-    assert bench.names == ["a"]
-    bench.now = 1.0
-    outcome = await bench.execute(plan)
-    assert "a" not in bench.names
-    (told,) = bench.told[-1]
-    assert "changes the owner reference of ConfigMap a, so that the garbage" in told.message
-    assert outcome.requeue_after == 59.0
-
-
-async def test_of_many_objects_that_others_change_back_one_event_gives_the_number():
-    bench = Bench()
-    plan = Plan(stages=(tuple(patch(name, colour="red") for name in "abcde"),))
-    for at in (0.0, 1.0, 3.0):
-        bench.now = at
-        await bench.execute(plan)
-    (event,) = bench.emitted
-    assert event.note.startswith("another writer keeps undoing what is written to 5 objects")
-
-
-async def test_no_object_has_its_turn_before_it_is_seen_that_the_repair_of_the_last_is_undone():
-    bench = Bench()
-    plan = Plan(stages=((patch("a", colour="red"), patch("b", colour="red")),))
-    sent: dict[float, list[str]] = {}
-    for at in (0.0, 1.0, 3.0, 8.0, 19.0, 24.0, 46.0):
-        bench.now = at
-        await bench.execute(plan)
-        sent[at] = bench.names
-    assert [sent[at] for at in (8.0, 19.0, 24.0, 46.0)] == [["a"], ["b"], [], ["a"]]
-
-
 async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_written():
     found = child("a", terminating=True)
     bench = Bench(held=(HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),), now=120.0)
@@ -353,17 +292,6 @@ async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_w
     bench.execution = None
     await bench.execute(Plan())
     assert [event.reason for event in bench.emitted] == ["ChildHeld"]
-
-
-async def test_a_contested_field_is_no_reason_to_write_an_object_that_is_left_as_it_is():
-    bench = Bench()
-    plan = Plan(stages=((patch("a", colour="red"),),), status=StatusPatch({"conditions": [READY]}))
-    for at in (0.0, 1.0, 3.0):
-        bench.now = at
-        await bench.execute(plan)
-    bench.now = 4.0
-    await bench.execute(Plan())
-    assert bench.sent == []
 
 
 async def test_an_object_that_is_deleted_names_a_child_that_is_held_once_it_takes_long():
@@ -442,34 +370,8 @@ async def test_writes_without_an_answer_are_named_once_while_they_are_in_flight(
     assert last.patch["status"] == STATUS.wanted
 
 
-async def test_the_object_itself_without_an_answer_is_named_by_an_event():
-    bench = Bench(silent=frozenset("f"), after=STATUS)
-    await bench.execute(Plan(commit=COMMIT, status=STATUS))
-    notes = [event.note for event in bench.emitted if event.reason == FAILED_UPDATE]
-    assert [note.partition(" of ")[0] for note in notes] == [
-        "cannot write the metadata",
-        "cannot write the status",
-    ]
-    assert bench.told == []
-
-
-@pytest.mark.parametrize("other", [target("f"), replace(WIDGET, name="g")])
-async def test_an_object_that_shares_a_name_or_a_kind_with_it_is_named_in_the_status(other: Target):
-    write = MergePatch(other, "uid-other", {"data": {}})
-    bench = Bench(silent=frozenset("fg"), after=STATUS)
-    await bench.execute(Plan(stages=((write,),)))
-    assert bench.told[0] == (unanswered(write),)
-
-
 def reports_of_silence() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "silence"]
-
-
-async def test_the_report_of_a_silence_ends_before_the_execution():
-    bench = Bench(silent=frozenset("af"), after=refused_for("no answer"))
-    outcome = await bench.execute(Plan(stages=((patch("a"),),)))
-    assert reports_of_silence() == []
-    assert outcome.writes == {"patch": 1, "status": 1}
 
 
 async def test_the_report_of_a_silence_is_cut_off_with_the_execution():
@@ -493,19 +395,6 @@ async def test_changes_that_stay_unknown_take_turns():
     bench.outcomes.clear()
     await bench.execute(plan)
     assert bench.names == ["b", "a"]
-
-
-async def test_a_change_that_is_lost_each_time_waits_though_it_is_left_out_until_it_is_read():
-    bench = Bench({"a": OutcomeUnknown("reset")})
-    sent = UnansweredWrite(patch("a"), bench.generation, 0.0, "")
-    waits: list[float] = []
-    for _ in range(4):
-        outcome = await bench.execute(Plan(independent=(patch("a"),)))
-        waits.append(outcome.retry_after or 0.0)
-        bench.writes = {"a": sent}
-        await bench.execute_at_once(NOTHING)
-        bench.writes = {}
-    assert [int(each) for each in waits] == [0, 1, 2, 4]
 
 
 @pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
@@ -546,12 +435,6 @@ async def test_sixty_lost_answers_cost_one_request_an_attempt_until_one_arrives(
     assert len(bench.sent) == 60, "one first, then more and more"
 
 
-async def test_a_lost_answer_holds_up_no_other_scope_of_the_plan():
-    bench = Bench({"lost": OutcomeUnknown("reset")}, left=Questions(repeats=(create("lost"),)))
-    await bench.execute(Plan(stages=((patch("a"),), (patch("b"),)), status=STATUS))
-    assert sorted(bench.names) == ["a", "b", "f", "lost"]
-
-
 async def test_what_is_refused_as_a_repetition_is_read_and_then_planned_anew():
     bench = Bench({"a": REFUSED}, left=Questions(repeats=(create("a"),)))
     outcome = await bench.execute(NOTHING)
@@ -565,17 +448,6 @@ async def test_an_object_is_read_that_the_caches_cannot_tell_of_and_planned_for_
     outcome = await bench.execute(Plan(stages=((patch("d"),),)))
     assert (outcome.result, outcome.ask_after) == (Result.MORE, None)
     assert (bench.read, bench.names) == (["a", "b", "c"], ["d"])
-
-
-async def test_reads_that_fail_cost_one_request_an_attempt():
-    references = tuple(ObjectReference(CONFIG_MAPS, f"default/{name}") for name in "abc")
-    bench = Bench(left=Questions(reads=references), unreadable={"a": REFUSED})
-    for number in range(1, 5):
-        outcome = await bench.execute(NOTHING)
-        await bench.execute_at_once(NOTHING)
-        assert bench.read == ["a"] * number
-        assert (outcome.result, outcome.ask_after) == (Result.WAIT, None)
-    assert 8 <= bench.wait < 10
 
 
 async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():

@@ -11,7 +11,6 @@ from controller.kube.resources import PODS
 from controller.runtime.plan import (
     Create,
     Delete,
-    Failure,
     JsonPatch,
     MergePatch,
     Replace,
@@ -129,22 +128,6 @@ def test_the_status_is_one_field_without_its_times_and_nobody_is_named_for_it():
     assert repairs.contested(3.0) == []
 
 
-def test_a_write_waits_until_one_of_its_fields_is_due():
-    repairs = Repairs()
-    repairs.record(patch(colour="red", size="1"), 0.0)
-    repairs.record(patch(colour="red"), 1.0)
-    assert repairs.wait(patch(colour="red"), 1.5) == 1.5
-    assert repairs.wait(patch(colour="red", size="1"), 0.75) == 0.25
-
-
-def test_another_value_begins_anew():
-    repairs = named([patch(colour="red")])
-    repairs.record(patch(colour="blue"), 4.0)
-    assert repairs.contested(4.0) == []
-    assert repairs.wait(patch(colour="blue"), 4.0) == 1.0
-    assert repairs.unnamed(patch(colour="blue"), 4.0) == []
-
-
 def test_what_was_not_needed_for_five_minutes_is_forgotten():
     repairs = named([patch(colour="red")])
     assert len(repairs.contested(302.9)) == 1
@@ -199,17 +182,6 @@ def test_from_the_third_time_on_that_an_object_is_created_again_its_deletion_is_
     assert found == [(4.0, sentence)]
 
 
-def test_what_is_reported_of_a_create_is_who_deletes_its_object():
-    repairs = Repairs()
-    repairs.record(create(), 0.0)
-    assert repairs.undone(create()) is None
-    (repair,) = repairs._known.values()
-    repair.writer = "another writer"
-    assert repairs.undone(create()) == Failure(create(), "DeletedAgain", str(repair))
-    assert repairs.undone(create("b")) is None
-    assert repairs.undone(delete()) is None
-
-
 def test_what_the_operator_deletes_itself_is_created_again_at_once():
     repairs = Repairs()
     for at in (0.0, 1.0, 2.0):
@@ -218,13 +190,6 @@ def test_what_the_operator_deletes_itself_is_created_again_at_once():
     repairs.record(replace(delete(), target=target(scope="of the deletion")), 3.0)
     assert repairs.wait(create(), 3.0) == 0.0
     assert repairs.wait(create("b"), 3.0) == 1.0
-
-
-def test_the_sentence_names_the_writer_the_field_and_the_object():
-    assert str(Repair(target(), ("data", "colour"), "red", 3, 0.0, 0.0, "mesh")) == (
-        "mesh keeps changing data.colour of ConfigMap a; it is repaired at most once a minute: "
-        "configure or stop one of the two writers"
-    )
 
 
 def test_what_the_garbage_collector_deletes_because_its_owner_was_changed_is_seldom_made_again():
@@ -267,39 +232,6 @@ def test_of_several_objects_that_another_writer_changes_back_one_at_a_time_is_re
         order.append(write.target.name)
     assert order == ["a", "b", "c"] * 4
     assert next_due(repairs, [*COLOURED], now)[0] == now + 60 - 2 * LASTS, "the last after 60 s"
-
-
-def test_if_a_repair_lasts_the_next_object_follows_soon():
-    repairs = named([*COLOURED])
-    now, due = next_due(repairs, [*COLOURED], 3.0)
-    left = [*COLOURED]
-    while due:
-        (write,) = due
-        repairs.record(write, now)
-        left.remove(write)
-        then, due = next_due(repairs, left, now) if left else (now, [])
-        assert then - now <= LASTS
-        now = then
-    assert left == []
-
-
-def test_repairs_that_are_all_undone_have_one_back_off_whatever_the_number_of_objects():
-    writes = [patch(f"{number}", colour="red") for number in range(40)]
-    repairs, now = named([*writes]), 3.0
-    sent = 0
-    while now < 600.0:
-        now, due = next_due(repairs, [*writes], now)
-        for write in due:
-            repairs.record(write, now)
-        sent += len(due)
-    assert sent <= 30
-
-
-def test_an_object_whose_other_writer_is_not_named_waits_for_no_turn():
-    repairs = named([*COLOURED])
-    another = patch("d", colour="red")
-    repairs.record(another, 3.0)
-    assert repairs.wait(another, 4.0) == 0.0
 
 
 def test_a_repair_that_is_undone_holds_up_the_next_object_longer_than_one_that_lasts():
@@ -362,10 +294,6 @@ def test_the_condition_goes_with_the_last_such_field():
     assert with_contested(present, [], 7, NOW) == {"conditions": [READY]}
 
 
-def test_a_status_without_conditions_gets_none():
-    assert with_contested({"children": 3}, [contested("a")], 7, NOW) == {"children": 3}
-
-
 TYPE = {"f:spec": {"f:type": {}}}
 LABEL = {"f:metadata": {"f:labels": {"f:a": {}}}}
 
@@ -388,21 +316,6 @@ def test_the_manager_of_the_field_is_the_other_writer():
     )
     assert found(*entries) == "another writer (mesh)"
     assert found(*entries, path=("spec", "gone")) == "another writer (perhaps kubectl or mesh)"
-
-
-def test_of_several_managers_of_a_field_the_last_one_is_named():
-    old, new = (entry(name, f"2026-01-01T00:00:0{time}Z", TYPE) for name, time in
-                (("z", 1), ("a", 2)))  # fmt: skip
-    untimed = {"manager": "y", "fieldsV1": TYPE}
-    assert found(old, untimed, new) == "another writer (a)"
-
-
-def test_a_manager_is_named_once():
-    entries = (
-        entry("mesh", "2026-01-01T00:00:01Z", LABEL),
-        entry("mesh", "2026-01-01T00:00:02Z", LABEL, subresource="scale"),
-    )
-    assert found(*entries) == "another writer (perhaps mesh)"
 
 
 @pytest.mark.parametrize(

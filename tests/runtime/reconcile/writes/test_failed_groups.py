@@ -83,12 +83,6 @@ def test_a_write_that_fails_is_tried_after_1_2_4_and_so_on_up_to_30_seconds():
     assert 24 * WAITS.cap > 600, "so it costs 24 requests in ten minutes at most"
 
 
-@pytest.mark.parametrize("failing", [1, 10])
-def test_what_fails_in_one_attempt_has_one_wait(failing: int):
-    turns = Turns()
-    assert [turns.attempt(*[refused(HEAD)] * failing) for _ in range(3)] == [1, 2, 4]
-
-
 def test_a_first_conflict_is_planned_anew_at_once_and_the_next_ones_wait():
     turns = Turns()
     assert [turns.attempt(conflicting(HEAD)) for _ in range(4)] == [0, 1, 2, 4]
@@ -121,16 +115,6 @@ def test_what_fails_while_others_wait_waits_with_them():
     turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due - 20)
     turns.groups.ended(refused(WORKER), due - 20)
     assert turns.groups.due == due
-
-
-def test_an_edit_ends_the_wait():
-    turns = Turns()
-    for _ in range(6):
-        turns.attempt(refused(HEAD))
-    turns.groups.begin(BOTH, 2, {group_of(STATUS)}, (), turns.now)
-    assert not turns.groups.holds(HEAD)
-    turns.groups.ended(refused(HEAD), turns.now)
-    assert turns.groups.due - turns.now < 1.2
 
 
 def test_creates_of_one_scope_are_alike_and_other_writes_are_not():
@@ -182,18 +166,6 @@ def test_all_that_follows_a_commit_waits_for_it():
     assert groups.turn == group_of(patch("f"))
 
 
-def test_independent_writes_take_turns_with_the_first_stage_that_fails():
-    plan = Plan(stages=((HEAD,),), independent=(WORKER,))
-    assert after(WORKER, HEAD, plan=plan).probe((WORKER,)) == WORKER
-    assert after(WORKER, plan=Plan(independent=(WORKER,))).probe((WORKER,)) == WORKER
-
-
-def test_nothing_is_held_or_tried_first_as_long_as_nothing_has_failed():
-    groups = after(plan=Plan(stages=((HEAD,),)))
-    assert groups.probe((HEAD, WORKER)) is None
-    assert not groups.holds(HEAD)
-
-
 def test_a_success_of_the_group_that_was_tried_releases_all_but_not_their_next_wait():
     turns = Turns()
     turns.attempt(refused(HEAD), refused(WORKER))
@@ -221,12 +193,6 @@ def test_a_group_of_which_nothing_is_to_be_written_when_its_turn_comes_is_forgot
     turns.attempt(refused(STATUS), refused(WORKER))
     turns.attempt()
     assert turns.begin(BOTH).probe((WORKER,)) == WORKER
-
-
-def test_a_new_generation_and_a_plan_without_the_write_release_it():
-    assert after(HEAD, WORKER, plan=BOTH, generation=2).failures == {}
-    only = after(HEAD, WORKER, plan=Plan(stages=((WORKER,),)))
-    assert [*only.failures] == [group_of(WORKER)]
 
 
 def test_what_could_not_be_deleted_is_forgotten_once_nobody_plans_to_delete_it():
