@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.writer import Writer
-from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
+from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, status_error
 
 QUOTA = status_error(403, "Forbidden", message="exceeded quota")
 
@@ -50,28 +47,7 @@ async def test_the_last_refusal_counts_and_a_namespace_that_is_going_has_its_own
     assert desk.refusal().reason == NAMESPACE_TERMINATING
 
 
-@pytest.mark.parametrize("error", [OutcomeUnknown("cut"), status_error(504, "Timeout")])
-async def test_an_unknown_outcome_is_no_refusal(error: Exception):
-    desk = Desk()
-    await desk.create("a", error)
-    assert desk.refusal() is None
-
-
 async def test_a_repetition_that_is_refused_is_remembered_as_well():
     desk = Desk()
     await desk.create("a", QUOTA, repeat=True)
     assert desk.refusal() is not None
-
-
-async def test_a_refused_delete_is_none_of_it():
-    desk = Desk()
-    desk.client.script = lambda _call: (_ for _ in ()).throw(QUOTA)
-    await desk.writer.perform(OWNER, delete("a"))
-    assert desk.refusal() is None
-
-
-async def test_refusals_go_with_their_owner():
-    desk = Desk()
-    await desk.create("a", QUOTA)
-    desk.book.expectations.remove_owner(OWNER.controller, OWNER.key)
-    assert desk.refusal() is None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controller.runtime.expectations.expectation import Expectation
 from controller.runtime.expectations.record import (
     FIRST_LIVE_READ,
@@ -50,19 +48,6 @@ def test_live_reads_become_rarer_until_the_next_write():
     assert due(book) == FIRST_LIVE_READ
 
 
-def test_what_the_store_cannot_settle_is_read_at_once_and_asked_for_once():
-    book = Book()
-    book.make("a", 10)
-    book.bookmark(11)
-    book.bookmark(12)
-    assert due(book) == 0
-    assert book.questions == ["a"]
-    assert expectation(book).needs_live_read
-    book.expectations.expect(OWNER, patch("a"))
-    book.show(child("a", 13))
-    assert not expectation(book).needs_live_read
-
-
 def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_settled_before():
     book = Book()
     for name in "abc":
@@ -102,54 +87,6 @@ def test_many_objects_outside_the_selection_are_read_no_more_often_than_one():
         book.answer(name, child(name, 10))
         assert due(book, name) == OUTSIDE_INTERVAL * min(count, MOST_OUTSIDE)
     assert due(book, names[0]) == OUTSIDE_INTERVAL * MOST_OUTSIDE
-
-
-def test_what_ended_outside_the_selection_is_not_kept():
-    book = Book()
-    book.show(child("a", 2))
-    book.remove(child("a", 2), 20)
-    book.answer("a", child("a", 10))
-    book.expectations.confirm_gone(OWNER, delete("a"))
-    assert (book.names(), book.entries) == ([], 0)
-
-
-@pytest.mark.parametrize(
-    ("found", "alive"),
-    [
-        (child("a", 10, terminating=True), False),
-        (child("a", 10), True),
-        (child("a", 10, uid="uid-next"), True),
-        (child("a", 10, uid="uid-next", terminating=True), False),
-    ],
-    ids=["terminating", "restored", "a namesake", "a terminating namesake"],
-)
-def test_a_live_read_says_what_became_of_a_deletion(found: Any, alive: bool):
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a")
-    book.answer("a", found)
-    shown = book.get()
-    assert shown is found
-    assert (book.live() == ["a"]) is alive
-
-
-def test_an_older_answer_does_not_replace_a_newer_one():
-    book = Book()
-    book.make("a", 10)
-    book.expectations.confirm(OWNER, patch("a"), child("a", 12))
-    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "12"
-
-
-def test_a_name_is_taken_until_a_live_read_shows_our_object():
-    book = Book()
-    book.expectations.name_conflict(OWNER, create("a"))
-    book.answer("a", child("a", 10, owner="uid-else"))
-    assert book.is_taken()
-    book.answer("a", child("a", 11))
-    assert not book.is_taken()
 
 
 def test_what_was_looked_up_is_shown_where_the_store_is_behind():

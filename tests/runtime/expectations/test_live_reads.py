@@ -29,13 +29,6 @@ def test_what_became_of_a_write_is_planned_for_at_once(shown: int | None, found:
     assert book.woken == [OWNER]
 
 
-def test_what_the_store_settles_wakes_the_owners_at_once():
-    book = Book()
-    book.expectations.mark_unknown(OWNER, create("a"))
-    book.show(child("a", 10))
-    assert book.woken == [OWNER]
-
-
 def test_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes():
     book = Book()
     book.show(child("a", 2))
@@ -95,13 +88,6 @@ def test_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it()
     assert found_outside(book)
     (said,) = book.expectations.reader.record(OWNER.uid).consistency_warnings
     assert said == "pods default/a exists but is not in the watched selection", "it is another's"
-
-
-def test_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():
-    assert not found_outside(Book())
-    book = Book()
-    book.expectations.overlay(PODS).add_cache("default", Store({}), {})
-    assert not found_outside(book)
 
 
 def test_a_target_is_peeked_at_where_it_is_watched():
@@ -164,27 +150,6 @@ def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     assert book.questions == ["a"]
     assert book.expectations.reader.record(OWNER.uid).pending_scopes
     assert due(book) == 0.0
-
-
-def test_a_change_that_was_carried_out_refutes_nothing():
-    book = Book()
-    book.show(child("a", 9))
-    lose(book, patch("a"))
-    book.answer("a", child("a", 10))
-    book.show(child("a", 10))
-    assert lose(book, patch("a"))
-
-
-def test_after_a_success_the_next_change_is_read_live():
-    book = refuted(patch("a"))
-    book.expectations.expect(OWNER, patch("a"))
-    book.expectations.confirm(OWNER, patch("a"), child("a", 9))
-    assert lose(book, patch("a"))
-
-
-def test_a_change_that_was_cut_off_is_read_live():
-    book = refuted(patch("a"))
-    assert lose(book, patch("a"), told=False)
 
 
 def test_only_changes_are_presumed_to_have_failed():
@@ -315,14 +280,6 @@ def test_a_repetition_does_not_change_for_which_generation_a_delete_was_planned(
     assert asked(book, edited) == ([], ["a"])
 
 
-def test_a_deleted_object_that_has_left_the_store_is_read():
-    book = lost(delete("a"))
-    entry = book.expectations.get(book.reference("a"))
-    assert entry is not None
-    entry.needs_live_read = True
-    assert asked(book) == ([], ["a"])
-
-
 def test_each_owner_finds_out_about_its_own_write():
     other = replace(OWNER, uid="uid-other", key="default/g")
     book = lost(patch("a"))
@@ -346,29 +303,6 @@ def test_what_one_owner_is_answered_leaves_the_unknown_write_of_another():
     assert book.pending() == frozenset()
 
 
-def test_the_owner_is_woken_when_the_next_read_is_due():
-    book = Book()
-    book.make("a", 10)
-    book.time = 12.0
-    assert book.expectations.record(OWNER.uid).questions(book.time).wait == 18.0
-    book.time = 30.0
-    assert asked(book) == ([], ["a"])
-    book.show(child("a", 10))
-    assert (asked(book), book.expectations.record(OWNER.uid).questions(book.time).wait) == (
-        ([], []),
-        None,
-    )
-
-
-async def test_a_lost_create_is_settled_by_its_repetition():
-    book, client = Book(), ScriptedClient()
-    client.objects["a"] = child("a", 50)
-    book.sent(create("a"))
-    book.lost(create("a"))
-    await book.perform(client, create("a"))
-    assert (asked(book), book.names(), book.pending()) == (([], []), ["a"], frozenset())
-
-
 async def test_of_two_live_reads_at_once_the_first_answer_counts():
     book, client = Book(), ScriptedClient()
     book.make("a", 10)
@@ -379,10 +313,3 @@ async def test_of_two_live_reads_at_once_the_first_answer_counts():
     shown = book.get()
     assert shown is not None
     assert shown.metadata.resource_version == "12"
-
-
-def test_nothing_is_expected_of_a_write_that_failed():
-    book = Book()
-    book.sent(create("a"))
-    book.expectations.mark_failed(OWNER, create("a"))
-    assert (book.entries, book.pending()) == (0, frozenset())

@@ -15,19 +15,6 @@ from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 
-def test_index_functions_run_on_overlaid_objects_too():
-    book = Book()
-    book.show(child("moved", 2))
-    book.show(child("stays", 3))
-    book.expectations.confirm(OWNER, patch("moved"), child("moved", 10, owner="uid-else"))
-    assert book.names() == ["stays"]
-    assert book.names("uid-else") == ["moved"]
-    book.expectations.confirm(OWNER, create("new"), child("new", 11))
-    assert book.names() == ["new", "stays"]
-    book.show(child("moved", 12))
-    assert book.names() == ["moved", "new", "stays"], "moved back since"
-
-
 def test_an_object_that_changes_its_index_twice_is_found_once():
     book = Book()
     for revision, owner in enumerate(["x", "y", "x", OWNER.uid], start=10):

@@ -9,11 +9,7 @@ from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import (
-    Create,
     Failure,
-    LiveList,
-    LogTail,
-    Target,
 )
 from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, patch
@@ -29,19 +25,6 @@ def book() -> Book:
     return book
 
 
-def test_an_owner_that_nobody_knows_has_nothing(book: Book):
-    reads = book.expectations.reader
-    assert reads.revision(CONFIG_MAPS, UNKNOWN) == "1"
-    assert reads.record(UNKNOWN).pending_scopes == frozenset()
-    assert not reads.record(UNKNOWN).has_listed(LiveList(PODS, "default", ""))
-    assert reads.record(UNKNOWN).log_tail(LogTail("default", "", "x")) is None
-    assert reads.record(UNKNOWN).replicas == {}
-    assert reads.record(UNKNOWN).consistency_warnings == ()
-    assert book.expectations.record(UNKNOWN).overdue_failures(book.time) == ()
-    assert reads.clock_jumped_at is None
-    assert reads.clock_steady_since is None
-
-
 def test_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
     book = Book()
     for namespace, revision in [("default", "5"), ("else", "9")]:
@@ -49,17 +32,6 @@ def test_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
         store.replace([], revision)
         book.expectations.overlay(PODS).add_cache(namespace, store, {})
     assert book.expectations.reader.revision(PODS, OWNER.uid) == "5"
-
-
-def test_writes_that_are_open_are_known_by_scope_and_resource(book: Book):
-    reads = book.expectations.reader
-    book.expectations.expect(OWNER, create("a"))
-    elsewhere = Create(Target(SERVICES, "default", "a", "fixed"), {})
-    book.expectations.expect(OWNER, elsewhere)
-    assert reads.record(OWNER.uid).pending_scopes == {"children", "fixed"}
-    assert reads.record(OWNER.uid).pending_resources == {CONFIG_MAPS, SERVICES}
-    assert reads.record(STRANGER.uid).pending_scopes == frozenset()
-    book.expectations.mark_unknown(OWNER, elsewhere)
 
 
 def test_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):

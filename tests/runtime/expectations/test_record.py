@@ -7,31 +7,14 @@ from typing import Any
 
 import pytest
 
-from controller.kube.resources import PODS, SERVICES
 from controller.runtime.expectations import record
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Newest, Owner, Record
+from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.plan import ReplicaMember
 from tests.runtime.kit import NOW
 
 FIRST = Owner("uid-1", "default/f", "widgets")
 NAMESAKE = Owner("uid-2", "default/f", "widgets")
-
-
-def test_the_newest_revision_of_each_resource_is_kept():
-    state = Record(FIRST)
-    assert state.observe_revision(PODS, "9") == "9"
-    assert state.observe_revision(PODS, "10") == "10"
-    assert state.observe_revision(PODS, "9") == "10"
-    assert state.observe_revision(SERVICES, "3") == "3"
-    assert state.revisions == {PODS: "10", SERVICES: "3"}
-
-
-def test_the_values_that_were_set_last_are_kept():
-    kept: Newest[str, int] = Newest(2)
-    for number, name in enumerate(["a", "b", "a", "c"]):
-        kept[name] = number
-    assert list(kept.items()) == [("a", 2), ("c", 3)]
 
 
 def test_what_others_can_make_many_of_is_bounded(monkeypatch: pytest.MonkeyPatch):
@@ -71,8 +54,3 @@ def test_an_owner_is_known_by_its_latest_state_until_a_namesake_comes():
     expectations.remove_owner("widgets", "default/f")
     expectations.remove_owner("widgets", "default/f")
     assert expectations.statistics().owners == 0
-
-
-def test_an_owner_has_the_namespace_of_its_key():
-    assert FIRST.namespace == "default"
-    assert Owner("uid-3", "cluster-wide", "widgets").namespace == ""

@@ -15,7 +15,6 @@ from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 VALUE = 'not "hunter"'
-OTHER = Owner("uid-other", "default/g", "widgets")
 
 
 def entry(name: str, **differences: object) -> ExpectationEntry:
@@ -164,14 +163,6 @@ def test_each_number_counts_what_its_name_says():
         oldest_unseen=7.0,
         live_reads=0,
     )
-
-
-def test_live_reads_are_counted_for_all():
-    book = Book()
-    for name in ("x", "y"):
-        book.expectations.mark_unknown(OWNER, create(name))
-        book.answer(name, None)
-    assert book.expectations.statistics().live_reads == 2
 
 
 def crowded(entries: int) -> Book:

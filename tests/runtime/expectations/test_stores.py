@@ -16,16 +16,11 @@ from controller.apimachinery.ownership import (
     requested_owner,
 )
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta
-from controller.kube.resources import CONFIG_MAPS, PODS, Resource
-from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.expectations.expectations import Expectations
+from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.plan import Create, Delete, Target
-from controller.runtime.reconcile.failed_groups import WriteOutcome
-from controller.runtime.reconcile.writer import Writer
 from informers import Store, Undecodable
-from tests.runtime.kit import NOW, OWNER, Book, child, patch, status_error
-from tests.runtime.recording import RecordingClient, RecordingExpectations
+from tests.runtime.kit import OWNER, Book, child, patch
 
 
 def test_what_leaves_the_selection_while_it_is_written_is_kept():
@@ -38,15 +33,6 @@ def test_what_leaves_the_selection_while_it_is_written_is_kept():
     assert book.questions == ["a"]
 
 
-def test_caches_are_not_selective_unless_they_say_so():
-    book = Book()
-    store: Store = Store({})
-    store.replace([], "9")
-    book.expectations.overlay(PODS).add_cache("", store, {})
-    book.expectations.observe_delete(PODS, child("a", 2))
-    assert (book.questions, book.entries) == ([], 0)
-
-
 def test_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
     book = Book()
     book.show(child("a", 2, terminating=True))
@@ -54,26 +40,6 @@ def test_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
     book.store.remove("default/a", "5")
     book.expectations.observe_delete(CONFIG_MAPS, child("a", 2, terminating=True))
     assert book.names() == []
-
-
-def test_a_deletion_is_answered_with_the_deleted_object():
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a", answer=child("a", 5, terminating=True))
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "5"
-    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "5"
-
-
-def test_a_namesake_in_the_answer_to_a_deletion_is_not_shown():
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a", answer=child("a", 5, uid="uid-other", terminating=True))
-    shown = book.get()
-    assert shown is not None
-    assert (shown.metadata.uid, shown.metadata.terminating) == ("uid-a", True)
-    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "2"
 
 
 def test_a_deletion_is_dated_by_the_time_of_day():
@@ -150,14 +116,6 @@ def test_nothing_is_expected_of_a_resource_that_the_server_has_no_more():
     book.expectations.overlay(PODS).remove_caches()
 
 
-MACHINES = Resource("test.dev", "v1", "machines", "Machine", KubeObject, namespaced=False)
-CREATE = Create(
-    Target(MACHINES, "", "a", "machines"),
-    {"metadata": {"name": "a", "labels": {OWNER_UID: OWNER.uid}}},
-)
-EXISTS = status_error(409, "AlreadyExists")
-
-
 def machine(owner: str = OWNER.uid, revision: int = 7, namespace: str = "") -> KubeObject:
     labels = {OWNER_UID: owner} if owner else None
     version = str(revision)
@@ -179,15 +137,6 @@ def test_the_label_of_a_cluster_scoped_object_names_its_owner():
     assert ownership_text(machine("other").metadata) == "belongs to the object with uid other"
 
 
-def test_who_has_no_uid_owns_nothing():
-    assert index_by_owner(machine("")) == ()
-    assert not is_owned_by(machine("").metadata, "")
-
-
-def test_the_label_of_an_object_in_a_namespace_names_nobody():
-    assert owner_uid(machine(namespace="default").metadata) == ""
-
-
 def test_a_controller_counts_before_the_label():
     reference = referring({OWNER_UID: OWNER.uid}).metadata.owner_references
     meta = msgspec.structs.replace(machine().metadata, owner_references=reference)
@@ -201,70 +150,3 @@ def test_the_owner_that_a_body_asks_for():
     assert requested_owner(label, "default") == ""
     assert requested_owner({**label, **reference}, "") == "y"
     assert requested_owner({"labels": None, "ownerReferences": None}, "") == ""
-
-
-@pytest.mark.parametrize(
-    ("owner", "outcome"),
-    [(OWNER.uid, WriteOutcome.DONE), ("x", WriteOutcome.NAME_CONFLICT)],
-)
-async def test_a_name_that_exists_is_ours_if_its_label_says_so(owner: str, outcome: WriteOutcome):
-    client: Any = RecordingClient(EXISTS, machine(owner))
-    expectations: Any = RecordingExpectations()
-    result = await Writer(client, expectations).perform(OWNER, CREATE)
-    assert result.outcome is outcome
-
-
-async def test_admission_that_takes_the_label_away_blocks_the_scope():
-    client: Any = RecordingClient(machine(""))
-    expectations: Any = RecordingExpectations()
-    await Writer(client, expectations).perform(OWNER, CREATE)
-    sentence = (
-        f"admission changed label {OWNER_UID} of machines.test.dev a; exempt the operator's "
-        "objects from that webhook, then delete the object"
-    )
-    assert expectations.told[-1] == ("admission_mismatch", CREATE, sentence, True)
-
-
-class MachineCache:
-    """Expectations over a store of machines that a label selects."""
-
-    def __init__(self) -> None:
-        self.store: Store[KubeObject] = Store({"owner": index_by_owner})
-        self.store.replace([], "1")
-        self.expectations = Expectations(now=lambda: 0.0, wall=lambda: NOW)
-        self.expectations.overlay(MACHINES).add_cache(
-            "", self.store, {"owner": index_by_owner}, selective=True
-        )
-        self.expectations.add_owner(OWNER)
-
-    def show(self, obj: KubeObject) -> None:
-        self.store.put(obj)
-        self.expectations.overlay(MACHINES).observe_change(obj.metadata.key)
-
-    @property
-    def names(self) -> list[str]:
-        found = self.expectations.reader.by_index(MACHINES, "owner", OWNER.uid)
-        return [each.metadata.name for each in found]
-
-
-def test_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
-    machines = MachineCache()
-    machines.expectations.expect(OWNER, CREATE)
-    machines.expectations.mark_unknown(OWNER, CREATE)
-    reads = machines.expectations.reader
-    assert reads.record(OWNER.uid).pending_scopes == {"machines"}
-    machines.show(machine())
-    assert reads.record(OWNER.uid).pending_scopes == frozenset()
-    assert machines.names == ["a"]
-
-
-def test_one_that_leaves_the_selection_counts_until_it_is_read_live():
-    machines = MachineCache()
-    machines.show(machine())
-    machines.store.remove("a", "9")
-    machines.expectations.observe_delete(MACHINES, machine())
-    assert machines.names == ["a"]
-    entry = machines.expectations.get(ObjectReference(MACHINES, "a"))
-    assert entry is not None
-    machines.expectations.record_live_read(entry, None)
-    assert machines.names == []
