@@ -32,42 +32,6 @@ async def test_start_and_stop_are_logged():
     ]
 
 
-async def test_the_tasks_of_a_manager_have_names():
-    before = asyncio.all_tasks()
-    run = Run([(Group.ELECTED, Part("writer", []))])
-    await asyncio.sleep(1)
-    names = {task.get_name() for task in asyncio.all_tasks() - before - {run.task}}
-    assert {"manager stop", "manager lead", "writer"} <= names
-    await run.end()
-
-
-@pytest.mark.parametrize(
-    ("group", "seconds"), [(Group.ELECTED, 8.0), (Group.ALWAYS, 9.0), (Group.HTTP, 9.0)]
-)
-async def test_who_writes_gets_four_fifths_of_the_grace_period_and_all_others_nine_tenths(
-    group: Group, seconds: float
-):
-    log: list[str] = []
-    run = Run([(group, Part("part", log, lingers=None))], grace=10.0)
-    await asyncio.sleep(1)
-    assert await run.end() == []
-    assert run.loop.time() == pytest.approx(1.0 + seconds, abs=0.01)
-
-
-async def test_after_the_grace_period_nothing_is_waited_for():
-    run = Run([(Group.ELECTED, Part("part", [], lingers=None, survives=100.0))], grace=1.0)
-    await asyncio.sleep(1)
-    (error,) = await run.end()
-    assert str(error) == "part did not end in time"
-    assert run.loop.time() == pytest.approx(2.0, abs=0.01)
-
-
-async def test_without_grace_nobody_is_late():
-    run = Run([(Group.ELECTED, Part("part", [], lingers=None, survives=100.0))], grace=0.0)
-    await asyncio.sleep(1)
-    assert await run.end() == []
-
-
 async def test_misuse_errors_and_a_lost_lead_are_said_word_for_word():
     lead = Lead([])
     run = Run([], lead=lead)
@@ -88,16 +52,6 @@ async def test_an_election_that_fails_is_an_error_of_its_own():
 
     (error,) = await Run([], lead=Broken([])).errors()
     assert repr(error) == "KeyError('lease')"
-
-
-async def test_a_cancelled_manager_takes_nothing_more():
-    run = Run([(Group.ELECTED, Part("writer", []))])
-    await asyncio.sleep(1)
-    assert not run.manager.stopping
-    run.task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run.task
-    assert run.manager.stopping
 
 
 async def test_a_part_that_ends_of_itself_stops_nothing():

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from controller.kube.client import Client
 from controller.kube.errors import UnexpectedResponse
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 from controller.kube.source import is_served
 from controller.kube.transport import RawResponse, Request, Transport
-from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import CacheReader, Owned
 from tests.kube.fakes import FakeTransport, answer, client
 from tests.runtime.widgets import RunningOperator, Seen, WidgetKind, WidgetWorld, definition
@@ -73,36 +70,6 @@ async def once(body: Mapping[str, Any]) -> AsyncGenerator[bytes]:
 
 def watched(operator: RunningOperator) -> set[str]:
     return {str(cache.scope.resource) for cache in operator.operator.caches.caches}
-
-
-async def test_without_the_api_the_operator_works_and_knows(widgets: WidgetWorld):
-    operator = widgets.start(kind=CollectorKind())
-    await widgets.create(size=2)
-    await widgets.counted(2)
-    assert watched(operator) == {"widgets.test.dev", "configmaps"}
-    reads = operator.operator.expectations.reader
-    assert not reads.serves(RARE)
-    assert reads.serves(CONFIG_MAPS)
-    with pytest.raises(NotCached):
-        reads.get(RARE, "default/a")
-
-
-async def test_with_the_api_its_events_wake_the_owner(widgets: WidgetWorld):
-    await widgets.user.create(CRDS, "", definition(RARE))
-    kind = CollectorKind(
-        extra=Owned(RARE, optional=True, also_enqueues=lambda _obj: ("default/f",))
-    )
-    operator = widgets.start(kind=kind)
-    await widgets.create(size=1)
-    await widgets.counted(1)
-    assert operator.operator.expectations.reader.serves(RARE)
-    await widgets.settle(5)
-    seen = len(kind.seen)
-    rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "a"}}
-    await widgets.user.create(RARE, "default", rarity)
-    await widgets.settle(5)
-    assert len(kind.seen) > seen
-    assert operator.operator.expectations.reader.get(RARE, "default/a") is not None
 
 
 async def test_the_question_is_repeated_until_there_is_an_answer(widgets: WidgetWorld):
@@ -172,17 +139,6 @@ async def test_a_body_that_is_no_list_of_resources_does_not_say_that_one_is_gone
     asked = client(FakeTransport(lambda: answer(200, body)))
     with pytest.raises(UnexpectedResponse):
         await is_served(asked, PODS)
-
-
-async def test_a_resource_is_served_if_its_group_lists_it(widgets: WidgetWorld):
-    client = Client(widgets.server, user_agent="test", clock=widgets.loop)
-    assert await is_served(client, PODS)
-    assert not await is_served(client, RARE)
-    await widgets.user.create(CRDS, "", definition(RARE))
-    await widgets.settle(2)
-    assert await is_served(client, RARE)
-    assert not await is_served(client, Resource("rare.dev", "v2", "rarities", "R", KubeObject))
-    assert not await is_served(client, Resource("rare.dev", "v1", "others", "O", KubeObject))
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -259,30 +215,3 @@ async def test_a_kind_whose_own_api_comes_later_is_served_from_then_on(widgets: 
     await widgets.user.create(RARE, "default", rarity)
     await widgets.eventually(lambda: kind.keys)
     assert kind.keys == {"default/gem"}
-
-
-async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(widgets: WidgetWorld):
-    kind = WidgetKind(primary=RARE, optional=True, name="rare-controller")
-    other = WidgetKind()
-    with capture_logs() as logs:
-        operator = widgets.start(kind=other, also=[kind])
-        await widgets.create(size=2)
-        await widgets.counted(2)
-    assert "rarities.rare.dev" not in watched(operator)
-    (said,) = [line for line in logs if line["event"] == "kind.not_served"]
-    assert said["kind"] == "Rarity"
-    assert "manta crds" in said["remedy"]
-
-
-async def test_a_kind_whose_own_api_is_there_is_served(widgets: WidgetWorld):
-    await widgets.user.create(CRDS, "", definition(RARE))
-    kind = RarityKind(primary=RARE, optional=True, name="rare-controller")
-    operator = widgets.start(also=[kind])
-    await widgets.user.create(
-        RARE,
-        "default",
-        {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "gem"}},
-    )
-    await widgets.eventually(lambda: kind.keys)
-    assert kind.keys == {"default/gem"}
-    assert "rarities.rare.dev" in watched(operator)

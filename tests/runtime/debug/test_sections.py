@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import types
 from collections.abc import Coroutine, Generator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -154,11 +153,6 @@ def test_objects_that_cannot_be_described_cost_only_themselves():
     assert shown.total == 4
 
 
-def test_an_object_that_cannot_be_written_costs_only_itself():
-    shown = listing(["a", "\ud800", "b"], lambda key: RunEntry(key, 0.0))
-    assert ([item.key for item in shown.items], shown.unreadable) == (["a", "b"], 1)
-
-
 @pytest.mark.parametrize(
     ("message", "shown"),
     [
@@ -216,12 +210,6 @@ async def test_equal_tasks_are_one_line_with_the_innermost_place_of_ours():
     assert seen["waiter"] == (f"{__name__}.wait:{line}", 3)
 
 
-async def test_a_task_without_a_name_has_that_of_its_function():
-    event = asyncio.Event()
-    seen = await shown(asyncio.create_task(outer(event)))
-    assert seen["outer"][1] == 1
-
-
 async def test_what_waits_in_a_context_manager_stands_where_it_is_entered():
     queue: WorkQueue[str] = WorkQueue(clock=asyncio.get_running_loop(), rng=random.Random(1))
 
@@ -231,25 +219,6 @@ async def test_what_waits_in_a_context_manager_stands_where_it_is_entered():
 
     seen = await shown(asyncio.create_task(work(), name="worker"))
     assert seen["worker"][0].startswith(f"{__name__}.")
-
-
-@types.coroutine
-def pause() -> Generator[None]:
-    yield
-
-
-@types.coroutine
-def pauses() -> Generator[None]:
-    while True:
-        yield from pause()
-
-
-async def test_what_waits_in_generators_stands_in_the_innermost_one():
-    async def waits() -> None:
-        await pauses()
-
-    seen = await shown(asyncio.create_task(waits(), name="paused"))
-    assert seen["paused"][0].startswith(f"{__name__}.pause:")
 
 
 class Frameless(Coroutine[Any, Any, None]):
@@ -268,13 +237,6 @@ class Frameless(Coroutine[Any, Any, None]):
 async def test_a_nameless_task_without_a_frame_keeps_the_name_that_it_got():
     task = asyncio.get_running_loop().create_task(Frameless())
     assert (await shown(task))[task.get_name()] == ("?", 1)
-
-
-async def test_code_without_a_module_stands_in_an_unknown_one():
-    scope: dict[str, Any] = {"__builtins__": {}}
-    exec("async def bare(event):\n    await event.wait()", scope)
-    seen = await shown(asyncio.create_task(scope["bare"](asyncio.Event()), name="bare"))
-    assert seen["bare"][0] == "?.bare:2"
 
 
 class Odd(asyncio.Task[None]):

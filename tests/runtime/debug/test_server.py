@@ -32,10 +32,6 @@ async def test_the_page_is_json_that_nobody_keeps():
     assert page == PageContent(event_loop=EventLoop(0.5, 1.5))
 
 
-def test_it_listens_at_the_port_that_it_is_given():
-    assert DebugServer(16060, DebugPage()).port == 16060
-
-
 async def test_a_port_that_is_taken_is_an_error_that_names_the_option():
     first = server()
     async with serving(first):

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import random
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -71,23 +70,6 @@ async def test_an_event_is_sent_in_the_form_of_events_k8s_io_v1():
     }
     assert call == ("create", f"p.{STAMP:x}", body)
     assert sink.flows == ["events/ns"]
-
-
-async def test_a_repetition_is_sent_as_a_patch_of_the_series():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(1)
-        recorder.record(PODS, META, event())
-    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
-    assert sink.calls[1:] == [("patch", f"p.{STAMP:x}", {"series": series})]
-
-
-async def test_what_happened_twice_before_it_was_sent_is_created_with_its_series():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event())
-        recorder.record(PODS, META, event())
-    (body,) = sink.events.values()
-    assert body["series"] == {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
 
 
 async def test_events_of_one_instant_have_names_of_their_own():
@@ -274,38 +256,6 @@ async def test_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
         assert sink.notes == ["again", "fails"]
 
 
-async def test_what_is_discarded_while_it_waits_takes_no_more_turns(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
-    sink = Sink(lost)
-    async with recording(sink) as (recorder, _):
-        for note in ("discarded", "first", "second"):
-            recorder.record(PODS, META, event(note))
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(400)
-        sink.script = lambda _verb, _name: None
-        await asyncio.sleep(200)
-        assert sorted(sink.notes) == ["first", "second"]
-
-
-async def test_the_failures_of_what_was_discarded_are_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
-
-    def fail(_verb: str, name: str) -> None:
-        if name.startswith("a."):
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail, seconds=1.0)) as (recorder, _):
-        recorder.record(PODS, about("a"), event())
-        await asyncio.sleep(0.5)
-        recorder.record(PODS, about("b"), event())
-        await asyncio.sleep(2000)
-        assert not recorder._turns
-
-
 async def test_what_failed_least_often_is_tried_first():
     def fail(_verb: str, name: str) -> None:
         if name == f"p.{STAMP:x}":
@@ -363,46 +313,6 @@ async def test_what_was_discarded_while_it_was_tried_holds_up_nothing(
         assert not recorder._turns
 
 
-async def test_an_unexpected_error_ends_the_turn_of_its_event():
-    errors = iter([RecursionError("deep")])
-
-    def fail(_verb: str, _name: str) -> None:
-        if error := next(errors, None):
-            raise error
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        for note in ("odd", "good"):
-            recorder.record(PODS, META, event(note))
-        with capture_logs():
-            await asyncio.sleep(1)
-        assert sink.notes == ["good"]
-
-
-async def test_an_event_that_waits_for_its_next_attempt_is_sent_when_the_recorder_is_closed():
-    failures = iter(range(2))
-
-    def fail(_verb: str, _name: str) -> None:
-        if next(failures, None) is not None:
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail, seconds=0.0)) as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(13)
-        assert len(sink.calls) == 2
-    assert len(sink.calls) == 3
-
-
-@pytest.mark.parametrize(("code", "attempts"), [(499, 1), (500, TRIES)])
-async def test_errors_of_the_server_are_tried_again(code: int, attempts: int):
-    def fail(_verb: str, _name: str) -> None:
-        raise status_error(code, "Odd")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(500)
-    assert len(sink.calls) == attempts
-
-
 async def test_each_dropped_event_is_counted_and_logged_with_the_error():
     def fail(_verb: str, _name: str) -> None:
         raise status_error(422, "Invalid", message="no such field")
@@ -418,15 +328,6 @@ async def test_each_dropped_event_is_counted_and_logged_with_the_error():
         (f"b.{STAMP + 1:x}", "event.dropped", "warning"),
     ]
     assert "no such field" in logs[0]["error"]
-
-
-async def test_an_event_that_is_dropped_after_many_attempts_is_logged_with_the_last_error():
-    with capture_logs() as logs:
-        async with recording(Sink(lost)) as (recorder, _):
-            for note in ("one", "two"):
-                recorder.record(PODS, META, event(note))
-            await asyncio.sleep(1000)
-    assert [(line["event"], line["error"]) for line in logs] == [("event.dropped", "reset")] * 2
 
 
 def test_a_note_keeps_its_end_a_quarter_of_what_is_allowed():
@@ -467,34 +368,6 @@ async def test_after_a_success_a_series_has_all_its_attempts_again():
         assert len(sink.calls) == TRIES
 
 
-async def test_a_series_that_is_discarded_while_it_is_sent_costs_only_itself(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
-
-    def fail(_verb: str, name: str) -> None:
-        if name.startswith("a."):
-            raise status_error(422, "Invalid")
-
-    with capture_logs():
-        async with recording(Sink(fail)) as (recorder, sink):
-            recorder.record(PODS, about("a"), event())
-            await asyncio.sleep(0.005)
-            recorder.record(PODS, about("b"), event("of b"))
-            await asyncio.sleep(1)
-            assert sink.notes == ["of b"]
-            assert (recorder.statistics.sent, recorder.statistics.unsent) == (1, 0)
-
-
-async def test_the_number_of_unsent_series_is_known_at_any_time():
-    async with recording(Sink(seconds=5.0)) as (recorder, _):
-        for name in "abc":
-            recorder.record(PODS, about(name), event())
-        assert recorder.statistics.unsent == 3
-        await asyncio.sleep(6)
-        assert recorder.statistics.unsent == 0
-
-
 async def test_good_news_that_waits_takes_no_room_from_warnings():
     warning = replace(event(), type="Warning")
     async with recording(Sink(seconds=1000.0)) as (recorder, _):
@@ -518,13 +391,6 @@ async def test_slow_requests_hold_up_others_for_moments_only():
         assert len(sink.calls) == 2 * SENDERS
 
 
-async def test_the_tasks_are_named():
-    async with recording(Sink(seconds=1.0)) as (recorder, _):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(0.1)
-        assert "event recorder" in {task.get_name() for task in asyncio.all_tasks()}
-
-
 async def test_repetitions_kept_in_memory_are_sent_when_the_half_hour_is_over():
     async with recording() as (recorder, sink):
         while now() < REFRESH - 50:
@@ -543,16 +409,6 @@ async def test_a_series_that_is_refreshed_in_its_last_second_lasts_that_second()
     assert len(sink.events) == 1
 
 
-async def test_a_series_that_the_server_knows_whole_ends_without_another_request():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(SILENCE - 1)
-        assert recorder._series
-        await asyncio.sleep(2)
-        assert not recorder._series
-        assert len(sink.calls) == 1
-
-
 async def test_at_the_end_only_what_the_server_does_not_know_is_sent():
     async with recording() as (recorder, sink):
         for _ in range(4):
@@ -563,34 +419,6 @@ async def test_at_the_end_only_what_the_server_does_not_know_is_sent():
         await asyncio.sleep(1)
         sink.calls.clear()
     assert [body["series"]["count"] for _, _, body in sink.calls] == [4, 4]
-
-
-async def test_at_the_end_it_is_said_how_many_could_not_be_sent():
-    with capture_logs() as logs:
-        async with recording(Sink(seconds=1000.0)) as (recorder, _):
-            for name in "abc":
-                recorder.record(PODS, about(name), event())
-            await asyncio.sleep(1)
-            await asyncio.wait([asyncio.create_task(recorder.flush())], timeout=3)
-            assert logs == [{"event": "events.unsent", "count": 3, "log_level": "warning"}]
-
-
-@pytest.mark.parametrize("end", [lambda: None, lambda: asyncio.sleep(1)])
-async def test_a_flush_without_leftovers_says_nothing(end: Callable[[], Any]):
-    with capture_logs() as logs:
-        async with recording() as (recorder, sink):
-            recorder.record(PODS, META, event())
-            if (wait := end()) is not None:
-                await wait
-    assert (logs, len(sink.calls)) == ([], 1)
-
-
-def test_a_long_instance_is_cut():
-    anything: Any = None
-    recorder = Recorder(
-        anything, instance="i" * 200, clock=anything, wall=anything, rng=random.Random(1)
-    )
-    assert recorder._instance == "i" * 128
 
 
 async def test_notes_that_are_cut_elsewhere_because_a_number_is_longer_are_one_event():

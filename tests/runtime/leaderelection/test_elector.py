@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,7 +13,7 @@ from structlog.testing import capture_logs
 from controller.kube.errors import NotSent
 from controller.runtime.elector import Elector
 from tests.fakes.clean_up import ends_in_a_cancelled_task
-from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
+from tests.runtime.leaderelection.kit import NOW, SharedLock, elector
 
 
 def candidate(lock: SharedLock, registry: CollectorRegistry | None = None) -> Elector:
@@ -127,18 +126,6 @@ async def test_the_log_tells_whether_the_lease_was_released():
     ]
 
 
-async def test_a_leader_whose_server_does_not_answer_has_lost_when_its_time_is_up():
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    made = candidate(lock)
-    await made.acquire()
-    lock.delay = 3600.0
-    left, began = made.time_left(), loop.time()
-    await made.lost()
-    assert loop.time() - began == pytest.approx(left)
-    assert made.problem == "no answer before the lease ends"
-    assert made.time_left() == 0
-
-
 async def test_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
     lock, loop = SharedLock(), asyncio.get_running_loop()
     now = loop.time()
@@ -163,29 +150,6 @@ async def test_a_server_that_fails_when_the_lease_expires_is_not_pressed():
     await made.aclose()
 
 
-@pytest.mark.parametrize("said", [{"leaseDurationSeconds": 15}, {}])
-async def test_the_lease_of_another_is_free_at_the_moment_when_it_expires(said: Any):
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    lock.store({"metadata": {}, "spec": {"holderIdentity": "other", **said}})
-    made = candidate(lock)
-    began = loop.time()
-    await made.acquire()
-    assert loop.time() - began == pytest.approx(15)
-    assert not made.problem
-    await made.aclose()
-
-
-async def test_a_leader_that_could_not_renew_releases_all_the_same():
-    lock = SharedLock()
-    made = candidate(lock)
-    await made.acquire()
-    lock.failure = NotSent("connection refused")
-    await asyncio.sleep(3)
-    lock.failure = None
-    await made.release()
-    assert lock.holder == ""
-
-
 async def test_a_release_writes_the_time_of_the_release():
     lock = SharedLock()
     made = candidate(lock)
@@ -194,16 +158,6 @@ async def test_a_release_writes_the_time_of_the_release():
     await made.release()
     assert lock.lease is not None
     assert lock.lease.record["renewTime"] > "2026-01-01T00:00:01"
-
-
-async def test_a_release_that_conflicts_for_ever_ends():
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    made = candidate(lock)
-    await made.acquire()
-    lock.failure, lock.delay = conflict(), 0.1
-    began = loop.time()
-    await made.release()
-    assert loop.time() - began == pytest.approx(10)
 
 
 async def test_a_release_without_an_answer_ends_even_in_a_task_that_has_been_cancelled():
@@ -237,23 +191,6 @@ async def test_a_candidate_looks_twice_in_each_retry_period():
     assert max(pauses) - min(pauses) > 0.05
 
 
-async def test_a_candidate_does_not_lead_before_it_has_the_lease_nor_after():
-    registry = CollectorRegistry()
-    lock = SharedLock()
-
-    def leads() -> float | None:
-        return registry.get_sample_value("leader_election_master_status", {"name": "lease"})
-
-    made = candidate(lock, registry)
-    assert (leads(), made.holder, made.problem) == (0, "", "")
-    assert not made.is_leader()
-    await made.acquire()
-    assert leads() == 1
-    lock.taken_by("b")
-    await made.lost()
-    assert (leads(), made.holder) == (0, "b")
-
-
 async def test_what_ends_an_election_is_raised_where_it_is_awaited():
     lock = SharedLock()
     lock.failure = RuntimeError("a fault of ours")
@@ -261,10 +198,3 @@ async def test_what_ends_an_election_is_raised_where_it_is_awaited():
     with pytest.raises(RuntimeError, match="a fault of ours"):
         await made.acquire()
     await made.lost()
-
-
-async def test_the_task_of_an_election_is_known_by_its_name():
-    made = candidate(SharedLock())
-    await made.acquire()
-    assert "leader election" in {task.get_name() for task in asyncio.all_tasks()}
-    await made.aclose()

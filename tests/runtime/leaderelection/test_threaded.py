@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -102,32 +102,6 @@ async def test_what_ends_the_thread_before_it_leads_is_raised():
     await made.aclose()
 
 
-async def test_what_ends_the_candidate_before_it_leads_is_raised():
-    lock = SharedLock()
-    lock.failure = RuntimeError("a fault of ours")
-    made = candidacy(lock)
-    with pytest.raises(RuntimeError, match="a fault of ours"):
-        await made.acquire()
-    await made.aclose()
-
-
-@pytest.mark.parametrize("end", [ThreadedElection.release, ThreadedElection.aclose])
-async def test_a_thread_that_ended_a_moment_ago_can_be_stopped(
-    end: Callable[[ThreadedElection], Awaitable[None]],
-):
-    lock = SharedLock()
-    lock.failure = RuntimeError("a fault of ours")
-    made = candidacy(lock)
-    others = set(threading.enumerate())
-    acquiring = asyncio.create_task(made.acquire())
-    await asyncio.sleep(0)
-    for thread in set(threading.enumerate()) - others:
-        thread.join()  # what it says at its end waits for this event loop
-    await end(made)
-    with pytest.raises(RuntimeError, match="a fault of ours"):
-        await acquiring
-
-
 async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     lock = SharedLock()
     leader, standby, third = (candidacy(lock, name) for name in "abc")
@@ -145,17 +119,6 @@ async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     assert lock.holder == "b"
     await standby.release()
     await standby.aclose()
-
-
-async def test_the_thread_has_a_name_and_keeps_no_process_alive():
-    made, others = candidacy(SharedLock()), set(threading.enumerate())
-    await made.acquire()
-    await made.acquire()
-    (thread,) = set(threading.enumerate()) - others
-    assert thread.name == "leader election"
-    assert thread.daemon
-    await made.aclose()
-    assert not thread.is_alive()
 
 
 async def test_an_election_that_is_only_ended_keeps_the_lease():
