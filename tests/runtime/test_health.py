@@ -6,14 +6,12 @@ import asyncio
 import socket
 from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp.web_server import Server
 from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT, Health, MonitoringServer
+from controller.runtime.health import Health, MonitoringServer
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets
@@ -131,44 +129,6 @@ async def test_a_check_that_comes_late_is_named():
     with pytest.raises(ManagerMisuse) as caught:
         late.add_readiness("late", lambda: None)
     assert str(caught.value) == "check late comes too late: health is served already"
-
-
-@pytest.mark.parametrize(("host", "bound", "shown"), [("", None, "*"), ("127.0.0.1",) * 3])
-async def test_a_server_closes_idle_connections_and_ends_soon(
-    monkeypatch: pytest.MonkeyPatch, host: str, bound: str | None, shown: str
-):
-    loop = asyncio.get_running_loop()
-    servers, addresses, ends = list[dict[str, Any]](), list[tuple[Any, ...]](), list[float | None]()
-
-    class RecordedServer(Server):
-        def __init__(self, handler: Any, **options: Any) -> None:
-            servers.append(options)
-            super().__init__(handler, **options)
-
-        async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-            ends.append(timeout)
-            await super().shutdown(timeout)
-
-    listen = loop.create_server
-
-    async def create_server(protocol: Any, *address: Any, **tls: Any) -> asyncio.Server:
-        addresses.append(address)
-        return await listen(protocol, "127.0.0.1", 0, **tls)
-
-    monkeypatch.setattr("controller.runtime.health.Server", RecordedServer)
-    monkeypatch.setattr(loop, "create_server", create_server)
-    server = MonitoringServer((host, 0), registry=registry())
-    assert server.name == f"HTTP server at {shown}:0"
-    async with serving(server) as session:
-        assert server.port > 0
-        async with session.get("/metrics") as answer:
-            assert answer.status == 200
-    assert addresses == [(bound, 0)]
-    assert servers == [{"access_log": None, "keepalive_timeout": IDLE_TIMEOUT}]
-    assert ends == [SHUTDOWN_TIMEOUT]
-    async with aiohttp.ClientSession() as session:
-        with pytest.raises(aiohttp.ClientConnectorError):
-            await session.get(f"http://127.0.0.1:{server.port}/metrics")
 
 
 @pytest.mark.parametrize(

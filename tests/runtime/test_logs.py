@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import os
-import sys
 import time
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -65,16 +64,6 @@ def test_the_console_prints_tracebacks_without_local_variables():
         log.exception("it.failed")
     assert "ZeroDivisionError" in out.getvalue()
     assert "12345678" not in out.getvalue()
-
-
-@pytest.mark.usefixtures("restored_logging")
-def test_logs_go_to_standard_error(capsys):
-    configure_logging()
-    structlog.stdlib.get_logger("manta.test").info("hello")
-    sys.stderr.flush()
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "hello" in captured.err
 
 
 class Terminal(io.StringIO):
@@ -214,18 +203,6 @@ def test_requests_to_probes_are_not_logged():
 
 
 @pytest.mark.usefixtures("restored_logging")
-def test_the_last_call_counts():
-    first, second = io.StringIO(), io.StringIO()
-    configure_logging(format="json", stream=first)
-    log = structlog.stdlib.get_logger("manta.test")
-    log.info("before")
-    configure_logging(level="debug", format="json", stream=second)
-    log.debug("after")
-    assert [json.loads(line)["event"] for line in first.getvalue().splitlines()] == ["before"]
-    assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["after"]
-
-
-@pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize(
     ("before", "steps", "after", "severity"),
     [
@@ -285,15 +262,6 @@ def test_a_rotated_file_is_deleted_after_thirty_days(tmp_path: Path):
     handler.doRollover()
     handler.close()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1"]
-
-
-@pytest.mark.usefixtures("restored_logging")
-def test_a_logger_can_be_asked_what_the_standard_librarys_can():
-    configure_logging(level="warning", stream=io.StringIO())
-    log = structlog.stdlib.get_logger("manta.test")
-    assert log.name == "manta.test"
-    assert log.isEnabledFor(logging.WARNING)
-    assert not log.isEnabledFor(logging.INFO)
 
 
 @pytest.mark.usefixtures("restored_logging")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,16 +14,13 @@ from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
 from controller.runtime.caches.cache import CacheBarrier, CacheScope
-from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.watches import ASK, is_available
 from controller.runtime.errors import ServerUnusable, SyncTimeout
 from controller.runtime.kind import Owned, References
-from controller.runtime.plan import Create, Delete, Target
-from controller.testing.faults import DelayedRequest, ErrorResponse, Rule, watch_lag
+from controller.testing.faults import ErrorResponse, Rule, watch_lag
 from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
-from workqueue import LOW_PRIORITY
 
 READS = frozenset({"list", "watch"})
 WORDS = (
@@ -42,10 +38,6 @@ async def world() -> AsyncIterator[CacheWorld]:
 
 def refused(resource: str) -> Rule:
     return Rule(ErrorResponse(403, "Forbidden", "not that one"), resource, READS)
-
-
-def slow(resource: str, seconds: float) -> Rule:
-    return Rule(DelayedRequest(seconds), resource, READS)
 
 
 def scopes(world: CacheWorld) -> list[tuple[str, str]]:
@@ -70,72 +62,6 @@ async def test_ready_comes_after_all_caches_are_complete(world: CacheWorld):
         assert world.caches.name == "caches"
 
 
-async def test_caches_may_have_no_listeners(world: CacheWorld):
-    caches = Caches(
-        world.client,
-        [kind()],
-        expectations=world.expectations,
-        namespaces=(),
-        clock=world.loop,
-        rng=random.Random(1),
-        sync_timeout=30.0,
-    )
-    await world.odd_widget()
-    ready = asyncio.Event()
-    task = asyncio.create_task(caches.run(ready.set))
-    await ready.wait()
-    caches.stop()
-    await task
-
-
-async def test_each_namespace_has_caches_of_its_own(world: CacheWorld):
-    for namespace in ("one", "two", "three"):
-        await world.create(
-            Resource("", "v1", "namespaces", "Namespace", KubeObject, namespaced=False),
-            {"metadata": {"name": namespace}},
-            "",
-        )
-        await world.widget("f", namespace)
-    world.build([kind(Owned(CONFIG_MAPS), Owned(NODES))], namespaces=("one", "two"))
-    assert [name for name, _ in scopes(world)] == [
-        "widgets.test.dev/one",
-        "widgets.test.dev/two",
-        "configmaps/one",
-        "configmaps/two",
-        "nodes",
-    ]
-    async with world.running():
-        assert world.caches.keys(WIDGETS) == ["one/f", "two/f"]
-        assert world.expectations.reader.get(WIDGETS, "two/f") is not None
-
-
-async def test_events_enqueue_primaries_and_the_owners_of_children(world: CacheWorld):
-    widget = await world.widget("f")
-    await world.child("a", widget)
-    served = Served()
-    watch = kind()
-    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
-    async with world.running():
-        assert served.added == [("default/f", LOW_PRIORITY)] * 2
-        served.added.clear()
-        other = await world.widget("g")
-        await asyncio.sleep(1)
-        assert served.added == [("default/g", 0)]
-        served.added.clear()
-        await world.child("b", widget)
-        await world.child("c", other)
-        await asyncio.sleep(1)
-        assert served.added == [("default/f", 0), ("default/g", 0)]
-        served.added.clear()
-        await world.user.merge_patch(WIDGETS, "default", "f", {"spec": {"size": 3}})
-        await asyncio.sleep(1)
-        assert served.added == [("default/f", 0)]
-        handlers = [
-            dict(each.informer.statistics().handler_failures) for each in world.caches.caches
-        ]
-        assert handlers == [{"widget-controller": 0}] * 2
-
-
 async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_not_watched(
     world: CacheWorld,
 ):
@@ -151,25 +77,6 @@ async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_
         await world.create(NODES, {"metadata": metadata}, "")
         await asyncio.sleep(1)
         assert served.keys == {"default/f", "two/f", "clusterwide"}
-
-
-async def test_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
-    earlier = await world.widget("f")
-    await world.user.delete(WIDGETS, "default", "f")
-    await world.widget("f")
-    served, watch = Served(), kind()
-    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
-    async with world.running():
-        served.added.clear()
-        await world.child("a", earlier)
-        await asyncio.sleep(1)
-        assert served.keys == set()
-        await world.user.delete(WIDGETS, "default", "f")
-        await asyncio.sleep(1)
-        served.added.clear()
-        await world.child("b", earlier)
-        await asyncio.sleep(1)
-        assert served.keys == {"default/f"}, "no owner is cached"
 
 
 def referring(primary: Resource[Any], *, optional: bool = False) -> Any:
@@ -190,53 +97,6 @@ async def test_an_object_enqueues_the_primaries_that_refer_to_it(world: CacheWor
         await world.create(SECRETS, {"metadata": {"name": "s"}})
         await asyncio.sleep(1)
         assert served.keys == {"default/f", "default/g"}
-
-
-async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
-    served, watch = Served(), referring(GADGETS, optional=True)
-    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
-    with capture_logs() as logs:
-        async with world.running():
-            await world.create(SECRETS, {"metadata": {"name": "s"}})
-            await asyncio.sleep(1)
-            (failures,) = world.cache(SECRETS).informer.statistics().handler_failures.values()
-    assert (served.keys, failures) == (set(), 0)
-    assert scopes(world) == [("secrets", "")]
-    remedy = (
-        "manta crds | kubectl apply --server-side --force-conflicts -f -; "
-        "those of Workspaces are printed by manta crds --kind workspace"
-    )
-    assert logs == [
-        {
-            "event": "kind.not_served",
-            "kind": "Gadget",
-            "remedy": f"install the definitions ({remedy})",
-            "log_level": "warning",
-        }
-    ]
-
-
-async def test_an_optional_resource_that_is_served_is_watched_for_all_who_want_it(
-    world: CacheWorld,
-):
-    await world.user.create(CRDS, "", definition(GADGETS))
-    gadget = kind(primary=GADGETS, optional=True)
-    owner = kind(Owned(GADGETS, optional=True, also_enqueues=lambda obj: (obj.metadata.key,)))
-    world.build([gadget, owner])
-    controllers = Served("gadget-controller"), Served("widget-controller")
-    for served, each in zip(controllers, (gadget, owner), strict=True):
-        world.caches.serve(served, each)
-    assert "gadgets.test.dev" not in dict(scopes(world))
-    async with world.running():
-        assert world.said == ["synced", "ready"]
-        assert "gadgets.test.dev" in dict(scopes(world))
-        await world.create(GADGETS, {"metadata": {"name": "x"}})
-        await asyncio.sleep(1)
-        assert [served.keys for served in controllers] == [{"default/x"}] * 2
-        handlers = world.cache(GADGETS).informer.statistics().handler_failures
-        assert list(handlers) == ["gadget-controller", "widget-controller"]
-        children = world.cache(CONFIG_MAPS).informer.statistics().handler_failures
-        assert list(children) == ["gadget-controller"]
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)])
@@ -360,14 +220,6 @@ def owned_by(widget: KubeObject, name: str) -> dict[str, Any]:
     }
 
 
-async def test_what_a_kind_owns_may_be_missing_without_a_word(world: CacheWorld):
-    world.build([kind(Owned(GADGETS, optional=True))])
-    with capture_logs() as logs:
-        async with world.running():
-            assert [name for name, _ in scopes(world)] == ["widgets.test.dev"]
-    assert logs == []
-
-
 async def test_a_server_that_does_not_say_what_it_serves_is_asked_every_two_seconds(
     world: CacheWorld,
 ):
@@ -454,78 +306,6 @@ async def test_an_object_that_cannot_be_decoded_is_reported_once_for_each_reason
 # -- expectations ---------------------------------------------------------------------------------
 
 
-async def test_expectations_follow_what_the_caches_show(world: CacheWorld):
-    owner = world.owner(await world.widget("f"))
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [watch_lag("configmaps", 5.0)]
-        await asyncio.sleep(0)
-        made = await world.child("a", await world.user.get(WIDGETS, "default", "f"))
-        target = Target(CONFIG_MAPS, "default", "a", "children")
-        world.expectations.confirm(owner, Create(target, {}), made)
-        assert world.expectations.statistics().expectations == 1
-        await asyncio.sleep(10)
-        assert world.expectations.statistics().expectations == 0
-        await world.user.delete(CONFIG_MAPS, "default", "a")
-        world.expectations.confirm_delete(owner, Delete(target, made.metadata.uid))
-        assert world.expectations.statistics().expectations == 1
-        await asyncio.sleep(10)
-        assert world.expectations.statistics().expectations == 0
-
-
-async def test_a_lost_create_is_settled_by_the_cache_that_shows_it(world: CacheWorld):
-    widget = await world.widget("f")
-    owner = world.owner(widget)
-    world.build([kind()])
-    async with world.running():
-        target = Target(CONFIG_MAPS, "default", "a", "children")
-        world.expectations.mark_unknown(owner, Create(target, {}))
-        await world.child("a", widget)
-        await asyncio.sleep(1)
-        assert world.expectations.statistics().expectations == 0
-
-
-async def test_what_leaves_a_selector_alive_is_read_live(world: CacheWorld):
-    widget = await world.widget("f")
-    owner = world.owner(widget)
-    await world.child("a", widget)
-    world.build([kind()])
-    async with world.running():
-        await world.user.merge_patch(
-            CONFIG_MAPS, "default", "a", {"metadata": {"labels": {"widget": None}}}
-        )
-        await asyncio.sleep(1)
-        assert world.questions(owner) == ["a"]
-
-
-async def test_without_a_selector_nothing_leaves_but_by_deletion(world: CacheWorld):
-    widget = await world.widget("f")
-    owner = world.owner(widget)
-    await world.child("a", widget)
-    world.build([kind(Owned(CONFIG_MAPS))])
-    async with world.running():
-        await world.user.delete(CONFIG_MAPS, "default", "a")
-        await asyncio.sleep(1)
-        assert world.questions(owner) == []
-        assert world.expectations.reader.get(CONFIG_MAPS, "default/a") is None
-
-
-@pytest.mark.parametrize("namespaces", [(), ("default",)])
-async def test_a_revision_that_is_passed_in_silence_is_asked_about(
-    world: CacheWorld, namespaces: tuple[str, ...]
-):
-    owner = world.owner(await world.widget("f"))
-    world.build([kind()], namespaces=namespaces)
-    async with world.running():
-        outside = await world.create(CONFIG_MAPS, {"metadata": {"name": "outside"}})
-        target = Target(CONFIG_MAPS, "default", "outside", "children")
-        world.expectations.confirm(owner, Create(target, {}), outside)
-        assert world.questions(owner) == []
-        await world.child("a")
-        await asyncio.sleep(1)
-        assert world.questions(owner) == ["outside"]
-
-
 async def test_a_list_of_another_history_ends_the_process_before_it_is_published(
     world: CacheWorld,
 ):
@@ -576,16 +356,6 @@ async def test_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
     assert world.said == []
 
 
-async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
-    await world.user.create(CRDS, "", definition(GADGETS))
-    world.transport.rules = [refused("gadgets.test.dev")]
-    world.build([kind(primary=GADGETS, optional=True)], sync_timeout=30.0)
-    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
-        await world.run()
-    assert "Cannot list gadgets.test.dev" in str(raised.value.exceptions[0])
-    assert world.said == []
-
-
 async def test_a_confirmation_waits_for_what_was_there_before(world: CacheWorld):
     world.build([kind()])
     async with world.running():
@@ -595,54 +365,3 @@ async def test_a_confirmation_waits_for_what_was_there_before(world: CacheWorld)
         await world.caches.confirm(world.loop.time())
         assert world.loop.time() - began == pytest.approx(20, abs=1)
         assert world.caches.keys(CONFIG_MAPS) == ["default/a"]
-
-
-async def test_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
-    world.build([kind()], sync_timeout=30.0)
-    async with world.running():
-        world.transport.rules = [refused("configmaps")]
-        began = world.loop.time()
-        with capture_logs() as logs, pytest.raises(SyncTimeout) as raised:
-            await world.caches.confirm(world.loop.time())
-    assert world.loop.time() - began == pytest.approx(30)
-    assert str(raised.value) == WORDS
-    failed = [line for line in logs if line["event"] == "quorum_read.failed"]
-    assert failed == [
-        {
-            "event": "quorum_read.failed",
-            "cache": "configmaps (widget)",
-            "error": "403 Forbidden: not that one",
-            "log_level": "warning",
-        }
-    ] * len(failed)
-    assert 14 <= len(failed) <= 15, "every two seconds"
-
-
-async def test_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
-    world.build([kind()], sync_timeout=30.0)
-    async with world.running():
-        world.transport.rules = [refused("configmaps")]
-        with capture_logs():
-            soon = asyncio.create_task(world.caches.confirm(world.loop.time()))
-            await asyncio.sleep(5)
-            world.transport.rules = [watch_lag("configmaps", 1000.0)]
-            await world.child("a")
-            with pytest.raises(SyncTimeout) as raised:
-                await soon
-    assert str(raised.value) == (
-        "Gave up after 30 s: the caches did not reach the revision that the API server had at the "
-        "start, so acting on them would not be safe."
-    )
-
-
-async def test_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
-    owner = world.owner(await world.widget("f"))
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [watch_lag("configmaps", 1000.0)]
-        made = await world.child("a")
-        target = Target(CONFIG_MAPS, "default", "a", "children")
-        world.expectations.confirm(owner, Create(target, {}), made)
-        await asyncio.sleep(301)
-        sentence = "an own write has not been seen in the caches for 301 s"
-        assert world.caches.unready() == sentence

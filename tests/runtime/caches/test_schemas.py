@@ -163,16 +163,6 @@ async def test_what_cannot_be_read_is_an_error_and_tried_again(broken: dict[str,
         assert schemas.found[PODS].error == ""
 
 
-async def test_a_schema_stays_in_use_while_the_server_does_not_answer():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, changed):
-        publisher.error = NotSent("connection refused")
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(60)
-        assert fields(schemas) == ["spec"]
-        assert changed == [PODS]
-
-
 async def test_after_a_complete_reading_nothing_is_asked():
     publisher = Publisher()
     async with running(publisher) as (_, _):
@@ -186,16 +176,6 @@ async def test_what_fails_is_tried_again_soon_and_then_each_minute():
         await asyncio.sleep(160)
         assert publisher.times == [0, 1, 6, 36, 96, 156]
         assert changed == [PODS], "the same error is news once"
-
-
-async def test_failures_after_a_watch_began_are_tried_again_when_all_checks_are_over():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.error = NotSent("connection refused")
-        publisher.times.clear()
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(160)
-        assert publisher.times == [1, 6, 36, 96, 156]
 
 
 async def test_a_watch_that_begins_between_checks_begins_them_anew():
@@ -255,15 +235,6 @@ async def test_one_unreadable_document_makes_the_reading_incomplete():
             "log_level": "warning",
         }
     ]
-
-
-async def test_without_an_index_every_resource_has_the_error():
-    client: Any = Publisher(error=NotSent("connection refused"))
-    changed: list[Any] = []
-    schemas = InstalledSchemas(client, [PODS, SERVICES], on_change=changed.append, reread=unread)
-    assert not await schemas._read()
-    assert [schemas.found[each].error for each in changed] == ["connection refused"] * 2
-    assert changed == [PODS, SERVICES]
 
 
 async def test_a_server_that_answers_after_the_start_is_asked_again():
@@ -326,21 +297,6 @@ async def test_a_document_that_changes_elsewhere_has_no_object_read_again():
         assert changed == [PODS]
 
 
-async def test_objects_that_cannot_be_read_again_are_tried_again():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.reading.clear()
-        publisher.publish("spec", "status")
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(CHECKS[0] + 20 * RETRY)
-        assert publisher.read.count("all pods") >= 10
-        assert schemas.found[PODS].previous is not None
-        assert not is_current(schemas)
-        publisher.reading.set()
-        await asyncio.sleep(2 * RETRY)
-        assert schemas.found[PODS].previous is None
-
-
 # -- by which schema cached objects were read --------------------------------------------------
 
 
@@ -360,47 +316,6 @@ async def test_a_schema_is_current_again_when_it_was_read_after_a_watch_had_begu
         assert changed == [PODS], "nothing has changed for the objects"
 
 
-async def test_the_first_reading_counts_for_the_watches_before_it():
-    publisher = Publisher()
-    client: Any = publisher
-    schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
-    schemas.watch_begins(PODS)
-    schemas.edited(PODS, "default/a")
-    task = asyncio.create_task(schemas.run(lambda: None))
-    await asyncio.sleep(0.1)
-    assert is_current(schemas)
-    assert schemas.unverified == {PODS: {}}
-    assert "all pods" not in publisher.read
-    await asyncio.sleep(3599.9)
-    schemas.edited(PODS, "default/a")
-    await asyncio.sleep(3600)
-    assert publisher.times == pytest.approx([0, 3600 + CHECKS[0]]), "it is no watch"
-    task.cancel()
-
-
-async def test_a_watch_that_begins_during_the_first_reading_has_its_checks():
-    class Slow(Publisher):
-        async def request_json(self, method: str, path: str) -> Any:
-            answer = await super().request_json(method, path)
-            if len(self.times) == 1:
-                await asyncio.sleep(1)
-                schemas.watch_begins(PODS)
-                await asyncio.sleep(1)
-            return answer
-
-    publisher = Slow()
-    client: Any = publisher
-    schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
-    task = asyncio.create_task(schemas.run(lambda: None))
-    await asyncio.sleep(2.5)
-    assert not is_current(schemas)
-    await asyncio.sleep(0.6)
-    assert is_current(schemas)
-    await asyncio.sleep(100)
-    assert publisher.times == [0, 3, 8, 38]
-    task.cancel()
-
-
 async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had_begun():
     publisher = Publisher()
     with capture_logs() as logs:
@@ -414,15 +329,6 @@ async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had
             assert (is_current(schemas), schemas.found[PODS].error) == (True, "")
             assert changed == [PODS]
     assert [line["event"] for line in logs] == ["schema.unreadable"]
-
-
-async def test_a_schema_that_was_never_shown_is_as_current_as_it_can_be():
-    publisher = Publisher(error=Forbidden(Status(403, "Forbidden", "not for you")))
-    async with running(publisher) as (schemas, _):
-        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(CHECKS[0] + 0.1)
-        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
 
 
 async def test_nobody_waits_for_what_the_server_refuses_to_show():
@@ -449,17 +355,6 @@ async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again
         await asyncio.sleep(sum(CHECKS) + 1)
         assert is_current(schemas)
         assert publisher.read.count("all pods") == 1
-
-
-async def test_after_objects_were_read_again_there_are_checks_as_after_a_watch():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.times.clear()
-        for _ in range(2):
-            schemas.watch_begins(PODS)
-        await asyncio.sleep(100)
-        assert publisher.times == [1, 2, 7, 37]
-        assert is_current(schemas)
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -489,29 +384,6 @@ async def test_objects_that_cannot_be_read_again_hold_no_other_kind_of_their_doc
     task.cancel()
 
 
-async def test_a_watch_that_begins_while_objects_are_read_again_counts():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-
-        async def reread(resource: Any) -> None:
-            await Publisher.reread(publisher, resource)
-            for namespace in ("a", "b"):
-                schemas.watch_begins(PODS, namespace)
-
-        schemas._reread = reread
-        for _ in range(2):
-            schemas.watch_begins(PODS, "a")
-        await asyncio.sleep(CHECKS[0] + 0.1)
-        assert publisher.read.count("all pods") == 1
-        schemas._reread = publisher.reread
-        schemas.watch_begins(PODS, "b")
-        await asyncio.sleep(CHECKS[0] + 0.1)
-        assert publisher.read.count("all pods") == 2, "two watches in b"
-        await asyncio.sleep(sum(CHECKS))
-        assert publisher.read.count("all pods") == 2, "one in a"
-        assert is_current(schemas)
-
-
 async def test_watches_in_several_namespaces_are_no_sign_of_several_definitions():
     publisher = Publisher()
     async with running(publisher) as (schemas, _):
@@ -520,30 +392,6 @@ async def test_watches_in_several_namespaces_are_no_sign_of_several_definitions(
         await asyncio.sleep(CHECKS[0] + 0.1)
         assert is_current(schemas)
         assert "all pods" not in publisher.read
-
-
-async def test_objects_that_could_not_be_read_again_after_such_a_watch_are_tried_again():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.reading.clear()
-        for _ in range(2):
-            schemas.watch_begins(PODS)
-        await asyncio.sleep(CHECKS[0] + 2 * RETRY)
-        assert not is_current(schemas)
-        assert publisher.read.count("all pods") > 1
-        publisher.reading.set()
-        await asyncio.sleep(2 * RETRY)
-        assert is_current(schemas)
-
-
-async def test_watches_that_begin_all_the_time_do_not_put_the_checks_off():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.times.clear()
-        for _ in range(10):
-            schemas.watch_begins(PODS)
-            await asyncio.sleep(0.5)
-        assert len(publisher.times) >= 4
 
 
 # -- by which schema edited objects were read --------------------------------------------------
@@ -589,17 +437,6 @@ async def test_edits_all_the_time_are_verified_soon_and_cause_few_readings():
         await asyncio.sleep(10)
         assert len(publisher.verified) == 50
         assert len(publisher.times) <= 6 / SPACING
-
-
-async def test_an_edit_does_not_put_off_the_checks_of_a_watch():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.times.clear()
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(3)
-        schemas.edited(PODS, "default/a")
-        await asyncio.sleep(100)
-        assert publisher.times == [1, 4, 6, 36]
 
 
 @pytest.mark.parametrize(
@@ -660,12 +497,3 @@ async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this
         await asyncio.sleep(RETRY)
         assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"] * 2)
         assert (schemas.found[PODS].error, changed) == ("", [PODS])
-
-
-async def test_no_edit_waits_for_what_the_server_refuses_to_show():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.error = Forbidden(Status(403, "Forbidden", "not for you"))
-        schemas.edited(PODS, "default/a")
-        await asyncio.sleep(CHECKS[0] + 0.1)
-        assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"])

@@ -68,16 +68,6 @@ def test_all_kinds_together_agree_on_their_watches():
     assert {"workspaces.kaito.sh", "rayclusterfleets.manta.dev"} <= {str(each) for each in watches}
 
 
-def test_one_index_with_two_functions_is_an_error_that_names_both_kinds():
-    kinds = [
-        kind("cluster", Owned(PODS)),
-        kind("job", Owned(PODS, indexes={"name": by_name})),
-        kind("service", Owned(PODS, indexes={"name": by_namespace})),
-    ]
-    with pytest.raises(ValueError, match=r"job and service .*index 'name' of pods.*one place"):
-        merge_watches(kinds)
-
-
 def test_a_primary_is_watched_whole_with_the_indexes_by_which_it_refers_to_others():
     references = References("uses", by_name, by_namespace)
     cluster = kind("cluster", Owned(PODS, "app=ray", references=references), Owned(SERVICES))
@@ -133,19 +123,6 @@ def named(name: str) -> KubeObject:
 
 def keys_of(obj: KubeObject) -> tuple[str, ...]:
     return (obj.metadata.key,)
-
-
-def test_an_object_enqueues_all_primaries_that_the_index_has_under_its_key():
-    index = {("uses", "default/shared"): (named("a"), named("b"))}
-    keys = owner_keys(
-        CONFIG_MAPS,
-        Owned(SECRETS, references=References("uses", keys_of, keys_of)),
-        lambda _key: None,
-        lambda by, key: index.get((by.index, key), ()),
-    )
-    assert keys(named("shared"), True) == ["default/a", "default/b"]
-    assert keys(named("shared"), False) == ["default/a", "default/b"]
-    assert keys(named("other"), True) == []
 
 
 def test_an_object_enqueues_the_owners_of_those_that_refer_to_it():

@@ -13,9 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -103,50 +102,12 @@ async def test_a_large_family_of_any_collector_is_written_in_parts():
     assert text == generate_latest(registry)
 
 
-@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
-async def test_the_text_is_that_of_the_library(accept: str):
-    encode, _ = choose_encoder(accept)
-    registry = CollectorRegistry()
-    Counter("writes", "Writes", ("verb",), registry=registry).labels("create").inc(3)
-    Histogram("seconds", "Seconds", ("verb",), registry=registry).labels("get").observe(0.3)
-    Gauge("nothing", "Has no samples", ("name",), registry=registry)
-    registry.register(Sizes(lambda: (1, 2), Turns()))
-    assert await write_metrics(registry, encode) == encode(registry)
-
-
 def test_a_gauge_of_objects_tells_them_apart_by_name_namespace_and_uid():
     family = object_gauge("widget_size", "Size of a widget", "colour")
     family.add_metric([*identity(ObjectMeta(name="f", namespace="default", uid="u")), "red"], 3)
     (sample,) = family.samples
     assert (family.name, family.documentation) == ("widget_size", "Size of a widget")
     assert sample.labels == {"name": "f", "namespace": "default", "uid": "u", "colour": "red"}
-
-
-class RememberedSizes(ObjectCollector[int]):
-    """One gauge of the size of each object; remembers of which objects at once."""
-
-    def __init__(self, sizes: list[int]) -> None:
-        super().__init__(lambda: sizes)
-        self.asked: list[list[int]] = []
-
-    def metrics(self, current: Iterable[int], /) -> list[GaugeMetricFamily]:
-        self.asked.append([*current])
-        family = GaugeMetricFamily("size", "Size", labels=["name"])
-        for size in self.asked[-1]:
-            family.add_metric([str(size)], size)
-        return [family]
-
-
-def test_the_metrics_of_objects_without_a_fault_are_made_at_once():
-    sizes = RememberedSizes([2, 4, 6])
-    (family,) = sizes.collect()
-    assert [sample.value for sample in family.samples] == [2, 4, 6]
-    assert sizes.asked == [[2, 4, 6]]
-
-
-def test_without_objects_each_family_is_named_all_the_same():
-    (family,) = RememberedSizes([]).collect()
-    assert (family.name, family.samples) == ("size", [])
 
 
 @dataclass
@@ -348,10 +309,3 @@ def test_an_object_of_which_no_metric_can_be_made_costs_no_other_its_metrics(odd
     lines = generate_latest(registry).decode().splitlines()
     samples = [line for line in lines if not line.startswith("#")]
     assert samples == ['counted{name="a"} 1.0', 'counted{name="b"} 2.0']
-
-
-def test_metrics_of_state_read_nothing_before_the_first_scrape():
-    def read() -> RecorderStatistics:
-        raise AssertionError("read too early")
-
-    assert list(EventCollector(read).describe()) == []
