@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import socket
 import ssl
 import time
@@ -40,7 +39,6 @@ from controller.kube.transport import Request
 from controller.runtime.caches.watches import ASK
 from controller.runtime.election import FencedTransport
 from informers import Disconnected, SourceError
-from informers.decoding import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body
 from tests.kube.servers import HoldingServer, RawServer
@@ -171,35 +169,6 @@ async def test_paths_and_queries_arrive_as_they_were_meant(opened):
         assert parse_qs(split.query) == {"labelSelector": [selector]}
 
 
-async def test_the_body_and_the_user_agent_are_sent_as_given(opened):
-    async with RawServer(answer_pod) as server:
-        transport = opened(server.url)
-        await client(transport).create(PODS, "default", {"a": 1})
-        await all_of(transport, "GET", "/")
-        (_, _, posted), (_, _, bare) = server.requests
-        assert posted["user-agent"] == "test/1"
-        assert posted["content-type"] == "application/json"
-        assert bare["user-agent"] == "manta-operator"
-        assert "content-type" not in bare
-
-
-async def test_a_line_of_twelve_mebibytes_passes(opened):
-    event = {"type": "ADDED", "object": {"metadata": {"name": "big"}, "x": "y" * (12 << 20)}}
-    line = json.dumps(event).encode()
-
-    async def respond(method, target, fields, writer):
-        writer.write(response(200, line + b"\n{}\n"))
-
-    async with RawServer(respond) as server:
-        splitter = LineSplitter(32 << 20)
-        lines: list[bytes] = []
-        source = ResourceSource(client(opened(server.url)), PODS)
-        async with source.watch({"watch": "1"}) as stream:
-            async for chunk in stream:
-                lines += splitter.feed(chunk)
-        assert lines == [line, b"{}"]
-
-
 # --- failures: what is certain
 
 
@@ -313,20 +282,6 @@ async def test_a_body_that_is_cut_short_is_unknown(opened):
         assert len(server.requests) == 1
 
 
-async def test_chunks_that_are_cut_short_are_unknown(opened):
-    async def respond(method, target, fields, writer):
-        head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked"
-        writer.write(f"{head}\r\n\r\n{len(POD):x}\r\n".encode() + POD[:10])
-        writer.close()
-
-    async with RawServer(respond) as server:
-        api = client(opened(server.url))
-        with pytest.raises(errors.OutcomeUnknown):
-            await api.create(PODS, "default", {})
-        with pytest.raises(Disconnected):
-            await ResourceSource(api, PODS).list({})
-
-
 async def test_few_compressed_bytes_that_become_many_are_refused(opened):
     bomb = gzip.compress(b" " * (2 * MAX_BODY), compresslevel=1)
     assert len(bomb) < MAX_BODY / 50
@@ -354,13 +309,6 @@ async def test_a_half_open_connection_ends_a_get_by_the_time_limit_of_the_client
         api = client(opened(server.url), timeout=0.2)
         with pytest.raises(errors.OutcomeUnknown, match=r"no complete answer within 0\.2 s"):
             await api.get(PODS, "default", "a")
-
-
-async def test_a_half_open_connection_ends_a_list_by_the_silence_limit(opened):
-    async with HoldingServer(silent_connections=9) as server:
-        source = ResourceSource(client(opened(server.url, QUICK)), PODS)
-        with pytest.raises(Disconnected):
-            await source.list({})
 
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": "0"}])
@@ -471,30 +419,6 @@ async def test_a_401_refreshes_once_and_the_request_is_repeated(opened):
             "bearer old",
             "bearer new",
         ]
-
-
-async def test_many_refused_requests_refresh_once_together(opened):
-    async with RawServer(only_new_tokens) as server:
-        credentials = ChangingCredentials(server.url, "old", "new", "newer")
-        api = client(opened(credentials))
-        async with asyncio.TaskGroup() as tasks:
-            for name in "abcdef":
-                tasks.create_task(api.get(PODS, "default", name))
-        assert credentials.refreshed == 1
-
-
-async def test_a_401_that_stays_is_given_back_after_one_repetition(opened):
-    async with RawServer(only_new_tokens) as server:
-        credentials = ChangingCredentials(server.url, "old")
-        with pytest.raises(errors.Unauthorized, match="token expired"):
-            await client(opened(credentials)).get(PODS, "default", "a")
-        assert len(server.requests) == 2
-
-
-async def test_a_watch_refreshes_too(opened):
-    async with RawServer(only_new_tokens) as server:
-        source = ResourceSource(client(opened(ChangingCredentials(server.url, "old", "new"))), PODS)
-        assert await watched(source, {}) == POD
 
 
 async def test_new_certificates_are_used_for_new_connections_while_old_ones_live(opened):

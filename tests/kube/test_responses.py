@@ -9,12 +9,11 @@ import pytest
 
 from controller.kube import errors, responses
 from controller.kube.client import Client
-from controller.kube.objects import KubeObject, Pod, View
-from controller.kube.resources import PODS, SERVICES, Resource
+from controller.kube.objects import Pod
+from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
-from informers.store import Upserted
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
 
 STATUSES = range(200, 600)
@@ -169,48 +168,6 @@ async def test_metadata_are_listed_whatever_else_the_objects_hold():
 async def test_what_is_no_list_is_an_error(body: bytes):
     with pytest.raises(errors.UnexpectedResponse):
         await client(FakeTransport(lambda: answer(200, body))).list_metadata(PODS, "default")
-
-
-async def test_a_field_of_a_wrong_type_is_named():
-    pod = b'{"kind":"Pod","metadata":{"name":5}}'
-    with pytest.raises(errors.UnexpectedResponse, match=r"metadata\.name"):
-        await get(client(FakeTransport(lambda: answer(200, pod))))
-
-
-async def test_the_kind_is_found_wherever_it_stands():
-    pod = b'{ "metadata": {"name": "a"}, "apiVersion": "v1", "kind": "Pod" }'
-    found = await get(client(FakeTransport(lambda: answer(200, pod))))
-    assert found.metadata.name == "a"
-
-
-class WorkspaceResources(View, frozen=True):
-    count: int = 0
-
-
-class Workspace(KubeObject, frozen=True):
-    """A kind without `.spec`: its fields stand beside `metadata`."""
-
-    resource: WorkspaceResources = WorkspaceResources()
-
-
-WORKSPACES = Resource("kaito.sh", "v1", "workspaces", "Workspace", Workspace)
-WORKSPACE = b"""{"kind":"Workspace","metadata":{"name":"w","resourceVersion":"1"},
-"resource":{"count":2},"inference":{"preset":{"name":"p"}}}"""
-
-
-async def test_a_kind_without_a_spec_is_read_like_any_other():
-    workspace = await client(FakeTransport(lambda: answer(200, WORKSPACE))).get(
-        WORKSPACES, "ns", "w"
-    )
-    assert workspace.resource.count == 2
-    upserted = Codec(Workspace).event(b'{"type":"ADDED","object":%b}' % WORKSPACE)
-    assert upserted == Upserted(workspace)
-
-
-async def test_null_items_are_an_empty_list():
-    page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"c"},"items":null}'
-    found = await read_list(client(FakeTransport(lambda: answer(200, page))))
-    assert (found.items, found.resource_version, found.continue_) == ([], "9", "c")
 
 
 async def test_an_error_body_is_read_to_a_bound_only():

@@ -47,13 +47,6 @@ async def token(plugin: ExecCredentialRefresher) -> str:
     return (await plugin.current()).authorization
 
 
-async def test_the_first_failure_is_told():
-    program = FakeProgram()
-    program.broken = True
-    with pytest.raises(ConfigurationError, match="login expired"):
-        await started(program)
-
-
 async def test_it_is_run_once_while_its_token_is_good():
     program = FakeProgram()
     plugin = await started(program)
@@ -83,21 +76,6 @@ async def test_a_short_lived_token_is_not_renewed_all_the_time():
     assert len(program.runs) == pytest.approx(600 / 48, abs=2)
 
 
-async def test_one_failure_is_survived_and_the_token_follows():
-    program = FakeProgram()
-    plugin = await started(program)
-    await asyncio.sleep(HOUR - 200)
-    program.broken = True
-    assert await token(plugin) == "Bearer 1"
-    await asyncio.sleep(0.5)
-    program.broken = False
-    assert await token(plugin) == "Bearer 1", "not at once again"
-    await asyncio.sleep(1)
-    await token(plugin)
-    await asyncio.sleep(1)
-    assert await token(plugin) == "Bearer 3"
-
-
 async def test_a_plugin_that_keeps_failing_is_run_less_and_less_often():
     program = FakeProgram()
     plugin = await started(program)
@@ -121,17 +99,6 @@ async def test_an_expired_token_is_waited_for_by_all_and_the_plugin_run_once():
     assert len(program.runs) == 2
 
 
-async def test_a_cancelled_request_does_not_cancel_the_plugin_for_the_others():
-    program = FakeProgram(takes=5.0)
-    plugin = await started(program)
-    await asyncio.sleep(HOUR + 1)
-    impatient = asyncio.create_task(token(plugin))
-    patient = asyncio.create_task(token(plugin))
-    await asyncio.sleep(1)
-    impatient.cancel()
-    assert await patient == "Bearer 2"
-
-
 async def test_a_refused_token_without_expiry_is_replaced_but_not_in_a_hot_loop():
     program = FakeProgram(life=None)
     plugin = await started(program)
@@ -149,13 +116,3 @@ async def test_a_plugin_that_hangs_is_given_up():
     program = FakeProgram(takes=1e4)
     with pytest.raises(ConfigurationError, match="took more than 120 s"):
         await started(program)
-
-
-async def test_closing_ends_a_running_plugin():
-    program = FakeProgram(takes=2.0)
-    plugin = await started(program)
-    await asyncio.sleep(HOUR - 10)
-    await token(plugin)
-    await asyncio.sleep(0.1)
-    await plugin.aclose()
-    assert len(asyncio.all_tasks()) == 1

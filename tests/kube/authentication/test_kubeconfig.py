@@ -124,36 +124,6 @@ async def test_tls_material_in_the_file_leaves_no_files_behind(tmp_path: Path, m
     assert (tmp_path / "c").stat() == before
 
 
-async def test_certificates_may_be_files(tmp_path: Path):
-    (tmp_path / "chain").write_bytes(CHAIN)
-    (tmp_path / "key").write_bytes(KEY)
-    user = {"client-certificate": "chain", "client-key": "key"}
-    assert (await load(write(tmp_path / "c", config(user=user)))).ssl_context() is not None
-
-
-async def test_proxy_server_name_and_insecure_are_taken(tmp_path: Path):
-    cluster = {
-        "proxy-url": "http://proxy:3128",
-        "tls-server-name": "kubernetes",
-        "insecure-skip-tls-verify": True,
-    }
-    credentials = await load(write(tmp_path / "c", config(**cluster)))
-    assert credentials.endpoint.proxy == "http://proxy:3128"
-    assert credentials.endpoint.server_name == "kubernetes"
-    context = credentials.ssl_context()
-    assert context is not None
-    assert not context.check_hostname
-
-
-async def test_plain_http_needs_no_user_and_has_no_tls(tmp_path: Path):
-    content = config(server="http://127.0.0.1:8001")
-    content["users"] = []
-    del content["contexts"][0]["context"]["user"]
-    credentials = await load(write(tmp_path / "c", content))
-    assert credentials.ssl_context() is None
-    assert await credentials.authorization() == ""
-
-
 async def test_name_and_password_are_basic_authentication(tmp_path: Path):
     path = write(tmp_path / "c", config(user={"username": "me", "password": "secret"}))
     assert await (await load(path)).authorization() == f"Basic {b64(b'me:secret')}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -58,14 +57,6 @@ async def test_owners_that_wait_get_slots_in_turn():
     assert order == [*"aabcaba"]
 
 
-async def test_no_more_are_held_than_there_are_slots():
-    turns, began = limiter(3), asyncio.get_running_loop().time()
-    async with asyncio.TaskGroup() as group:
-        for number in range(10):
-            group.create_task(hold(turns, f"owner {number}", []))
-    assert asyncio.get_running_loop().time() - began == 4
-
-
 async def test_the_last_slots_are_for_owners_that_hold_few():
     turns, order = limiter(40), list[str]()
     tasks = [asyncio.create_task(hold(turns, big, order)) for big in "abcdef" * 10]
@@ -87,20 +78,6 @@ async def test_nobody_holds_more_than_a_share():
     assert len(order) == 10
 
 
-async def test_all_slots_come_free_again():
-    turns = limiter(10)
-    for _ in range(3):
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(hold(turns, f"{n % 7}", [])) for n in range(40)]
-            await asyncio.sleep(0.5)
-            tasks[35].cancel()
-    began = asyncio.get_running_loop().time()
-    async with asyncio.TaskGroup() as group:
-        for number in range(10):
-            group.create_task(hold(turns, f"owner {number}", []))
-    assert asyncio.get_running_loop().time() - began == 1
-
-
 async def test_a_slot_is_not_lost_with_whoever_waited_for_it():
     turns, order = limiter(1), list[str]()
     tasks = [asyncio.create_task(hold(turns, owner, order)) for owner in "abc"]
@@ -117,15 +94,6 @@ async def test_a_slot_is_not_lost_with_whoever_waited_for_it():
     await asyncio.gather(waiting, return_exceptions=True)
     async with asyncio.timeout(0.1), taken(turns, "f", READ):
         pass
-
-
-async def test_requests_without_a_flow_are_bounded_by_the_slots_alone():
-    turns, order = limiter(20), list[str]()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(20):
-            group.create_task(hold(turns, "", order, CREATE))
-        await asyncio.sleep(0.5)
-        assert len(order) == turns.in_flight == 20
 
 
 async def test_writes_of_one_namespace_leave_slots_to_the_others():
@@ -193,13 +161,6 @@ async def test_metrics_show_who_waits_and_who_is_slow():
         transport.hold.set()
 
 
-async def test_reads_are_never_slow():
-    turns = limiter(SLOTS)
-    await hold(turns, "a", [], READ, 30)
-    assert not turns._slow_flows
-    assert turns.slow == 0
-
-
 async def test_slow_flows_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("controller.kube.limits._MOST_REMEMBERED", 3)
     turns = limiter(SLOTS)
@@ -242,26 +203,6 @@ async def test_nothing_is_waited_for_when_nobody_waits_for_a_slot():
         assert turns._timer is None
 
 
-async def test_owners_with_long_queues_delay_nobody_else():
-    """Five with 300 writes each; a sixth makes ten, one after the other."""
-    alone = await seconds_of_ten_writes(crowd=0)
-    assert await seconds_of_ten_writes(crowd=5) < 2 * alone
-
-
-async def seconds_of_ten_writes(*, crowd: int) -> float:
-    turns, rng = limiter(SLOTS), random.Random(1)
-    loop = asyncio.get_running_loop()
-    async with asyncio.TaskGroup() as group:
-        for number in range(300 * crowd):
-            seconds = rng.uniform(0.01, 0.03)
-            group.create_task(hold(turns, f"{number % crowd}", [], CREATE, seconds))
-        await asyncio.sleep(0)
-        began = loop.time()
-        for _ in range(10):
-            await hold(turns, "mine", [], CREATE, rng.uniform(0.01, 0.03))
-        return loop.time() - began
-
-
 async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[float]:
     """When each of so many requests, which ask at once, is sent."""
     loop = asyncio.get_running_loop()
@@ -277,13 +218,6 @@ async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[
 async def test_a_burst_is_sent_at_once_and_the_rest_at_the_rate():
     limiter = RateLimiter(2.0, 3, asyncio.get_running_loop())
     assert await turns(limiter, 6) == [0, 0, 0, 0.5, 1.0, 1.5]
-
-
-async def test_a_pause_earns_another_burst_and_no_more():
-    limiter = RateLimiter(2.0, 3, asyncio.get_running_loop())
-    await turns(limiter, 3)
-    await asyncio.sleep(60)
-    assert await turns(limiter, 4) == [0, 0, 0, 0.5]
 
 
 async def test_who_would_wait_beyond_the_deadline_is_told_at_once_and_takes_no_turn():

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from controller.kube import errors
 from controller.kube.limits import Lane, lane_of
 from controller.kube.resources import PODS
-from controller.kube.responses import MAX_RETRY_AFTER, Response, retry_after
+from controller.kube.responses import Response
 from controller.kube.sender import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
 from controller.kube.transport import Request
 from controller.runtime.metrics import ClientCollector
@@ -69,46 +69,6 @@ async def test_anything_else_comes_from_in_front_of_all_handlers_and_pauses_brie
     assert pauses.remaining(CREATE) == pauses.remaining(OTHER) == MAX_GENERAL_PAUSE
 
 
-@pytest.mark.parametrize("code", [200, 400, 404, 409, 500, 502, 504])
-async def test_no_other_answer_pauses_anything(code: int):
-    pauses = Pauses(asyncio.get_running_loop())
-    pauses.record(CREATE, refusal(code))
-    assert not pauses.paused()
-
-
-@pytest.mark.parametrize("number", ["86400", "9" * 5000])
-def test_a_huge_retry_after_is_cut(number: str):
-    assert retry_after({"retry-after": number}) == MAX_RETRY_AFTER
-
-
-async def test_a_pause_is_never_shortened():
-    pauses = Pauses(asyncio.get_running_loop())
-    pauses.pause_lane(CREATE, 30, "long")
-    pauses.pause_lane(CREATE, 1, "short")
-    pauses.pause_all(8, "long")
-    pauses.pause_all(1, "short")
-    assert (pauses.remaining(CREATE), pauses.remaining(OTHER)) == (30.0, 8.0)
-
-
-async def test_whoever_waits_hears_of_an_extension():
-    loop = asyncio.get_running_loop()
-    pauses = Pauses(loop)
-    pauses.pause_lane(CREATE, 2, "")
-    waiting = asyncio.create_task(pauses.wait(CREATE))
-    await asyncio.sleep(1)
-    pauses.pause_lane(CREATE, 5, "")
-    await waiting
-    assert loop.time() == 6.0
-
-
-async def test_many_refused_writes_of_tenants_pause_nobody_else():
-    pauses = Pauses(asyncio.get_running_loop())
-    for resource in ("pods", "services", "secrets", "configmaps", "jobs.batch"):
-        for namespace in ("a", "b", "c"):
-            pauses.record(Lane("create", resource, namespace), refusal())
-    assert pauses.remaining(OTHER) == 0
-
-
 async def test_reads_of_several_resources_that_are_refused_at_once_pause_everything():
     pauses = Pauses(asyncio.get_running_loop())
     for number in range(REFUSED_READS - 1):
@@ -156,18 +116,6 @@ async def test_metrics_show_paused_lanes_without_their_namespaces():
     assert (lanes("create", "pods"), lanes("all", "all")) == (2, 1)
     await asyncio.sleep(2)
     assert (lanes("create", "pods"), lanes("all", "all")) == (2, None)
-
-
-async def test_a_refused_watch_pauses_its_lane():
-    body = status_body(429, "TooManyRequests", "storage is (re)initializing")
-    transport = FakeTransport(lambda: answer(429, body, retry_after="3"), lambda: answer(200))
-    api = client(transport)
-    with pytest.raises(errors.TooManyRequests, match="storage is"):
-        async with api.stream("/api/v1/pods", {"watch": "1"}):
-            pass
-    async with api.stream("/api/v1/pods", {"watch": "1"}):
-        pass
-    assert transport.times == [0.0, 3.0]
 
 
 async def test_what_is_not_sent_says_what_the_server_said_and_no_number_that_changes():
