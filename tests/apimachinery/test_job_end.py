@@ -67,12 +67,6 @@ def test_a_container_that_was_told_to_end_has_not_done_its_work():
     assert succeeded(job(), pod(ended(0), PROXY, going=True)) is None
 
 
-def test_a_proxy_that_has_ended_first_ends_no_job():
-    running: dict[str, Any] = {"name": "work", "state": {"running": {}}}
-    assert succeeded(job(), pod(running, ended(0, "istio-proxy"))) is None
-    assert succeeded(job(), pod()) is None, "the kubelet has said nothing yet"
-
-
 @pytest.mark.parametrize(("failed", "over"), [(0, None), (1, None), (2, False), (3, False)])
 def test_a_failure_counts_when_no_attempt_is_left(failed: int, over: bool | None):
     found = job(failed=failed, limit=2)
@@ -91,11 +85,6 @@ def test_a_failed_pod_that_a_proxy_keeps_alive_must_be_ended_by_somebody():
         pod(ended(1), PROXY, restarts="OnFailure"),
     ):
         assert failed_alive(job(), [fine]) == []
-
-
-def test_a_container_that_is_restarted_has_not_failed():
-    assert succeeded(job(limit=0), pod(ended(1), PROXY, restarts="OnFailure")) is None
-    assert succeeded(job(limit=0), pod(ended(0), PROXY, restarts="OnFailure")) is True
 
 
 def test_every_own_container_must_end_unless_one_decides():

@@ -192,19 +192,6 @@ def test_one_line_keeps_its_error_and_no_secret_however_long_its_beginning_is():
     assert told.endswith(f"...: TypeError: token={HIDDEN}")
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b]0;title\ntext", "\ntext"),
-        ("\x1b(Btext\x1b7\x00\x08", "text"),
-        ("10%\r20%\r\ndone", "10%\n20%\ndone"),
-        (f"pass\x1b[1mword\x1b[0m={SECRET}", f"password={HIDDEN}"),
-    ],
-)
-def test_other_codes_of_a_terminal_are_not_kept(text: str, shown: str):
-    assert redact(text) == shown
-
-
 def test_the_error_is_kept_though_much_follows_it():
     text = f"{'start ' * 300}\n{TRACEBACK}ValueError: boom\n" + "  later\n" * 900
     told = excerpt(text, characters=2048)

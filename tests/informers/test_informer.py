@@ -10,8 +10,6 @@ from informers import HistoryChanged, InvalidResourceVersion, ReflectorSettings
 from informers.processor import Added, Deleted, Processor
 from informers.store import Ignored, Removed, Replaced, Store, Undecodable, Upserted
 from tests.informers.doubles import (
-    Expired,
-    FakeServer,
     Hang,
     Meta,
     Pause,
@@ -24,53 +22,9 @@ from tests.informers.doubles import (
     informer_of,
     page,
     running,
-    settle,
     status,
     thing,
 )
-
-
-async def test_an_informer_mirrors_a_collection_and_tells_its_handlers():
-    server = FakeServer()
-    server.put("a")
-    informer = informer_of(server, indexes={"colour": lambda thing: [thing.colour]})
-    recorder = Recorder()
-    informer.add_handler(recorder)
-    revisions: list[str] = []
-    informer.on_advance(revisions.append)
-    async with running(informer):
-        await informer.wait_for_sync()
-        server.put("b", colour="red")
-        server.put("a", colour="red")
-        server.delete("a")
-        await settle()
-        assert informer.lister.resource_version == str(server.revision)
-        assert [thing.metadata.name for thing in informer.lister.by_index("colour", "red")] == ["b"]
-        assert informer.statistics().state == "Watching"
-        assert informer.statistics().mode == "streaming"
-    assert recorder.calls == [
-        ("add", "a", "2", True),
-        ("add", "b", "3", False),
-        ("update", "a", "2", "4"),
-        ("delete", "a", "5"),
-    ]
-    assert revisions == ["2", "3", "4", "5"]
-
-
-async def test_the_time_of_the_last_list_is_when_it_was_complete():
-    lists = [page([], 5), page([], 9)]
-    watches = [[Pause(7.0), status(410, "Expired")], [Hang]]
-    settings = ReflectorSettings(streaming=False)
-    informer = informer_of(ScriptedSource(lists=lists, watches=watches), settings=settings)
-    assert informer.statistics().last_list is None
-    began = asyncio.get_running_loop().time()
-    async with running(informer):
-        await asyncio.sleep(5)
-        assert informer.statistics().last_list == began
-        await asyncio.sleep(60)
-        listed = informer.statistics().last_list
-        assert listed is not None
-        assert 7.0 <= listed - began < 60.0
 
 
 async def test_a_list_of_another_history_ends_the_informer_although_its_revision_is_higher():
@@ -142,10 +96,6 @@ def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thin
     assert processor.replace(Replaced([again], (), "5")) == []
 
 
-def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
-    assert holding.apply(Upserted(SECOND)) == [Deleted(A5), Added(SECOND)]
-
-
 def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
     assert holding.apply(Removed(SECOND)) == [Deleted(A5), Deleted(SECOND)]
 
@@ -189,18 +139,6 @@ def test_a_list_of_another_history_shows_what_the_store_would_have_shown(
     assert holding.contradiction(Replaced(listed, (), "9")) == told
 
 
-def test_nothing_contradicts_a_store_that_was_never_filled(processor: Processor[Thing]):
-    assert processor.contradiction(Replaced([A5], (), "9")) == ""
-
-
-def test_an_object_that_was_in_quarantine_contradicts_nothing(holding: Processor[Thing]):
-    holding.apply(ODD)
-    assert holding.contradiction(Replaced([A6], (), "9")) == ""
-
-
-PAGED = ReflectorSettings(streaming=False)
-
-
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -227,24 +165,3 @@ async def test_a_streaming_list_at_a_revision_is_no_quorum_read():
         await asyncio.sleep(60)
         assert informer.resource_version == "8"
         assert informer.quorum_read == began
-
-
-async def test_a_list_from_the_servers_cache_is_no_quorum_read():
-    source = ScriptedSource(lists=[page([], 7)], watches=[[Hang]])
-    informer = informer_of(source, settings=PAGED)
-    async with running(informer):
-        await settle()
-        assert informer.has_synced
-        assert informer.quorum_read is None
-
-
-async def test_a_list_that_names_no_revision_is_a_quorum_read():
-    source = ScriptedSource(
-        lists=[page([], 10), Expired(), page([], 11)],
-        watches=[[Pause(5), status(410, "Expired")], [Hang]],
-    )
-    informer = informer_of(source, settings=PAGED)
-    async with running(informer):
-        await asyncio.sleep(20)
-        assert informer.resource_version == "11"
-        assert informer.quorum_read == source.times("list")[2]

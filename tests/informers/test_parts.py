@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import replace
 
 import pytest
@@ -11,17 +10,14 @@ import pytest
 from informers import (
     Disconnected,
     Failed,
-    IndexFunctionError,
     InformerMetrics,
     ReflectorSettings,
-    Unsupported,
     error_from_status,
 )
 from informers.decoding import split_json
-from informers.listing import InitialState, ListRequest, list_request
+from informers.listing import InitialState
 from informers.processor import Processor
 from informers.states import (
-    Broken,
     Listing,
     ReflectorContext,
     ReflectorTransition,
@@ -45,7 +41,6 @@ from informers.store import (
 from tests.informers.doubles import (
     Hang,
     Meta,
-    Pause,
     ScriptedSource,
     Thing,
     added,
@@ -54,7 +49,6 @@ from tests.informers.doubles import (
     page,
     running,
     settle,
-    status,
 )
 
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
@@ -93,20 +87,6 @@ def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, r
     assert error.retry_after == 3
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "said"),
-    [
-        (410, "", "410"),
-        (429, "TooManyRequests", "429 TooManyRequests"),
-        (400, "BadRequest", "400 BadRequest"),
-        (500, "InternalError", "500 InternalError"),
-        (503, "Busy", "503 Busy"),
-    ],
-)
-def test_an_error_without_a_message_says_its_status(code: int, reason: str, said: str):
-    assert str(error_from_status(code, reason)) == said
-
-
 def test_the_latest_state_in_an_initial_stream_counts():
     odd = Undecodable("ns/a", "uid-a", "6", "odd")
     state: InitialState[Thing] = InitialState()
@@ -120,23 +100,6 @@ def test_the_latest_state_in_an_initial_stream_counts():
     assert state.complete("9") == Replaced([at("10")], (), "9")
     state.apply(replace(odd, revision="11", removed=True))
     assert state.complete("9") == Replaced([], (), "9")
-
-
-@pytest.mark.parametrize(
-    "old",
-    [
-        Upserted(at("3")),
-        Upserted(at("abc")),
-        Removed(at("5")),
-        Undecodable("ns/a", "uid-a", "5", "odd"),
-        Undecodable("ns/a", "uid-a", "5", "", removed=True),
-    ],
-)
-def test_what_is_old_in_an_initial_stream_changes_nothing(old):
-    initial = InitialState[Thing]()
-    initial.apply(Upserted(A))
-    initial.apply(old)
-    assert initial.complete("9") == Replaced([A], (), "9")
 
 
 def test_what_was_deleted_in_an_initial_stream_stays_deleted():
@@ -184,56 +147,6 @@ def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
     assert after.state == Watching(ReflectorContext())
     after = step(Listing(context), Synced(), 5.0, ReflectorSettings())
     assert after.state == Watching(ReflectorContext(paged_for=60.0))
-
-
-def test_giving_up_streaming_lists_ends_the_count_of_broken_streams():
-    context = ReflectorContext(attempts=2)
-    after = step(Streaming(context), Broken(Unsupported()), 5.0, ReflectorSettings())
-    assert isinstance(after.state, Listing)
-    assert after.state.context.attempts == 0
-
-
-def test_lists_at_quorum_are_paged():
-    at_quorum = Listing(ReflectorContext(at_quorum=True))
-    assert list_request(at_quorum, "5", PAGED) == ListRequest(revision="", limit=500)
-    assert list_request(Listing(ReflectorContext()), "5", PAGED) == ListRequest(revision="5")
-
-
-async def test_the_shortest_watch_asks_for_five_minutes():
-    class Least(random.Random):
-        def random(self) -> float:
-            return 0.0
-
-    source = ScriptedSource(lists=[page([], 5)], watches=[[Hang]])
-    async with running(informer_of(source, settings=PAGED, rng=Least())):
-        await settle()
-    assert source.queries("watch")[0]["timeoutSeconds"] == "300"
-
-
-async def test_each_time_that_streaming_lists_are_given_up_counts():
-    source = ScriptedSource(
-        streams=[Unsupported(), Unsupported()],
-        lists=[page([], 5), page([], 6)],
-        watches=[[Pause(20), status(410)], [Hang]],
-    )
-    informer = informer_of(source, settings=ReflectorSettings(fall_back=10))
-    async with running(informer):
-        await asyncio.sleep(60)
-        assert informer.statistics().fall_backs == 2
-
-
-def test_an_index_keeps_its_name_when_the_store_is_replaced():
-    store: Store[Thing] = Store({"picky": lambda obj: [obj.colour.nothing]})
-    with pytest.raises(IndexFunctionError, match=r"^there is already an index 'picky'$"):
-        store.add_index("picky", lambda obj: [])
-    store.replace([], "5")
-    on_a = r"^index 'picky' on ns/a: AttributeError"
-    with pytest.raises(IndexFunctionError, match=on_a):
-        store.put(A)
-    with pytest.raises(IndexFunctionError, match=on_a):
-        store.check_indexes(A)
-    with pytest.raises(IndexFunctionError, match=on_a):
-        store.replace([A], "6")
 
 
 async def test_statistics_tell_when_what_came_last():

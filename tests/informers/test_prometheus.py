@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from informers import ReflectorSettings
 from informers.prometheus import InformerCollector, InformerLabels
@@ -69,25 +68,11 @@ async def test_each_informer_is_measured_under_upstream_s_names(registry, name, 
     assert registry.get_sample_value(name, LABELS | labels) == value
 
 
-async def test_an_informer_that_has_not_started_has_nothing_to_tell():
-    registry = CollectorRegistry()
-    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
-    metrics.recorder(InformerLabels(**LABELS))
-    assert registry.get_sample_value("informer_objects", LABELS) is None
-
-
 async def test_latency_has_upstream_s_buckets(registry):
     bounds = "0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 2.5 5.0 10.0 +Inf"
     for bound in bounds.split():
         name = "informer_processing_latency_seconds_bucket"
         assert registry.get_sample_value(name, LABELS | {"le": bound}) is not None
-
-
-async def test_the_exposition_has_no_series_twice(registry):
-    lines = generate_latest(registry).decode().splitlines()
-    series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
-    assert len(series) == len(set(series))
-    assert any(line.startswith("informer_silence_seconds{") for line in lines)
 
 
 async def test_an_informer_that_has_ended_is_not_exposed():
@@ -158,19 +143,6 @@ def test_each_figure_has_its_metric():
         ("informer_handler_failures_total", "a"): 3,
         ("informer_handler_failures_total", "b"): 0,
     }
-
-
-def test_each_metric_says_what_it_measures():
-    registry = CollectorRegistry()
-    InformerCollector(registry, clock=Clock())
-    told = {family.name: family.documentation for family in registry.collect()}
-    assert told["informer_processing_latency_seconds"] == (
-        "Time to apply one event or list to the store and notify the handlers"
-    )
-    assert (
-        told["informer_skipped_events"] == "Events that were unknown, repeated or without metadata"
-    )
-    assert told["informer_objects"] == "Objects in the store"
 
 
 def test_names_of_informers_must_tell_them_apart():

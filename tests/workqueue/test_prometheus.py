@@ -54,52 +54,6 @@ async def test_names_types_and_labels_are_upstreams():
     }
 
 
-def test_each_metric_says_what_it_measures():
-    told = {family.name: family.documentation for family in Setting().registry.collect()}
-    assert told == {
-        "workqueue_adds": "Total number of adds handled by workqueue",
-        "workqueue_retries": "Total number of retries handled by workqueue",
-        "workqueue_depth": "Current depth of workqueue by priority",
-        "workqueue_queue_duration_seconds": (
-            "How long in seconds a key stays dirty before a worker takes it"
-        ),
-        "workqueue_work_duration_seconds": "How long in seconds the run of a key takes",
-        "workqueue_unfinished_work_seconds": (
-            "Sum of the ages in seconds of all runs in flight; if it grows, a worker is stuck"
-        ),
-        "workqueue_longest_running_processor_seconds": "Age in seconds of the oldest run in flight",
-    }
-
-
-@pytest.mark.parametrize("duration", ["queue", "work"])
-def test_buckets_reach_from_ten_nanoseconds_to_a_thousand_seconds(duration: str):
-    setting = Setting()
-    setting.queue()
-    bounds = [
-        float(sample.labels["le"])
-        for family in setting.registry.collect()
-        for sample in family.samples
-        if sample.name == f"workqueue_{duration}_duration_seconds_bucket"
-    ]
-    assert bounds[:-1] == pytest.approx([1e-8 * 10**i for i in range(12)])
-
-
-async def test_gauges_are_computed_when_scraped():
-    setting = Setting()
-    queue = setting.queue()
-    for key in (1, 2):
-        queue.add(key)
-        await queue.get()
-        setting.clock.advance(10)
-    assert setting.value("workqueue_unfinished_work_seconds") == 30
-    assert setting.value("workqueue_longest_running_processor_seconds") == 20
-    setting.clock.advance(1)
-    assert setting.value("workqueue_unfinished_work_seconds") == 32
-    queue.done(1)
-    assert setting.value("workqueue_longest_running_processor_seconds") == 11
-    assert setting.value("workqueue_work_duration_seconds_sum") == 21
-
-
 async def test_depth_is_told_by_priority_and_a_series_once_there_stays():
     setting = Setting()
     queue = setting.queue()
@@ -125,21 +79,6 @@ def test_there_are_never_more_priorities_than_allowed():
         queue.add(priority, priority=priority)
     assert len(setting.depths()) == MOST_PRIORITIES + 1
     assert setting.depths()["3"] == 1, "a priority with a series of its own keeps it"
-
-
-def test_retries_count_delayed_adds_only():
-    setting = Setting()
-    queue = setting.queue()
-    queue.add(1)
-    queue.add_after(2, 0)
-    assert setting.value("workqueue_retries_total") == 0
-    queue.add_after(3, 1)
-    queue.add_after(3, 2)
-    queue.add_rate_limited(4)
-    assert setting.value("workqueue_retries_total") == 3
-    queue.close()
-    queue.add_after(5, 1)
-    assert setting.value("workqueue_retries_total") == 3
 
 
 def test_a_queue_without_a_name_has_no_metrics():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workqueue.fakes import FakeClock, about, taken
-from workqueue import LOW_PRIORITY, Backoff, Closed, QueueRecorder, QueueStatistics, WorkQueue
+from workqueue import LOW_PRIORITY, Closed, QueueRecorder, QueueStatistics, WorkQueue
 from workqueue.queue import AGEING
 
 
@@ -71,30 +71,6 @@ async def test_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
     assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
 
 
-async def test_add_wakes_as_many_getters_as_there_are_keys():
-    queue = make()
-    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await turns()
-    queue.add("a")
-    queue.add("b")
-    await turns()
-    assert [getter.done() for getter in getters] == [True, True, False]
-    queue.add_after("c", 5)
-    assert await getters[2] == "c"
-
-
-async def test_done_wakes_no_getter_in_vain():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await turns()
-    queue.done("a")
-    assert len(queue._getters) == 3
-    queue.close()
-    await asyncio.gather(*getters, return_exceptions=True)
-
-
 async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
     queue, ended = make(), False
 
@@ -111,13 +87,6 @@ async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
 
 
 # Priorities
-
-
-async def test_the_priority_of_a_key_that_is_not_in_flight_is_not_known():
-    queue = make()
-    queue.add("a")
-    with pytest.raises(KeyError):
-        queue.priority_of("a")
 
 
 ARRIVALS = st.lists(
@@ -170,24 +139,7 @@ def test_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals):
     asyncio.run(scenario())
 
 
-async def test_by_default_a_low_priority_is_worth_five_minutes():
-    queue = make()
-    queue.add("low", priority=LOW_PRIORITY)
-    await asyncio.sleep(299)
-    queue.add("in time")
-    await asyncio.sleep(2)
-    queue.add("too late")
-    assert [await queue.get() for _ in range(3)] == ["in time", "low", "too late"]
-
-
 # Delays
-
-
-@pytest.mark.parametrize("delay", [0, -1, -math.inf])
-async def test_no_delay_is_an_add(delay: float):
-    queue = make()
-    queue.add_after("a", delay)
-    assert len(queue) == 1
 
 
 @pytest.mark.parametrize("delay", [math.inf, 1e300])
@@ -232,78 +184,7 @@ async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_onc
     assert len(queue) == 1
 
 
-async def test_a_key_that_is_held_and_that_nobody_wants_does_not_run():
-    queue = make()
-    queue.add("a")
-    async with taken(queue):
-        queue.hold("a", 3.0)
-    await asyncio.sleep(10)
-    assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
-    queue.add("a")
-    assert len(queue) == 1
-
-
-async def test_of_two_holds_the_last_one_counts_and_none_brings_a_delay_forward():
-    queue = make()
-    for key, delay, second, at in ("a", 0.0, 0.0, 0.0), ("b", 0.0, 2.0, 2.0), ("c", 9.0, 2.0, 9.0):
-        began = asyncio.get_running_loop().time()
-        queue.add(key)
-        async with taken(queue):
-            queue.hold(key, 3.0)
-            queue.add_after(key, delay)
-            queue.hold(key, second)
-            queue.add_after(key, delay)
-        async with taken(queue):
-            assert asyncio.get_running_loop().time() - began == about(at)
-
-
-async def test_by_default_a_failed_key_is_held_back_for_a_second():
-    queue = make(backoff=Backoff(base=60.0, jitter=0))
-    queue.add("a")
-    async with taken(queue):
-        queue.add_rate_limited("a")
-    queue.add("a")
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(1.0)
-
-
-async def test_a_hold_of_no_time_holds_nothing_back():
-    queue = make(clock=FakeClock())
-    queue.add("a")
-    async with taken(queue):
-        queue.add("a")
-        queue.hold("a", 0)
-    assert len(queue) == 1
-
-
-async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
-    clock = FakeClock()
-    queue = make(clock=clock)
-    queue.add("first")
-    async with taken(queue):
-        queue.add_after("first", 1)
-        queue.add_after("second", 1)
-        queue.hold("first", 1)
-    clock.advance(1)
-    assert [await queue.get() for _ in range(2)] == ["first", "second"]
-
-
 # Closing
-
-
-async def test_adds_after_close_are_ignored_and_delayed_keys_dropped():
-    queue = make(name="clusters")
-    queue.add_after("delayed", 5)
-    queue.add("ready")
-    queue.close()
-    queue.add("a")
-    queue.add_after("b", 1)
-    queue.add_rate_limited("c")
-    await asyncio.sleep(10)
-    assert (len(queue), queue.statistics().delayed, queue.statistics().dirty) == (0, 0, {})
-    with pytest.raises(Closed, match=r"^clusters$"):
-        await queue.get()
-    queue.close()
 
 
 async def test_a_drain_after_close_waits_for_the_runs_in_flight():
@@ -333,28 +214,6 @@ async def test_drain_gives_up_at_its_deadline_and_names_what_is_left():
     with pytest.raises(Closed):
         await queue.get()
     queue.done("stuck")
-
-
-async def test_a_drain_that_ends_in_time_leaves_no_timer():
-    clock = FakeClock()
-    queue = make(clock=clock)
-    assert await queue.drain(deadline=clock.time() + 30) == set()
-    assert clock.armed == []
-
-
-async def test_every_drain_is_told_and_a_cancelled_one_harms_none():
-    queue = make()
-    queue.add("a")
-    await queue.get()
-    drains = [asyncio.create_task(queue.drain()) for _ in range(3)]
-    await turns()
-    drains[0].cancel()
-    await turns()
-    queue.done("a")
-    assert await asyncio.gather(*drains[1:]) == [set(), set()]
-    assert queue._drainers == set()
-    queue.add("b")
-    assert len(queue) == 0
 
 
 # Looking at it

@@ -21,24 +21,6 @@ def workers(
     return Workers(queue, process, count, name="test", clock=asyncio.get_running_loop(), **options)
 
 
-async def test_as_many_keys_are_processed_at_once_as_there_are_workers():
-    queue, in_flight, most = make(), 0, 0
-
-    async def process(key: str) -> None:
-        nonlocal in_flight, most
-        in_flight += 1
-        most = max(most, in_flight)
-        await asyncio.sleep(1)
-        in_flight -= 1
-
-    for key in "abcde":
-        queue.add(key)
-    task = asyncio.create_task(workers(queue, process, 2).run())
-    await queue.drain()
-    await task
-    assert most == 2
-
-
 async def test_workers_carry_their_name_and_hold_by_default_however_long_a_run_takes():
     queue, names = make(), list[str]()
 
@@ -55,22 +37,6 @@ async def test_workers_carry_their_name_and_hold_by_default_however_long_a_run_t
     assert (some.busy, some.released) == (1, 0)
     queue.close()
     await task
-
-
-async def test_workers_end_when_the_queue_is_closed_and_the_keys_in_flight_are_processed():
-    queue, processed = make(), list[str]()
-
-    async def process(key: str) -> None:
-        await asyncio.sleep(1)
-        processed.append(key)
-
-    queue.add("a")
-    task = asyncio.create_task(workers(queue, process, 1).run())
-    await asyncio.sleep(0.5)
-    queue.add("b")
-    queue.close()
-    await task
-    assert processed == ["a"]
 
 
 async def test_an_exception_stops_all_workers_and_gives_the_key_back():
@@ -239,15 +205,6 @@ async def test_the_longest_sleeper_wakes_first():
     await cancel(tasks)
 
 
-async def test_all_sleepers_wake():
-    lot = ParkingLot()
-    tasks = await parked(lot, 3)
-    lot.unpark_all()
-    assert await awake(tasks) == [0, 1, 2]
-    lot.unpark_all()
-    lot.unpark_one()
-
-
 async def test_a_sleeper_cancelled_after_its_wake_up_passes_it_on():
     lot = ParkingLot()
     tasks = await parked(lot, 2)
@@ -259,17 +216,6 @@ async def test_a_sleeper_cancelled_after_its_wake_up_passes_it_on():
         await tasks[0]
 
 
-async def test_a_sleeper_cancelled_before_any_wake_up_wakes_nobody():
-    lot = ParkingLot()
-    tasks = await parked(lot, 2)
-    tasks[0].cancel()
-    await asyncio.sleep(0)
-    assert await awake(tasks) == []
-    assert len(lot) == 1
-    await cancel(tasks)
-    assert len(lot) == 0
-
-
 async def test_a_wake_up_is_not_spent_on_a_sleeper_whose_cancellation_is_under_way():
     lot = ParkingLot()
     tasks = await parked(lot, 2)
@@ -277,11 +223,3 @@ async def test_a_wake_up_is_not_spent_on_a_sleeper_whose_cancellation_is_under_w
     lot.unpark_one()
     await asyncio.sleep(0)
     assert await awake(tasks) == [1]
-
-
-async def test_a_sleeper_that_is_thrown_away_leaves_its_place():
-    lot = ParkingLot()
-    sleeper = lot.park()
-    sleeper.send(None)
-    sleeper.close()
-    assert len(lot) == 0

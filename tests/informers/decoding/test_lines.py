@@ -10,19 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Codec, Malformed, ReflectorSettings
+from informers import Malformed
 from informers.decoding import LineSplitter, Unbalanced, split_json
-from tests.informers.doubles import (
-    Hang,
-    ScriptedSource,
-    Thing,
-    added,
-    informer_of,
-    page,
-    running,
-    settle,
-    thing,
-)
 
 MIB = 1024 * 1024
 
@@ -40,27 +29,6 @@ def test_lines_come_out_whole_wherever_the_chunks_are_cut(lines, data):
     edges = [0, *cuts, len(stream)]
     chunks = [stream[a:b] for a, b in pairwise(edges)]
     assert split(chunks) == ([line for line in lines if line], b"")
-
-
-def test_an_event_with_characters_of_many_bytes_may_be_cut_at_every_byte():
-    obj = thing("a", 7, colour="größer 漢字 🐟")
-    line = json.dumps({"type": "ADDED", "object": obj}, ensure_ascii=False).encode() + b"\n"
-    codec = Codec(Thing)
-    for cut in range(len(line) + 1):
-        [whole], rest = split([line[:cut], line[cut:]])
-        assert codec.event(whole).object.colour == "größer 漢字 🐟"
-        assert rest == b""
-
-
-async def test_a_watch_line_of_nine_mebibytes_arrives_in_small_pieces():
-    line = added("big", 5, colour="x" * (9 * MIB))
-    pieces = [line[n : n + 16384] for n in range(0, len(line), 16384)]
-    source = ScriptedSource(lists=[page([], 1)], watches=[[*pieces, added("small", 6), Hang]])
-    informer = informer_of(source, settings=ReflectorSettings(streaming=False))
-    async with running(informer):
-        await settle(4 * len(pieces))
-        assert len(informer.lister.get("ns/big").colour) == 9 * MIB
-        assert informer.lister.get("ns/small") is not None
 
 
 def test_nine_mebibytes_cut_at_every_byte_take_linear_time():
@@ -81,20 +49,12 @@ def test_a_last_line_without_its_end_is_the_tail():
     assert split([b"one\ntw", b"o"]) == ([b"one"], b"two")
 
 
-def test_empty_lines_are_left_out():
-    assert split([b"\n\none\n", b"\n"]) == ([b"one"], b"")
-
-
 @pytest.mark.parametrize(
     "chunks", [[b"x" * 11], [b"x" * 6, b"x" * 5], [b"ok\n" + b"x" * 11 + b"\n"]]
 )
 def test_a_line_beyond_the_limit_is_refused_before_it_fills_memory(chunks):
     with pytest.raises(Malformed, match=r"^a line of more than 10 bytes$"):
         split(chunks, limit=10)
-
-
-def test_the_limit_counts_for_each_line_anew():
-    assert split([b"x" * 10 + b"\n"] * 3, limit=10) == ([b"x" * 10] * 3, b"")
 
 
 TEXT = st.text('{}[]",:\\\né ', max_size=5)
