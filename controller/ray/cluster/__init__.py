@@ -3,7 +3,7 @@
 `kind.py` registers it and has its metrics; `observe.py` gathers an `observation.py`; `plan.py`
 decides, on one page.
 
-- pods: `workers.py` (which are missing or surplus, the head too), `scale_down.py` (which go first);
+- pods: `head_and_workers.py` (which are missing or surplus), `scale_down.py` (which go first);
   `pods.py` (roles, losses, healing); `held_deletions.py` (which deletions nothing explains)
 - other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies),
   `network_policy.py` (theirs, and what hinders them), `certificates.py` (those of mTLS, who waits

@@ -6,10 +6,12 @@ the same specification in another way, does not (`held_deletions.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from controller.apimachinery.conditions import counted_from, time_of
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import (
@@ -18,20 +20,15 @@ from controller.ray.api.names import (
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
 )
-from controller.ray.api.pod_state import is_announced, is_ready, ray_status
+from controller.ray.api.pod_state import condition, is_ready, ray_status
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.held_deletions import (
     doubts_groups,
     explains_rolling,
 )
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster, soonest
+from controller.ray.cluster.observation import ClusterObservation, soonest
 from controller.ray.cluster.pods import draining_since, pods_and_hashes, template_hash
-from controller.ray.cluster.rolling_report import (
-    seconds_until_drained,
-    seconds_until_overdue,
-    waits_for,
-)
 from controller.ray.cluster.rolling_units import (
     Compatibility,
     ImageVersion,
@@ -42,10 +39,12 @@ from controller.ray.cluster.rolling_units import (
     unstamped_pods,
     upgrade_units,
 )
-from controller.ray.cluster.rollout import HELD, GroupUpgrade, PodUnits, Rollout, Verdict
-from controller.ray.head import is_gcs_fault_tolerant
+from controller.ray.cluster.rollout import HELD, GroupUpgrade, Rollout, Verdict
+from controller.ray.dashboard import unconfirmed
+from controller.ray.diagnosis.writes import lost_pod_cause
+from controller.ray.head import is_gcs_fault_tolerant, worker_scope
 from controller.ray.pods.hashes import is_outdated
-from controller.ray.rolling import Permission, next_moves, take_turns
+from controller.ray.rolling import Permission, UnitGroup, next_moves, take_turns
 
 
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
@@ -135,10 +134,8 @@ def decide(seen: ClusterObservation) -> Rollout | None:
         image = image_of_template(seen.desired.spec.head_group_spec.template)
         conflict = running.compare(image, seen.desired.spec.ray_version)[1]
         conflicts += [f"the head: {conflict}"] * bool(conflict)
-    overdue_in = seconds_until_overdue(seen, units, settings)
-    return _Decision(
-        seen, seen.desired, settings, tuple(units), conflicts, outdated, seen.now, overdue_in
-    ).make()
+    overdue_in = _seconds_until_overdue(seen, units, settings)
+    return _Decision(seen, settings, units, conflicts, outdated, overdue_in).make()
 
 
 def _running_ray(seen: ClusterObservation, head: Pod | None) -> RunningRay:
@@ -148,30 +145,21 @@ def _running_ray(seen: ClusterObservation, head: Pod | None) -> RunningRay:
 
 
 def _units(
-    seen: ClusterObservation,
-    settings: RollingUpdate,
-    running: RunningRay,
-) -> tuple[list[PodUnits], list[str]]:
+    seen: ClusterObservation, settings: RollingUpdate, running: RunningRay
+) -> tuple[list[GroupUpgrade], list[str]]:
     """Return the units of each group, and which groups' new pods cannot join, with the reason."""
-    units: list[PodUnits] = []
+    found: list[GroupUpgrade] = []
     conflicts: list[str] = []
-    for group in seen.desired.spec.worker_group_specs:
-        if group.suspend:
+    for name, units in seen.units.items():
+        if units.group.suspend:
             continue
-        image = image_of_template(group.template)
+        image = image_of_template(units.group.template)
         compatibility, conflict = running.compare(image, seen.desired.spec.ray_version)
-        units.append(
-            upgrade_units(
-                seen,
-                group,
-                settings,
-                wanted_hash=seen.desired.builder.hashes[group.group_name],
-                unproven=compatibility is Compatibility.UNKNOWN,
-            )
-        )
-        if conflict and not units[-1].group.is_done:
-            conflicts.append(f"group {group.group_name}: {conflict}")
-    return units, conflicts
+        unproven = compatibility is Compatibility.UNKNOWN
+        found.append(upgrade_units(seen, units, settings, unproven=unproven))
+        if conflict and not found[-1].group.is_done:
+            conflicts.append(f"group {name}: {conflict}")
+    return found, conflicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +168,18 @@ class _Decision:
 
     Attributes:
         seen: the observed cluster.
-        desired: the desired cluster.
         settings: settings of the rolling update.
         units: units of each group.
         conflicts: groups whose new pods cannot join, with the reason.
         head_is_outdated: whether the head was made from another template.
-        now: the time.
         overdue_in: seconds until the lack of progress counts as stuck.
     """
 
     seen: ClusterObservation
-    desired: DesiredCluster
     settings: RollingUpdate
-    units: tuple[PodUnits, ...]
+    units: list[GroupUpgrade]
     conflicts: list[str]
     head_is_outdated: bool
-    now: datetime
     overdue_in: float
 
     def make(self) -> Rollout:
@@ -217,11 +201,11 @@ class _Decision:
             begun=turns.begun,
         )
 
-    def _group(self, units: PodUnits, turns: frozenset[str]) -> GroupUpgrade:
+    def _group(self, units: GroupUpgrade, turns: frozenset[str]) -> GroupUpgrade:
         permission = Permission.ROLL if units.group.name in turns else Permission.HOLD
         drains = self.settings.drain_timeout_seconds > 0
         moves = next_moves(units.group, permission, drains=drains)
-        return GroupUpgrade(units, moves, _surplus(units, permission))
+        return replace(units, moves=moves, surplus=_surplus(units.group, permission))
 
     def _verdict(self) -> tuple[Verdict, str]:
         """Return the first verdict that applies; doubtful groups never count as done."""
@@ -254,7 +238,7 @@ class _Decision:
         return None
 
     def _progress(self, doubt: str = "") -> tuple[Verdict, str]:
-        cause = doubt or waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
+        cause = doubt or _waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
         if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
@@ -266,11 +250,11 @@ class _Decision:
 
     @property
     def _workers_done(self) -> bool:
-        return all(map(_is_done, self.units))
+        return all(each.is_replaced for each in self.units)
 
     def _seconds_left(self, verdict: Verdict) -> float | None:
         is_timed = verdict in {Verdict.ROLLING, Verdict.DRAINING}
-        drained = seconds_until_drained(self.seen, self.units, self.settings)
+        drained = _seconds_until_drained(self.seen, self.units, self.settings)
         return soonest(drained, self.overdue_in if is_timed else None)
 
     def _awaits_writes(self) -> bool:
@@ -286,7 +270,7 @@ class _Decision:
 
     def _why_head_stays(self) -> str:
         """Return why an outdated head is not replaced, with the remedy; empty if it is."""
-        if not is_gcs_fault_tolerant(self.seen.cluster, self.desired.spec):
+        if not is_gcs_fault_tolerant(self.seen.cluster, self.seen.desired.spec):
             why = "is not replaced, because without GCS fault tolerance all work ends with it"
         elif (self.seen.cluster.metadata.annotations or {}).get(
             labels.DISABLE_HEAD_RESTART
@@ -318,14 +302,6 @@ class _Decision:
         return ""
 
 
-def _is_done(each: PodUnits) -> bool:
-    """Return whether nothing is left to replace but what is drained because it is taken away."""
-    return each.group.is_done or not any(
-        unit.is_old or (unit.is_leaving and not any(map(is_announced, each.pods[unit.name])))
-        for unit in each.group.units
-    )
-
-
 def _is_needed(seen: ClusterObservation) -> bool:
     """Return whether a pod is outdated or draining, or an update was not reported as complete."""
     if seen.condition(UPGRADING).get("status") == "True":
@@ -336,14 +312,13 @@ def _is_needed(seen: ClusterObservation) -> bool:
     )
 
 
-def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
+def _surplus(group: UnitGroup, permission: Permission) -> tuple[str, ...]:
     """Return the units for which a scale-down leaves no room.
 
     While old units are being replaced, the surge is not surplus, and old units are drained first.
     Otherwise old units go as well if the surge has become smaller: those that are available only
     if others that are make up the desired number less the unavailable ones of the budget.
     """
-    group = units.group
     new = [unit for unit in group.units if unit.staying and unit.up_to_date]
     surplus = [unit.name for unit in new[: max(0, len(new) - group.desired)]]
     if permission is Permission.ROLL:
@@ -360,3 +335,105 @@ def _has_ended(pod: Pod) -> bool:
     """Return whether its Ray container has ended, for good or to be restarted."""
     status = ray_status(pod)
     return status is not None and bool(status.restart_count or status.state.terminated)
+
+
+# What it waits for, and how long it has not advanced, which decides whether it counts as stuck.
+
+
+def _seconds_until_overdue(
+    seen: ClusterObservation, units: Sequence[GroupUpgrade], settings: RollingUpdate
+) -> float:
+    """Return the seconds until it counts as stuck; not positive if it does already.
+
+    Progress is a new pod that is created or becomes ready, a pod that begins to drain, and the
+    begin or resumption of the update. A time written by a clock that was ahead counts from when
+    this clock is steady.
+    """
+    steady = seen.clock_steady_since
+    last = max(counted_from(each, steady, seen.now) for each in _moves(seen, units))
+    deadline = timedelta(seconds=settings.progress_deadline_seconds)
+    return (min(last, seen.now) + deadline - seen.now).total_seconds()
+
+
+def _seconds_until_drained(
+    seen: ClusterObservation, units: Sequence[GroupUpgrade], settings: RollingUpdate
+) -> float | None:
+    """Return the seconds until the time of a drain is up, None if nothing drains."""
+    timeout = timedelta(seconds=settings.drain_timeout_seconds)
+    return seen.seconds_until(
+        since + timeout
+        for each in units
+        for unit in each.group.units
+        if unit.is_leaving and (since := draining_since(each.pods[unit.name])) is not None
+    )
+
+
+def _waits_for(
+    seen: ClusterObservation, units: Sequence[GroupUpgrade], *, head_is_outdated: bool
+) -> str:
+    """Return clauses about the next step and about failed drains; may be empty."""
+    lost = (_lost_again(seen, each) for each in units)
+    waits = (_group_waits_for(each) for each in units)
+    causes = list(filter(None, (*lost, *waits)))
+    if not causes:
+        head = live_head(seen)
+        if head is None or not is_ready(head):
+            causes.append("waiting for the head to be ready")
+        elif head_is_outdated:
+            causes.append("the head is replaced last")
+    return "; ".join((*causes[:1], *_refused_drains(seen)))
+
+
+def _lost_again(seen: ClusterObservation, each: GroupUpgrade) -> str:
+    """Return why the pods of a group are lost again and again; empty if they are not."""
+    losses = seen.repeated_losses.get(worker_scope(each.group.name))
+    if losses is None or each.group.is_done:
+        return ""
+    return lost_pod_cause(losses.last, losses.rounds, losses.next_try, seen.now).detail
+
+
+def _refused_drains(seen: ClusterObservation) -> list[str]:
+    """Return why Ray has not drained nodes, be it refused or given up."""
+    outcomes = seen.ray.drains.values()
+    failed = sorted(why for each in outcomes if (why := unconfirmed(each)))
+    return [f"workers go without having been drained: {message}" for message in failed[:1]]
+
+
+def _group_waits_for(each: GroupUpgrade) -> str:
+    leaving = [unit.name for unit in each.group.units if unit.is_leaving]
+    if leaving:
+        return (
+            f"{leaving[0]} is being drained; actors cannot be migrated: those that do not end by "
+            "themselves end with its pod"
+        )
+    new = [u.name for u in each.group.units if u.up_to_date and u.staying and not u.available]
+    if new:
+        is_known = all(map(is_ready, each.pods[new[0]]))
+        return f"waiting for {new[0]} to be {'listed by Ray as alive' if is_known else 'ready'}"
+    going = [unit.name for unit in each.group.units if unit.gone]
+    return f"waiting for {going[0]} to be gone" if going else ""
+
+
+def _moves(seen: ClusterObservation, units: Sequence[GroupUpgrade]) -> Iterator[datetime]:
+    upgrading = seen.condition(UPGRADING)
+    began = time_of(upgrading.get("lastTransitionTime"))
+    begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
+        Verdict.PAUSED.value
+    )
+    yield seen.now if began is None or begins_now else began
+    for each in units:
+        for unit in each.group.units:
+            pods = each.pods[unit.name]
+            since = draining_since(pods)
+            if since is not None:
+                yield since
+            elif unit.up_to_date:
+                yield from filter(None, map(_became, pods))
+
+
+def _became(pod: Pod) -> datetime | None:
+    """Return the time when the pod was created, or became ready."""
+    ready = condition(pod, "Ready")
+    if ready is not None and ready.status == "True":
+        return time_of(ready.last_transition_time)
+    return time_of(pod.metadata.creation_timestamp)

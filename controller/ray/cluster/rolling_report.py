@@ -1,130 +1,22 @@
-"""What is reported of a rolling update: its progress, `Upgrading`, `status.upgrade`, and events.
-
-What it waits for, and how long it has not advanced, decides whether it counts as stuck.
-"""
+"""What is reported of a rolling update: `Upgrading`, `status.upgrade`, and events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from controller.apimachinery.conditions import counted_from, rfc3339, time_of
+from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
-from controller.kube.objects import Pod
 from controller.ray.api.names import UPGRADING
-from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.api.upgrade_strategy import ROLLING_UPDATE, RollingUpdate
+from controller.ray.api.pod_state import is_ready
+from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.pods import draining_since
 from controller.ray.cluster.rolling_units import set_turns
-from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, PodUnits, Rollout, Verdict
-from controller.ray.dashboard import unconfirmed
-from controller.ray.diagnosis.writes import lost_pod_cause
-from controller.ray.head import worker_scope
+from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, Rollout, Verdict
 from controller.runtime.plan import Event
-
-
-def seconds_until_overdue(
-    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate
-) -> float:
-    """Return the seconds until it counts as stuck; not positive if it does already.
-
-    Progress is a new pod that is created or becomes ready, a pod that begins to drain, and the
-    begin or resumption of the update. A time written by a clock that was ahead counts from when
-    this clock is steady.
-    """
-    steady = seen.clock_steady_since
-    last = max(counted_from(each, steady, seen.now) for each in _moves(seen, units))
-    deadline = timedelta(seconds=settings.progress_deadline_seconds)
-    return (min(last, seen.now) + deadline - seen.now).total_seconds()
-
-
-def seconds_until_drained(
-    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate
-) -> float | None:
-    """Return the seconds until the time of a drain is up, None if nothing drains."""
-    timeout = timedelta(seconds=settings.drain_timeout_seconds)
-    return seen.seconds_until(
-        since + timeout
-        for each in units
-        for unit in each.group.units
-        if unit.is_leaving and (since := draining_since(each.pods[unit.name])) is not None
-    )
-
-
-def waits_for(
-    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool
-) -> str:
-    """Return clauses about the next step and about failed drains; may be empty."""
-    lost = (_lost_again(seen, each) for each in units)
-    waits = (_group_waits_for(each) for each in units)
-    causes = list(filter(None, (*lost, *waits)))
-    if not causes:
-        head = live_head(seen)
-        if head is None or not is_ready(head):
-            causes.append("waiting for the head to be ready")
-        elif head_is_outdated:
-            causes.append("the head is replaced last")
-    return "; ".join((*causes[:1], *_refused_drains(seen)))
-
-
-def _lost_again(seen: ClusterObservation, each: PodUnits) -> str:
-    """Return why the pods of a group are lost again and again; empty if they are not."""
-    losses = seen.repeated_losses.get(worker_scope(each.group.name))
-    if losses is None or each.group.is_done:
-        return ""
-    return lost_pod_cause(losses.last, losses.rounds, losses.next_try, seen.now).detail
-
-
-def _refused_drains(seen: ClusterObservation) -> list[str]:
-    """Return why Ray has not drained nodes, be it refused or given up."""
-    outcomes = seen.ray.drains.values()
-    failed = sorted(why for each in outcomes if (why := unconfirmed(each)))
-    return [f"workers go without having been drained: {message}" for message in failed[:1]]
-
-
-def _group_waits_for(each: PodUnits) -> str:
-    leaving = [unit.name for unit in each.group.units if unit.is_leaving]
-    if leaving:
-        return (
-            f"{leaving[0]} is being drained; actors cannot be migrated: those that do not end by "
-            "themselves end with its pod"
-        )
-    new = [u.name for u in each.group.units if u.up_to_date and u.staying and not u.available]
-    if new:
-        is_known = all(map(is_ready, each.pods[new[0]]))
-        return f"waiting for {new[0]} to be {'listed by Ray as alive' if is_known else 'ready'}"
-    going = [unit.name for unit in each.group.units if unit.gone]
-    return f"waiting for {going[0]} to be gone" if going else ""
-
-
-def _moves(seen: ClusterObservation, units: Sequence[PodUnits]) -> Iterator[datetime]:
-    upgrading = seen.condition(UPGRADING)
-    began = time_of(upgrading.get("lastTransitionTime"))
-    begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
-        Verdict.PAUSED.value
-    )
-    yield seen.now if began is None or begins_now else began
-    for each in units:
-        for unit in each.group.units:
-            pods = each.pods[unit.name]
-            since = draining_since(pods)
-            if since is not None:
-                yield since
-            elif unit.up_to_date:
-                yield from filter(None, map(_became, pods))
-
-
-def _became(pod: Pod) -> datetime | None:
-    """Return the time when the pod was created, or became ready."""
-    ready = condition(pod, "Ready")
-    if ready is not None and ready.status == "True":
-        return time_of(ready.last_transition_time)
-    return time_of(pod.metadata.creation_timestamp)
-
 
 _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}
 
@@ -217,7 +109,7 @@ def _counts(seen: ClusterObservation, each: GroupUpgrade) -> str:
 
 def _group_status(seen: ClusterObservation, each: GroupUpgrade) -> dict[str, Any]:
     """Return the numbers of a group; a pod's own condition counts while Ray is not asked."""
-    units, pods = each.group.units, each.units.pods
+    units, pods = each.group.units, each.pods
     updated = [unit.name for unit in units if unit.up_to_date and not unit.draining]
     outdated = [unit.name for unit in units if not unit.up_to_date or unit.draining]
     ready = [
@@ -228,7 +120,7 @@ def _group_status(seen: ClusterObservation, each: GroupUpgrade) -> dict[str, Any
     ]
     status: dict[str, Any] = {
         "name": each.group.name,
-        "desired": each.group.desired * each.units.hosts,
+        "desired": each.group.desired * each.hosts,
         "updated": _count(pods, updated),
         "ready": _count(pods, ready),
         "outdated": _count(pods, outdated),

@@ -16,7 +16,6 @@ from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import GROUPS_UPGRADING
 from controller.ray.api.pod_state import is_announced, is_ready, ray_container
-from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.observation import (
     ClusterObservation,
@@ -33,8 +32,7 @@ from controller.ray.cluster.pods import (
     template_hash,
     unhealthy_reason,
 )
-from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout import AT_REST, PodUnits, Rollout, Verdict
+from controller.ray.cluster.rollout import AT_REST, GroupUpgrade, Rollout, Verdict
 from controller.ray.cluster.scale_down import deletion_rank, is_unfinished
 from controller.ray.dashboard import (
     CommandRefused,
@@ -164,78 +162,25 @@ def set_turns(conditions: ConditionSet, begun: Collection[str]) -> None:
 # Divides the pods of a group into units to replace: single pods, or replicas of several hosts.
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """The context in which the units of a group are read."""
-
-    wanted_hash: str
-    ray: RayView
-    named: frozenset[str]
-    drain_timeout: timedelta
-    told: Mapping[str, str]
-    now: datetime
-
-    def unit(self, name: str, units: WorkerUnits, unit: WorkerUnit) -> Unit:
-        """Return a unit of a group under the name of its pod or replica."""
-        pods, complete = unit.pods, units.is_whole(unit)
-        since = draining_since(pods)
-        keeps_time = not any(map(is_announced, pods))
-        available = complete and all(is_ready(p) and self.ray.is_alive(p) for p in pods)
-        return Unit(
-            name,
-            up_to_date=not any(is_outdated(template_hash(p), self.wanted_hash) for p in pods),
-            available=available,
-            joined=any(map(self._may_hold_work, pods)),
-            draining=since is not None,
-            drained=since is not None
-            and (
-                (keeps_time and self.now >= since + self.drain_timeout)
-                or all(map(self._is_drained, pods))
-            ),
-            gone=not (complete or is_unfinished(units, unit)) or any(map(self._is_going, pods)),
-        )
-
-    def _may_hold_work(self, pod: Pod) -> bool:
-        if is_ready(pod):
-            return True
-        return pod.status.phase != "Pending" and not self.ray.never_joined(pod)
-
-    def _is_drained(self, pod: Pod) -> bool:
-        if not self._may_hold_work(pod) or self.ray.is_dead(pod):
-            return True
-        if is_announced(pod):
-            return False  # whoever takes it away decides when, drained or not
-        node = self.ray.node_of(pod)
-        command = self.told.get(node.id, "") if node is not None else ""
-        return isinstance(self.ray.drains.get(command), CommandRefused)
-
-    def _is_going(self, pod: Pod) -> bool:
-        meta = pod.metadata
-        return meta.terminating or meta.name in self.named or unhealthy_reason(pod) is not None
-
-
 def upgrade_units(
-    seen: ClusterObservation,
-    group: WorkerGroup,
-    rolling: RollingUpdate,
-    *,
-    wanted_hash: str,
-    unproven: bool,
-) -> PodUnits:
-    """Return the units of a group, in the order in which a scale-down would delete them."""
-    units = seen.units[group.group_name]
-    named = frozenset(group.scale_strategy.workers_to_delete)
-    timeout = timedelta(seconds=rolling.drain_timeout_seconds)
-    told = seen.history.drains.commands
-    reading = _Reading(wanted_hash, seen.ray, named, timeout, told, seen.now)
+    seen: ClusterObservation, units: WorkerUnits, rolling: RollingUpdate, *, unproven: bool
+) -> GroupUpgrade:
+    """Return the units of a group, in the order in which a scale-down would delete them.
+
+    `unproven` is whether it is unknown if pods of its template can join the cluster.
+    """
+    name, desired = units.group.group_name, units.desired
+    wanted = seen.desired.builder.hashes[name]
+    named = frozenset(units.group.scale_strategy.workers_to_delete)
     members = {each.name or each.pods[0].metadata.name: each for each in units.units}
-    ordered = sorted(members, key=lambda name: _rank(members[name].pods, named, wanted_hash))
-    budget = Budget(rolling.unavailable_of(units.desired), rolling.surge_of(units.desired))
-    found = tuple(reading.unit(name, units, members[name]) for name in ordered)
-    return PodUnits(
-        UnitGroup(group.group_name, units.desired, found, budget, unproven),
+    ordered = sorted(members, key=lambda each: _rank(members[each].pods, named, wanted))
+    timeout = timedelta(seconds=rolling.drain_timeout_seconds)
+    found = tuple(_unit(seen, each, units, members[each], timeout) for each in ordered)
+    budget = Budget(rolling.unavailable_of(desired), rolling.surge_of(desired))
+    return GroupUpgrade(
+        UnitGroup(name, desired, found, budget, unproven),
         units.hosts,
-        {name: members[name].pods for name in ordered},
+        {each: members[each].pods for each in ordered},
     )
 
 
@@ -246,6 +191,46 @@ def _rank(
         min(deletion_rank(pod, named, wanted_hash) for pod in pods),
         min(pod.metadata.name for pod in pods),
     )
+
+
+def _unit(
+    seen: ClusterObservation, name: str, units: WorkerUnits, unit: WorkerUnit, timeout: timedelta
+) -> Unit:
+    """Return a unit of a group under the name of its pod or replica."""
+    pods, since, complete = unit.pods, draining_since(unit.pods), units.is_whole(unit)
+    wanted = seen.desired.builder.hashes[units.group.group_name]
+    named = units.group.scale_strategy.workers_to_delete
+    keeps_time = not any(map(is_announced, pods))
+    is_over = since is not None and keeps_time and seen.now >= since + timeout
+    return Unit(
+        name,
+        up_to_date=not any(is_outdated(template_hash(p), wanted) for p in pods),
+        available=complete and all(is_ready(p) and seen.ray.is_alive(p) for p in pods),
+        joined=any(_may_hold_work(seen, p) for p in pods),
+        draining=since is not None,
+        drained=is_over or (since is not None and all(_is_drained(seen, p) for p in pods)),
+        gone=not (complete or is_unfinished(units, unit))
+        or any(
+            p.metadata.terminating or p.metadata.name in named or unhealthy_reason(p) is not None
+            for p in pods
+        ),
+    )
+
+
+def _may_hold_work(seen: ClusterObservation, pod: Pod) -> bool:
+    if is_ready(pod):
+        return True
+    return pod.status.phase != "Pending" and not seen.ray.never_joined(pod)
+
+
+def _is_drained(seen: ClusterObservation, pod: Pod) -> bool:
+    if not _may_hold_work(seen, pod) or seen.ray.is_dead(pod):
+        return True
+    if is_announced(pod):
+        return False  # whoever takes it away decides when, drained or not
+    node = seen.ray.node_of(pod)
+    command = seen.history.drains.commands.get(node.id, "") if node is not None else ""
+    return isinstance(seen.ray.drains.get(command), CommandRefused)
 
 
 # Records on pods without a comparable hash from which template they were created.

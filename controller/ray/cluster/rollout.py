@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final
 
 from controller.kube.objects import ControllerRevision, Pod
+from controller.ray.api.pod_state import is_announced
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.children import Note
 from controller.ray.rolling import Moves, UnitGroup
@@ -135,38 +136,22 @@ STUCK: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class PodUnits:
-    """The units of a group.
+class GroupUpgrade:
+    """The upgrade of one group.
 
     Attributes:
-        group: the units as values.
+        group: its units as values.
         hosts: pods of a complete unit.
         pods: pods of each unit.
+        moves: the moves that are due.
+        surplus: names of units for which the specification no longer has room.
     """
 
     group: UnitGroup
     hosts: int
     pods: Mapping[str, tuple[Pod, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupUpgrade:
-    """The upgrade of one group.
-
-    Attributes:
-        units: the observed units.
-        moves: the moves that are due.
-        surplus: names of units for which the specification no longer has room.
-    """
-
-    units: PodUnits
     moves: Moves = field(default_factory=Moves)
     surplus: tuple[str, ...] = ()
-
-    @property
-    def group(self) -> UnitGroup:
-        """The units as values."""
-        return self.units.group
 
     @property
     def wanted(self) -> int:
@@ -178,10 +163,18 @@ class GroupUpgrade:
         """Names of the units that are draining."""
         return tuple(unit.name for unit in self.group.units if unit.is_leaving)
 
+    @property
+    def is_replaced(self) -> bool:
+        """True if nothing is left to replace but what is drained because it is taken away."""
+        return self.group.is_done or not any(
+            unit.is_old or (unit.is_leaving and not any(map(is_announced, self.pods[unit.name])))
+            for unit in self.group.units
+        )
+
     def pods_of(self, names: Iterable[str]) -> Iterator[Pod]:
         """Yield the pods of these units that are not being deleted."""
         for name in names:
-            yield from (p for p in self.units.pods[name] if not p.metadata.terminating)
+            yield from (p for p in self.pods[name] if not p.metadata.terminating)
 
     def to_delete(self, *, may_shrink: bool) -> Iterator[PodToDelete]:
         """Yield the pods to delete, apart from named or broken ones."""

@@ -10,14 +10,14 @@ import pytest
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
+from controller.ray.cluster.pods import draining_since
 from controller.ray.cluster.ray_view import RayView, observe_ray
 from controller.ray.cluster.rolling_units import (
     Compatibility,
     ImageVersion,
     RunningRay,
-    draining_since,
 )
-from controller.ray.cluster.rollout import PodUnits
+from controller.ray.cluster.rollout import GroupUpgrade
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
 from controller.ray.rolling import Unit
 from tests.ray.cluster.support import pod, reads
@@ -41,8 +41,8 @@ ALIVE = RayNode("n1", ADDRESS, alive=True)
 DEAD = RayNode("n1", ADDRESS, alive=False)
 
 
-def units(seen: ClusterObservation) -> PodUnits:
-    return decided(seen).groups["workers"].units
+def units(seen: ClusterObservation) -> GroupUpgrade:
+    return decided(seen).groups["workers"]
 
 
 def the_unit(*pods: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> Unit:
