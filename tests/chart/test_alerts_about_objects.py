@@ -105,16 +105,6 @@ async def test_objects_that_are_ready_fire_nothing(tmp_path: Path):
     assert firing(tmp_path, seen.scrapes).keys() == set()
 
 
-async def test_dashboards_that_no_request_reaches_fire(tmp_path: Path):
-    async with watched() as seen:
-        seen.rays.ray.live = lambda _head: None
-        await seen.create(RAYSERVICES, service_manifest("service"))
-        await seen.follow(60)
-    assert {"MantaDashboardsUnreachable", "RayServiceNotReady"} <= firing(
-        tmp_path, seen.scrapes
-    ).keys()
-
-
 async def test_upgrades_that_make_no_progress_fire(tmp_path: Path):
     cluster = rolling_manifest(2, progressDeadlineSeconds=60)
     fleet = fleet_manifest("fleet", 2, progressDeadlineSeconds=60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,16 +12,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.command.run.operator import report_gates
-from controller.kube.errors import WriteUnconfirmed
-from controller.ray.api import FeatureGates
-from controller.runtime.elector import LEASES, ElectionTiming, Elector, LeaseLock
-from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.plan import Plan
 from controller.testing.faults import DelayedRequest, ErrorResponse, Lag, Refused, Rule
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start
-from tests.runtime.widgets import WIDGETS, Seen, WidgetKind, WidgetWorld, widget_world
+from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld, widget_world
 
 pytestmark = [pytest.mark.slow, needs_promtool]
 
@@ -163,57 +157,3 @@ async def test_a_process_that_cannot_list_fires_although_it_is_started_again_and
     assert [each["resource"] for each in alerts.get("MantaCachesNotSynced", [])] == (
         ["configmaps"] if crashes else []
     )
-
-
-async def test_a_standby_without_the_right_to_leases_fires(tmp_path: Path):
-    async with watched() as seen:
-        rules = [Rule(FORBIDDEN, str(LEASES), frozenset())]
-        transport = start(seen.world, WidgetKind(), registry=seen.registry, rules=rules).transport
-        elector = Elector(
-            LeaseLock(seen.world.client("a", transport), "default", "ray-operator-leader"),
-            "a",
-            ElectionTiming(),
-            now=seen.world.loop.time,
-            wall=seen.world.wall,
-            rng=random.Random(1),
-            metrics=ElectionMetrics(seen.registry, "ray-operator-leader"),
-        )
-        waiting = asyncio.create_task(elector.acquire())
-        await seen.pass_(30)
-        await elector.aclose()
-        await asyncio.gather(waiting, return_exceptions=True)
-    assert "MantaNoLeader" in firing(tmp_path, seen.scrapes)
-
-
-async def test_an_object_that_cannot_be_read_fires(tmp_path: Path):
-    async with watched() as seen:
-        start(seen.world, WidgetKind(), registry=seen.registry)
-        body = {
-            "apiVersion": WIDGETS.api_version,
-            "kind": "Widget",
-            "metadata": {"name": "odd", "namespace": "default"},
-            "spec": {"size": "many"},
-        }
-        with pytest.raises(WriteUnconfirmed):
-            await seen.world.user.create(WIDGETS, "default", body)
-        await seen.pass_(30)
-    (alert,) = firing(tmp_path, seen.scrapes)["MantaObjectsUnreadable"]
-    assert alert["resource"] == "widgets"
-
-
-async def test_processes_that_are_gone_fire(tmp_path: Path):
-    async with watched() as seen:
-        running = start(seen.world, WidgetKind(), registry=seen.registry)
-        await seen.pass_(20)
-        assert "MantaDown" not in firing(tmp_path, seen.scrapes)
-        await running.kill()
-        await seen.scrapes.follow(None, minutes=20)
-    assert "MantaDown" in firing(tmp_path, seen.scrapes)
-
-
-async def test_a_gate_without_effect_fires(tmp_path: Path):
-    async with watched() as seen:
-        report_gates(FeatureGates.parse("RayClusterStatusConditions=0"), seen.registry)
-        await seen.pass_(30)
-    (alert,) = firing(tmp_path, seen.scrapes)["MantaFeatureGateWithoutEffect"]
-    assert alert["name"] == "RayClusterStatusConditions"
