@@ -25,7 +25,6 @@ from controller.runtime.plan import (
     Event,
     ExternalCommand,
     Failure,
-    PhaseDuration,
     Plan,
     StatusPatch,
     Subscription,
@@ -299,16 +298,6 @@ async def test_an_object_that_is_to_be_read_live_is_planned_then():
     ]
 
 
-async def test_the_first_write_and_the_phases_of_an_object_are_measured():
-    bench = Bench(observing=0.25, planning=0.5)
-    await bench.reconcile()
-    (execution,) = bench.executions
-    execution.first_write()
-    assert bench.value("manta_first_write_seconds_sum") == pytest.approx(3.25)
-    execution.measure(PhaseDuration("pods_ready", 4.0))
-    assert bench.value("manta_phase_seconds_sum", phase="pods_ready") == 4
-
-
 async def test_the_first_failure_of_a_plan_is_logged():
     failures = (Failure(create(), "Invalid", "too wide"), Failure(create("b"), "Forbidden", "no"))
     line = await Bench([PlanOutcome(Result.FAILED, failures=failures)]).reconcile()
@@ -329,39 +318,10 @@ async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that()
     assert bench.owner_calls[1:] == [("remove_owner", "widgets", KEY)]
 
 
-async def test_an_object_that_its_kind_does_not_observe_counts_as_gone():
-    bench = Bench()
-    bench.controller._kind.observe = lambda _key, _reader: None  # type: ignore[method-assign]
-    assert (await bench.reconcile())["result"] == "gone"
-    assert bench.executions == []
-
-
 def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
     with capture_logs() as logs:
         ReconcileLog("f", "id", 0).write("widgets", "Widget")
     assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
-
-
-async def test_fields_that_the_server_has_not_kept_are_asked_for_again_with_another_definition():
-    bench = Bench()
-    await bench.reconcile()
-    bench.controller.reconsider([KEY, "default/a"])
-    assert bench.forgotten == ["uid-f"]
-
-
-async def test_an_object_that_was_made_anew_is_another_one():
-    bench = Bench()
-    await bench.reconcile()
-    bench.primary = Widget(metadata=msgspec.structs.replace(META, uid="another"))
-    await bench.reconcile()
-    await bench.reconcile()
-    another = replace(OWNER, uid="another")
-    assert bench.owner_calls == [
-        ("add_owner", OWNER),
-        ("remove_owner", "widgets", KEY),
-        ("add_owner", another),
-        ("add_owner", another),
-    ]
 
 
 def ready(reason: str, message: str) -> dict[str, Any]:
@@ -411,19 +371,6 @@ async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
     assert told == [["ConfigMap a"], ["ConfigMap a"]]
 
 
-async def test_an_error_about_an_object_that_is_gone_has_no_event():
-    bench = Bench([KeyError("a")])
-
-    async def execute(execution: PlanExecution) -> PlanOutcome:
-        bench.primary = None
-        raise KeyError("a")
-
-    bench.execute = execute  # type: ignore[method-assign]
-    bench.queue.requeues = 1
-    assert (await bench.reconcile())["result"] == "error"
-    assert bench.recorder.calls == []
-
-
 async def test_an_error_that_cannot_be_reported_is_logged():
     bench = Bench([KeyError("a"), KeyError("b")])
     bench.queue.requeues = 1
@@ -451,37 +398,10 @@ async def test_a_read_that_keeps_failing_is_said_in_a_condition(requeues: int, *
         assert report(bench).plan.status == status
 
 
-async def test_a_plan_that_failed_otherwise_is_not_said_twice():
-    bench = Bench([PlanOutcome(Result.FAILED)])
-    bench.queue.requeues = 5
-    await bench.reconcile()
-    assert len(bench.executions) == 1
-
-
 def of_generation(number: int, **metadata: Any) -> Widget:
     return msgspec.structs.replace(
         WIDGET, metadata=msgspec.structs.replace(META, generation=number, **metadata)
     )
-
-
-async def test_a_new_generation_is_told_of_once_before_it_is_planned_for():
-    bench = Bench()
-    for number in (1, 1, 3, 3):
-        bench.primary = of_generation(number)
-        await bench.reconcile()
-    assert bench.edits == [(WIDGETS, KEY, 2)]
-
-
-async def test_another_object_of_the_name_is_no_edit():
-    bench = Bench()
-    for primary in (of_generation(3), of_generation(1, uid="another")):
-        bench.primary = primary
-        await bench.reconcile()
-    bench.primary = None
-    await bench.reconcile()
-    bench.primary = of_generation(2)
-    await bench.reconcile()
-    assert bench.edits == []
 
 
 @pytest.mark.parametrize(("observed", "edits"), [(2, []), (1, [(WIDGETS, KEY, 0)])])

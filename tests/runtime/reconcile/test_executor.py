@@ -241,17 +241,6 @@ async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
     assert "token-2" not in repr(entry)
 
 
-async def test_an_unknown_outcome_is_told_as_unknown():
-    bench = Bench()
-    bench.fail("create", OutcomeUnknown("reset"))
-    plan = Plan(stages=((create("a"),),), status=StatusPatch({"children": 2}))
-    outcome = await bench.execute(plan)
-    assert outcome.result is Result.WAIT
-    ((told,),) = bench.told
-    assert told.unknown
-    assert outcome.failures == (told,)
-
-
 async def test_a_deleted_owner_hears_at_once_that_its_namespace_takes_nothing_more():
     refused = status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING)
     living, going = Bench(), Bench()
@@ -268,13 +257,6 @@ async def test_a_failed_lookup_does_not_put_off_a_deadline():
     bench.fail("get", status_error(403, "Forbidden"))
     outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),), requeue_after=7.0))
     assert (outcome.result, outcome.requeue_after) == (Result.FAILED, 7.0)
-
-
-async def test_a_status_that_is_there_already_costs_nothing():
-    bench = Bench(primary=Widget(metadata=META, status=WidgetStatus(children=3)))
-    outcome = await bench.execute(Plan(status=StatusPatch({"children": 3, "conditions": []})))
-    assert bench.order == []
-    assert outcome.writes == {}
 
 
 async def test_only_what_differs_is_written_and_a_list_needs_the_revision():
@@ -331,13 +313,6 @@ async def test_a_stamp_is_written_with_a_change_and_never_alone():
     assert (await bench.execute(Plan(status=later))).writes == {}
 
 
-async def test_after_a_commit_the_status_is_based_on_what_the_commit_returned():
-    bench = Bench()
-    await bench.execute(Plan(commit=COMMIT, status=StatusPatch({"conditions": [{}]})))
-    committed = bench.client.revision - 1
-    assert bench.client.calls[-1].body["metadata"]["resourceVersion"] == str(committed)
-
-
 async def test_counters_alone_are_written_at_most_once_a_second():
     bench = Bench()
     quiet = [StatusPatch({"children": n}, urgent=False) for n in (1, 2, 3)]
@@ -350,17 +325,6 @@ async def test_counters_alone_are_written_at_most_once_a_second():
     assert urgent.writes == {"status": 1}
     bench.book.time = 1.4
     assert (await bench.execute(Plan(status=quiet[2]))).writes == {"status": 1}
-
-
-async def test_texts_wait_for_their_interval_after_any_write_of_the_status():
-    bench = Bench()
-    commit = replace(COMMIT, subresource="status")
-    await bench.execute(Plan(commit=commit))
-    words = StatusPatch({"children": 1}, urgent=False, interval=3.0)
-    held_back = await bench.execute(Plan(status=words))
-    assert (held_back.writes, held_back.requeue_after) == ({}, 3.0)
-    bench.book.time = 3.0
-    assert (await bench.execute(Plan(status=words))).writes == {"status": 1}
 
 
 # -- single writes --------------------------------------------------------------------------------
@@ -445,15 +409,6 @@ async def test_a_refusal_stops_the_creates_of_its_scope_and_no_others():
     outcome = await bench.execute(Plan(stages=((*refused, *batch(0, 8).stages[0]), (create("c"),))))
     assert outcome.result is Result.FAILED
     assert outcome.writes["create"] == 1 + 8, "and no later stage begins"
-
-
-async def test_a_growth_that_is_complete_leaves_no_speed_to_the_next():
-    bench = Bench()
-    await bench.execute(batch(0, 65))
-    await bench.execute(batch(64, 1))
-    bench.fail("create", status_error(403, "Forbidden"))
-    outcome = await bench.execute(batch(65, 64))
-    assert outcome.writes["create"] == 1
 
 
 async def test_the_first_write_is_measured_once_before_it_is_sent():

@@ -36,11 +36,11 @@ from controller.runtime.reconcile.execution import (
     PlanOutcome,
     Result,
 )
-from controller.runtime.reconcile.executor import BATCH, Executor
+from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
 from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
-from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
+from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
@@ -224,15 +224,6 @@ async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created
     assert [each.reason for (each,) in bench.told] == ["DeletedAgain"] * 3
 
 
-async def test_objects_that_wait_leave_room_for_others_in_a_batch():
-    bench = Bench()
-    many = tuple(create(f"a{number}") for number in range(BATCH))
-    for _ in range(2):
-        await bench.execute(Plan(stages=(many,)))
-    outcome = await bench.execute(Plan(stages=((*many, create("b")),)))
-    assert (bench.names, outcome.result) == (["b"], Result.DONE)
-
-
 FIRST, SECOND = patch("first"), patch("second")
 
 
@@ -346,18 +337,6 @@ async def test_the_message_of_a_failing_object_stays_if_only_numbers_in_it_chang
     assert len(bench.sent) == 1
 
 
-async def test_overdue_writes_are_told_with_the_failures_of_the_plan():
-    lost = OutcomeUnknown("reset")
-    bench = Bench({"a": lost, "b": REFUSED, "c": lost})
-    late = Failure(patch("a"), "AdmissionUnavailable", "webhook", unknown=True, overdue=True)
-    other = replace(late, write=patch("d"))
-    refused = replace(late, write=patch("b"))
-    bench.overdue = (other, late, refused)
-    await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),)))
-    unknown = Failure(patch("c"), "OutcomeUnknown", "reset", unknown=True)
-    assert bench.told == [(late, failure(patch("b")), unknown, other, refused)]
-
-
 async def test_writes_without_an_answer_are_named_once_while_they_are_in_flight():
     bench = Bench(silent=frozenset("ab"), after=refused_for("no answer"))
     await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),), status=STATUS))
@@ -397,19 +376,6 @@ async def test_changes_that_stay_unknown_take_turns():
     assert bench.names == ["b", "a"]
 
 
-@pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
-async def test_creates_take_turns_if_they_are_refused_or_stay_unknown(answer: Any):
-    bench = Bench({"a": answer, "b": answer})
-    other = replace(create("b"), target=target("b", "another scope"))
-    first = Plan(stages=((create("a"), other),))
-    await bench.execute(first)
-    if answer is not REFUSED:
-        bench.left = Questions(repeats=(create("a"), other))
-    for name in "aba":
-        await bench.execute(first if answer is REFUSED else NOTHING)
-        assert bench.names == [name]
-
-
 async def test_a_deletion_that_is_sent_again_anyway_is_not_sent_twice_and_what_follows_waits():
     bench = Bench(repeated=frozenset({"a"}), left=Questions(repeats=(delete("a"),)))
     outcome = await bench.execute(Plan(stages=((delete("a"),), (patch("b"),))))
@@ -440,14 +406,6 @@ async def test_what_is_refused_as_a_repetition_is_read_and_then_planned_anew():
     outcome = await bench.execute(NOTHING)
     assert (bench.names, bench.read) == (["a"], ["a"])
     assert (outcome.result, outcome.retry_after) == (Result.MORE, 0.0)
-
-
-async def test_an_object_is_read_that_the_caches_cannot_tell_of_and_planned_for_at_once():
-    references = tuple(ObjectReference(CONFIG_MAPS, f"default/{name}") for name in "abc")
-    bench = Bench(left=Questions(reads=references))
-    outcome = await bench.execute(Plan(stages=((patch("d"),),)))
-    assert (outcome.result, outcome.ask_after) == (Result.MORE, None)
-    assert (bench.read, bench.names) == (["a", "b", "c"], ["d"])
 
 
 async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():

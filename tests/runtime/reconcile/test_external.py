@@ -75,15 +75,6 @@ async def test_interests_are_synced_after_every_plan_and_commands_follow(widgets
     assert weather.told[:2] == [("sync", KEY, ("wind",)), ("submit", KEY, ("blow",))]
 
 
-async def test_a_plan_without_commands_hands_over_nothing(widgets: WidgetWorld):
-    weather = Weather()
-    widgets.start(kind=kind_of(weather, lambda _seen: Plan()))
-    await widgets.create(size=0)
-    await widgets.settle(1)
-    assert weather.of("sync") == [()]
-    assert weather.of("submit") == []
-
-
 async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
     widgets: WidgetWorld,
 ):

@@ -67,20 +67,6 @@ def test_messages_name_what_is_read(lookup: Any, subject: str):
     assert subject_of(lookup) == subject
 
 
-@pytest.mark.parametrize(("response", "found"), [(child("a"), child("a")), (MISSING, None)])
-async def test_a_lookup_records_the_object_or_that_there_is_none(response: Any, found: Any):
-    desk = Desk(response)
-    assert await desk.look_up(LOOKUP) is None
-    assert desk.client.requests == [("get", CONFIG_MAPS, "default", "a")]
-    assert desk.expectations.told == [("record_lookup", target("a"), found)]
-
-
-async def test_a_lookup_whose_read_fails_records_nothing():
-    desk = Desk(LOST)
-    assert await desk.look_up(LOOKUP) is LOST
-    assert desk.expectations.told == []
-
-
 async def test_a_live_list_has_pages_and_reads_what_no_cache_shows():
     known = child("b")
     desk = Desk(page("a", "b", then="more"), child("a"), page("c"), MISSING, known=known)
@@ -220,15 +206,6 @@ def test_a_unit_is_remembered_from_its_first_member_to_the_one_before_the_last(b
     made(book, member("c", 2), 12)
     assert reads.record(OWNER.uid).replicas == {}
     assert reads.record("another owner").replicas == {}
-
-
-def test_a_member_whose_answer_was_lost_counts_once_the_cache_shows_it(book: Book):
-    write = member("a", 0)
-    book.expectations.expect(OWNER, write)
-    book.expectations.mark_unknown(OWNER, write)
-    assert book.expectations.reader.record(OWNER.uid).replicas == {}
-    book.show(child("a", 10))
-    assert book.expectations.reader.record(OWNER.uid).replicas == {"unit": 1}
 
 
 def test_units_and_lists_are_forgotten_with_their_owner(book: Book):

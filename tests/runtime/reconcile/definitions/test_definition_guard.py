@@ -20,10 +20,6 @@ from tests.runtime.kit import child
 LACKING = InstalledDefinition("RayJob", "None is run", ("spec.suspend",))
 
 
-def test_an_object_with_a_complete_definition_is_believed():
-    assert leave_as_it_is(child(), InstalledDefinition(awaited=True)) is None
-
-
 def test_an_edited_object_waits_for_the_schema():
     assert leave_as_it_is(child(), InstalledDefinition(unverified=True)) == Plan(requeue_after=1.0)
 
@@ -36,14 +32,6 @@ def test_an_event_says_why_the_schema_cannot_be_read():
     assert (event.type, event.reason, made.requeue_after) == ("Warning", "DefinitionUnread", 30.0)
     assert event.action == "Reconcile"
     assert event.note.endswith("by which definition it was read: connection refused")
-
-
-def test_what_is_missing_is_said_first():
-    lacking = InstalledDefinition("RayJob", "None is run", ("spec.suspend",), unverified=True)
-    made = leave_as_it_is(child(), lacking)
-    assert made is not None
-    assert [event.reason for event in made.events] == ["DefinitionIncomplete"]
-    assert made.requeue_after == EVENT_INTERVAL, "it is said again"
 
 
 def test_an_edit_that_may_have_been_cut_is_said_and_nothing_is_written():

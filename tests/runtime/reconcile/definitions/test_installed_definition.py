@@ -23,7 +23,6 @@ from controller.runtime.reconcile.definitions import (
     DefinitionsReader,
     InstalledDefinition,
     ReadGeneration,
-    missing_fields,
     remedy,
 )
 from tests.runtime.kit import NOW
@@ -158,21 +157,6 @@ def test_missing_fields_that_are_longer_than_a_message_are_reported_once():
     assert found.events(conditions.as_list()) == ()
 
 
-def test_what_lies_below_a_missing_field_is_not_named():
-    paths = ("spec.size.width", SIZE, "spec.sizes", "spec.color")
-    assert missing_fields(schema("color"), paths) == (SIZE, "spec.sizes")
-
-
-def test_a_definition_is_read_once_for_each_schema(reading: Reading):
-    reading.reads.install(WHOLE)
-    assert reading.of() == InstalledDefinition("Widget", "Nothing is made", remedy="Mend it")
-    assert reading.of() is reading.of()
-    assert reading.schemas == [WHOLE]
-    reading.reads.install(PRUNED)
-    assert reading.of() == LACKING
-    assert reading.schemas == [WHOLE, PRUNED]
-
-
 def test_the_definition_before_counts_while_objects_may_have_been_read_by_it(reading: Reading):
     lacks_color = schema("size")
     reading.reads.install(lacks_color, previous=PRUNED, is_current=False, error="refused")
@@ -188,16 +172,6 @@ def test_an_error_counts_only_while_there_is_no_schema(reading: Reading):
     assert reading.of() == replace(LACKING, missing=(), error="403")
     reading.reads.install(WHOLE, error="503")
     assert reading.of() == replace(LACKING, missing=())
-
-
-def test_an_object_that_was_edited_since_is_not_verified(reading: Reading):
-    reading.reads.install(WHOLE, error="503")
-    reading.reads.unverified = {(WIDGETS, KEY)}
-    found = reading.of(widget())
-    assert (found.unverified, found.unread, found.read) == (True, "503", None)
-    assert not reading.of().unverified, "the definition itself is known"
-    reading.reads.unverified = {(GADGETS, KEY), (WIDGETS, "default/v")}
-    assert not reading.of(widget()).unverified
 
 
 def test_a_generation_that_a_complete_definition_has_read_is_remembered_once(reading: Reading):

@@ -42,14 +42,6 @@ def test_equal_repairs_wait_longer_each_time():
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
 
 
-def test_another_value_field_or_object_does_not_wait():
-    repairs = Repairs()
-    repairs.record(patch(colour="red"), 0.0)
-    assert repairs.wait(patch(colour="blue"), 0.0) == 0.0
-    assert repairs.wait(patch(colour="red", size="1"), 0.0) == 0.0
-    assert repairs.wait(patch("b", colour="red"), 0.0) == 0.0
-
-
 def test_the_other_writer_is_named_from_the_third_repair_on_and_forgotten_when_it_stops():
     repairs = Repairs()
     found: list[int] = []
@@ -128,15 +120,6 @@ def test_the_status_is_one_field_without_its_times_and_nobody_is_named_for_it():
     assert repairs.contested(3.0) == []
 
 
-def test_what_was_not_needed_for_five_minutes_is_forgotten():
-    repairs = named([patch(colour="red")])
-    assert len(repairs.contested(302.9)) == 1
-    assert repairs.unnamed(patch(colour="red"), 303.0) == []
-    repairs.record(patch(colour="red"), 303.0)
-    assert repairs.wait(patch(colour="red"), 303.0) == 1.0
-    assert named([patch(colour="red")]).contested(303.0) == []
-
-
 def test_a_repair_that_fails_for_another_reason_is_forgotten_though_it_is_planned_again():
     repairs = named([patch(colour="red")])
     due = repairs.wait(patch(colour="red"), 3.0) + 3.0
@@ -144,14 +127,6 @@ def test_a_repair_that_fails_for_another_reason_is_forgotten_though_it_is_planne
         assert repairs.wait(patch(colour="red"), due + second) == 0.0
         assert repairs.contested(due + second)
     assert repairs.contested(due + FORGOTTEN_AFTER) == []
-
-
-def test_fields_that_are_named_already_are_not_named_again():
-    repairs = named([patch(colour="red")])
-    for at in (3.0, 4.0):
-        repairs.record(patch(size="1"), at)
-    unnamed = repairs.unnamed(patch(colour="red", size="1"), 5.0)
-    assert [each.path for each in unnamed] == [("data", "size")]
 
 
 def test_an_object_that_is_deleted_again_and_again_waits_longer_each_time_it_is_created():
@@ -332,10 +307,3 @@ def test_the_manager_of_the_field_is_the_other_writer():
 def test_an_empty_set_stands_for_everything_below(fields: Any, *, owns: bool):
     said = found(entry("mesh", "2026-01-01T00:00:01Z", fields))
     assert said == ("another writer (mesh)" if owns else "another writer (perhaps mesh)")
-
-
-@pytest.mark.parametrize(
-    "obj", [{}, {"metadata": None}, {"metadata": {}}, {"metadata": {"managedFields": None}}]
-)
-def test_nobody_is_named_if_the_server_tracks_no_managers(obj: dict[str, Any]):
-    assert other_writer(obj, ("spec", "type"), own="manta") == "another writer"

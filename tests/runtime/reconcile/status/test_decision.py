@@ -170,11 +170,6 @@ def test_an_object_without_a_usable_status_has_an_empty_one(obj: KubeObject):
     assert stored_status(obj) == {}
 
 
-@pytest.mark.parametrize("listed", [None, "odd", {"type": "Ready"}])
-def test_a_status_without_a_list_of_conditions_has_none(listed: Any):
-    assert [*conditions_in({"conditions": listed})] == []
-
-
 @pytest.mark.parametrize("sequence", [list, tuple])
 def test_conditions_are_listed_without_what_is_none(sequence: Any):
     listed = sequence(["odd", allowed(), 3])
@@ -220,18 +215,6 @@ def test_the_message_of_a_record_is_neither_kept_nor_only_words():
     assert kept == conditions(allowed(message="group-2"), allowed("Ready", message="b 1"))
     assert not changes_only_messages(present, kept, records)
     assert changes_only_messages(present, wanted, frozenset({"Other"}))
-
-
-def test_a_condition_without_a_message_gets_none_from_what_is_kept():
-    bare = {"type": "Allowed", "status": "False", "reason": "Refused"}
-    wanted = conditions(allowed(message="refused"))
-    assert keep_messages(conditions(bare), wanted) == wanted
-    assert keep_messages(conditions(bare), conditions(bare)) == conditions(allowed())
-    assert keep_messages({}, conditions(bare)) == conditions(allowed())
-
-
-def test_a_status_without_conditions_is_kept_as_it_is():
-    assert keep_messages(conditions(allowed()), {"children": 3}) == {"children": 3}
 
 
 def test_other_messages_of_the_same_conditions_change_only_messages():
@@ -322,12 +305,6 @@ def test_of_messages_that_were_cut_all_but_the_cut_word_counts(
 ):
     present, wanted = conditions(cut(before)), conditions(cut(after))
     assert keep_messages(present, wanted) == (present if same else wanted)
-
-
-def test_a_short_message_says_something_else_than_a_cut_one_that_begins_with_it():
-    present, wanted = conditions(allowed(message="no quota here")), conditions(cut("no quota"))
-    assert keep_messages(present, wanted) == wanted
-    assert keep_messages(wanted, present) == present
 
 
 def test_the_patch_holds_for_the_object_as_it_was_observed():

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
-from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS
-from controller.runtime.plan import Failure, Plan, Target, Write
+from controller.kube.resources import SECRETS
+from controller.runtime.plan import Failure, Plan, Write
 from controller.runtime.reconcile.execution import SlowStart
 from controller.runtime.reconcile.failed_groups import (
     WAITS,
@@ -83,14 +83,6 @@ def test_a_write_that_fails_is_tried_after_1_2_4_and_so_on_up_to_30_seconds():
     assert 24 * WAITS.cap > 600, "so it costs 24 requests in ten minutes at most"
 
 
-def test_a_first_conflict_is_planned_anew_at_once_and_the_next_ones_wait():
-    turns = Turns()
-    assert [turns.attempt(conflicting(HEAD)) for _ in range(4)] == [0, 1, 2, 4]
-    assert turns.groups.last_failure(HEAD) is None
-    turns.attempt(done(HEAD))
-    assert turns.attempt(conflicting(HEAD)) == 0
-
-
 def test_nothing_that_has_failed_is_sent_before_its_time_whatever_events_arrive():
     turns = Turns()
     turns.attempt(refused(HEAD))
@@ -105,29 +97,6 @@ def test_nothing_that_has_failed_is_sent_before_its_time_whatever_events_arrive(
     assert turns.groups.due == due
     turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due)
     assert turns.groups.probe((HEAD, WORKER)) == HEAD
-
-
-def test_what_fails_while_others_wait_waits_with_them():
-    turns = Turns()
-    for _ in range(6):
-        turns.attempt(refused(HEAD))
-    due = turns.groups.due
-    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due - 20)
-    turns.groups.ended(refused(WORKER), due - 20)
-    assert turns.groups.due == due
-
-
-def test_creates_of_one_scope_are_alike_and_other_writes_are_not():
-    plan = Plan(stages=((create("a"), create("b"), patch("c"), patch("d")),))
-    groups = after(create("a"), patch("c"), plan=plan)
-    assert [*groups.failures] == [
-        ("create", CONFIG_MAPS, "children", ""),
-        ("update", CONFIG_MAPS, "children", "c"),
-    ]
-    assert groups.probe((patch("d"), create("b"), create("a"))) == create("b")
-    assert groups.last_failure(patch("c")) == failure(patch("c"))
-    assert not groups.holds(patch("d"))
-    assert not groups.holds(replace(patch("c"), target=Target(PODS, "default", "c")))
 
 
 def test_a_write_that_waits_fails_as_its_group_did_last():
@@ -158,12 +127,6 @@ def test_what_belongs_to_a_later_stage_waits_for_the_first_stage_that_fails():
     assert groups.probe((HEAD,)) == HEAD
     assert groups.probe((WORKER,)) is None
     assert groups.holds(WORKER)
-
-
-def test_all_that_follows_a_commit_waits_for_it():
-    plan = Plan(commit=patch("f"), stages=((HEAD,),), independent=(WORKER,))
-    groups = after(WORKER, HEAD, patch("f"), plan=plan)
-    assert groups.turn == group_of(patch("f"))
 
 
 def test_a_success_of_the_group_that_was_tried_releases_all_but_not_their_next_wait():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
+from controller.kube.errors import Conflict, NotSent, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.expectation import reference_of
@@ -62,13 +61,6 @@ async def test_a_silent_server_is_told_of_as_a_failure_that_may_last():
 
 def owned(write: Create = CREATE, **metadata: Any) -> Create:
     return replace(write, body={"metadata": {**write.body["metadata"], **metadata}})
-
-
-async def test_a_create_is_expected_before_and_confirmed_after_its_request():
-    desk = Desk(OBJ)
-    assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
-    assert desk.client.requests == [("create", CONFIG_MAPS, "default", CREATE.body)]
-    assert desk.told(CREATE) == [("confirm", OBJ, True)]
 
 
 async def test_a_secret_is_merged_into_the_request_alone():
@@ -185,14 +177,6 @@ async def test_a_merge_patch_is_sent_with_its_preconditions():
     sent = {"metadata": preconditions, "status": {"ready": True}}
     assert desk.client.requests == [("merge_patch", *NAMED, sent, {"subresource": "status"})]
     assert wanted["metadata"] == {"annotations": {"k": "v"}}, "the plan is a value"
-    assert desk.told(write) == [("confirm", OBJ)]
-
-
-async def test_a_json_patch_is_sent_as_it_is():
-    desk, write = Desk(OBJ), replace(JSON_PATCH, subresource="status")
-    assert await desk.perform(write) == WriteResult(write, WriteOutcome.DONE, OBJ)
-    operations = write.operations
-    assert desk.client.requests == [("json_patch", *NAMED, operations, {"subresource": "status"})]
     assert desk.told(write) == [("confirm", OBJ)]
 
 
@@ -314,15 +298,6 @@ async def test_the_primary_object_is_not_looked_for_again_and_again():
     assert len(desk.client.requests) == 1
 
 
-async def test_a_change_that_is_not_found_although_the_object_exists_has_failed():
-    desk = Desk(MISSING, OBJ, known=None)
-    assert await desk.perform(PATCH) == WriteResult(PATCH, WriteOutcome.FAILED, OBJ, MISSING)
-    replaced = msgspec.structs.replace(OBJ.metadata, uid="uid-b")
-    other = msgspec.structs.replace(OBJ, metadata=replaced)
-    result = await Desk(MISSING, other, known=None).perform(PATCH)
-    assert result.outcome is WriteOutcome.CONFLICT
-
-
 async def test_a_change_whose_object_cannot_be_read_has_failed():
     desk = Desk(INVALID, LOST)
     result = await desk.perform(PATCH)
@@ -394,34 +369,6 @@ async def test_a_namespace_that_is_being_deleted_takes_no_creates():
     assert desk.told(CREATE) == [("mark_failed",)]
     assert desk.expectations.create_errors == {reference_of(CREATE.target): kept}
     assert (await desk.perform(PATCH)).outcome is WriteOutcome.FAILED
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        status_error(403, "Forbidden", cause="Another"),
-        status_error(422, "Invalid", cause=NAMESPACE_TERMINATING),
-    ],
-)
-async def test_no_other_refusal_says_that_a_namespace_is_being_deleted(error: Exception):
-    assert (await Desk(error).perform(CREATE)).outcome is WriteOutcome.FAILED
-
-
-async def test_a_refusal_without_a_reason_has_that_of_its_code():
-    error = Forbidden(Status(403))
-    assert WriteResult(CREATE, WriteOutcome.FAILED, error=error).reason == "Forbidden"
-
-
-def test_what_succeeded_has_no_failure():
-    assert WriteResult(CREATE, WriteOutcome.DONE, OBJ).failure is None
-    assert WriteResult(CREATE, WriteOutcome.DONE, OBJ, EXISTS).failure is None
-
-
-async def test_a_write_that_is_cancelled_is_unknown():
-    desk = Desk(asyncio.CancelledError())
-    with pytest.raises(asyncio.CancelledError):
-        await desk.perform(CREATE)
-    assert desk.told(CREATE) == [("mark_unknown",)]
 
 
 async def test_a_write_that_ends_with_an_error_of_our_own_has_failed():
