@@ -12,12 +12,12 @@ from structlog.testing import capture_logs
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
-from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
-from controller.runtime.caches.cache import CacheBarrier, CacheScope
-from controller.runtime.caches.watches import ASK, is_available
+from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, SECRETS, Resource
+from controller.runtime.caches.cache import CacheBarrier
+from controller.runtime.caches.watches import ASK
 from controller.runtime.errors import ServerUnusable, SyncTimeout
 from controller.runtime.kind import Owned, References
-from controller.testing.faults import ErrorResponse, Rule, watch_lag
+from controller.testing.faults import ErrorResponse, Rule
 from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
@@ -42,24 +42,6 @@ def refused(resource: str) -> Rule:
 
 def scopes(world: CacheWorld) -> list[tuple[str, str]]:
     return [(each.scope.name, each.scope.label_selector) for each in world.caches.caches]
-
-
-async def test_ready_comes_after_all_caches_are_complete(world: CacheWorld):
-    await world.widget("f")
-    await world.child("a")
-    await world.child("other", widget="")
-    world.build([kind()])
-    assert scopes(world) == [("widgets.test.dev", ""), ("configmaps", "widget")]
-    assert world.said == []
-    async with world.running():
-        assert world.said == ["synced", "ready"]
-        assert world.caches.keys(WIDGETS) == ["default/f"]
-        assert world.caches.keys(CONFIG_MAPS) == ["default/a", "default/other"]
-        assert world.caches.keys(PODS) == []
-        assert world.caches.unready() is None
-        reads = world.expectations.reader
-        assert reads.get(CONFIG_MAPS, "default/a") is not None
-        assert world.caches.name == "caches"
 
 
 async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_not_watched(
@@ -125,43 +107,6 @@ async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(
         await world.create(GADGETS, owned_by(widget, "y"))
         await asyncio.sleep(1)
         assert served.keys == {"default/f"}
-
-
-async def test_what_is_found_just_when_it_stops_is_not_watched_any_more(world: CacheWorld):
-    world.build([kind(Owned(GADGETS, optional=True))])
-    running = asyncio.create_task(world.run())
-    await asyncio.sleep(1)
-    await world.user.create(CRDS, "", definition(GADGETS))
-
-    async def found(*_where: Any, **_options: Any) -> None:
-        world.caches.stop()
-
-    world.client.list_metadata = found  # type: ignore[method-assign, assignment]
-    async with asyncio.timeout(ASK + 1):
-        await running
-
-
-async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: CacheWorld):
-    await world.user.create(CRDS, "", definition(GADGETS))
-    world.transport.rules = [refused("gadgets.test.dev")]
-    world.build([kind(Owned(GADGETS, optional=True))])
-    async with world.running():
-        assert world.said == ["synced", "ready"]
-        assert world.caches.unready() is None
-        assert not world.expectations.reader.serves(GADGETS)
-
-
-async def test_what_is_available_can_be_listed_in_each_namespace(world: CacheWorld):
-    asked: list[tuple[Any, ...]] = []
-
-    async def list_metadata(*where: Any, **options: Any) -> None:
-        asked.append((*where, options))
-
-    world.client.list_metadata = list_metadata  # type: ignore[method-assign, assignment]
-    assert not await is_available(world.client, GADGETS, ("one",))
-    assert asked == []
-    assert await is_available(world.client, WIDGETS, ("one", "two"))
-    assert asked == [(WIDGETS, each, {"limit": 1}) for each in ("one", "two")]
 
 
 async def test_what_is_refused_comes_and_goes_is_logged(world: CacheWorld):
@@ -251,33 +196,6 @@ async def test_a_server_that_does_not_say_what_it_serves_is_asked_every_two_seco
     ] * 2
 
 
-@pytest.mark.parametrize("namespaces", [(), ("one", "two")])
-async def test_the_beginning_of_a_watch_is_told_for_primaries(
-    world: CacheWorld, namespaces: tuple[str, ...]
-):
-    world.build([kind()], namespaces=namespaces)
-    async with world.running():
-        assert world.watched == [(WIDGETS, each) for each in namespaces or [""]]
-
-
-async def test_each_informer_has_metrics_of_its_own(world: CacheWorld):
-    scoped: list[CacheScope] = []
-
-    class Metrics:
-        def started(self, statistics: Any) -> None: ...
-
-        def processed(self, seconds: float) -> None: ...
-
-        def stopped(self) -> None: ...
-
-    def metrics(scope: CacheScope) -> Metrics:
-        scoped.append(scope)
-        return Metrics()
-
-    world.build([kind()], namespaces=("one",), metrics=metrics)
-    assert scoped == [CacheScope(WIDGETS, "one"), CacheScope(CONFIG_MAPS, "one", "widget")]
-
-
 async def test_when_the_definition_of_a_primary_changes_its_objects_are_listed_again(
     world: CacheWorld, caplog: pytest.LogCaptureFixture
 ):
@@ -354,14 +272,3 @@ async def test_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
     assert isinstance(error, SyncTimeout)
     assert str(error) == WORDS
     assert world.said == []
-
-
-async def test_a_confirmation_waits_for_what_was_there_before(world: CacheWorld):
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [watch_lag("configmaps", 20.0)]
-        await world.child("a")
-        began = world.loop.time()
-        await world.caches.confirm(world.loop.time())
-        assert world.loop.time() - began == pytest.approx(20, abs=1)
-        assert world.caches.keys(CONFIG_MAPS) == ["default/a"]

@@ -16,13 +16,11 @@ from controller.kube.errors import Forbidden, NotSent, Status
 from controller.kube.resources import CRDS, PODS, SERVICES
 from controller.runtime.caches.schemas import (
     CHECKS,
-    FIRST_READ_TIMEOUT,
     PUBLICATION,
     RETRY,
     SPACING,
     InstalledSchemas,
 )
-from controller.runtime.kind import InstalledSchema
 
 
 def document(*fields: str, kinds: tuple[str, ...] = ("Pod",)) -> bytes:
@@ -107,12 +105,6 @@ def fields(schemas: InstalledSchemas) -> list[str]:
     return [] if schema is None else sorted(schema.properties)
 
 
-async def test_a_schema_is_there_before_anybody_may_plan():
-    async with running(Publisher()) as (schemas, changed):
-        assert fields(schemas) == ["spec"]
-        assert changed == [PODS]
-
-
 async def test_an_unchanged_document_is_not_read_again():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
@@ -163,32 +155,6 @@ async def test_what_cannot_be_read_is_an_error_and_tried_again(broken: dict[str,
         assert schemas.found[PODS].error == ""
 
 
-async def test_after_a_complete_reading_nothing_is_asked():
-    publisher = Publisher()
-    async with running(publisher) as (_, _):
-        await asyncio.sleep(3600)
-        assert publisher.read == ["/openapi/v3", "/openapi/v3/api/v1"]
-
-
-async def test_what_fails_is_tried_again_soon_and_then_each_minute():
-    publisher = Publisher(error=NotSent("connection refused"))
-    async with running(publisher) as (_, changed):
-        await asyncio.sleep(160)
-        assert publisher.times == [0, 1, 6, 36, 96, 156]
-        assert changed == [PODS], "the same error is news once"
-
-
-async def test_a_watch_that_begins_between_checks_begins_them_anew():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        publisher.times.clear()
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(3)
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(100)
-        assert publisher.times == [1, 4, 9, 39]
-
-
 async def test_a_watch_that_begins_puts_off_all_checks_but_the_next():
     publisher = Publisher()
     async with running(publisher) as (schemas, _):
@@ -211,16 +177,6 @@ async def test_watches_that_begin_together_have_their_checks_together():
         assert publisher.times == [1, 6, 36]
 
 
-async def test_a_resource_that_is_not_published_is_not_read_and_no_error():
-    client: Any = Publisher()
-    changed: list[Any] = []
-    schemas = InstalledSchemas(client, [SERVICES, CRDS], on_change=changed.append, reread=unread)
-    client.index = {"paths": {}}
-    assert await schemas._read()
-    assert schemas.found == dict.fromkeys([SERVICES, CRDS], InstalledSchema())
-    assert (client.read, changed) == (["/openapi/v3"], [])
-
-
 async def test_one_unreadable_document_makes_the_reading_incomplete():
     client: Any = Publisher(body=b"{")
     with capture_logs() as logs:
@@ -235,21 +191,6 @@ async def test_one_unreadable_document_makes_the_reading_incomplete():
             "log_level": "warning",
         }
     ]
-
-
-async def test_a_server_that_answers_after_the_start_is_asked_again():
-    class Slow(Publisher):
-        async def request_json(self, method: str, path: str) -> Any:
-            answer = await super().request_json(method, path)
-            await asyncio.sleep(10 if len(self.times) == 1 else 0)
-            return answer
-
-    publisher = Slow()
-    async with running(publisher) as (schemas, _):
-        assert fields(schemas) == []
-        await asyncio.sleep(RETRY + 1)
-        assert fields(schemas) == ["spec"]
-        assert publisher.times[:2] == [0, FIRST_READ_TIMEOUT + CHECKS[0]]
 
 
 async def test_a_server_that_never_answers_delays_the_start_by_seconds_only():
@@ -286,34 +227,11 @@ async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
         assert (schemas.found[PODS].previous, fields(schemas)) == (None, ["spec", "status"])
 
 
-async def test_a_document_that_changes_elsewhere_has_no_object_read_again():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, changed):
-        publisher.publish("spec")
-        schemas.watch_begins(PODS)
-        await asyncio.sleep(CHECKS[0] + 1)
-        assert publisher.read.count("/openapi/v3/api/v1") == 2
-        assert "all pods" not in publisher.read
-        assert changed == [PODS]
-
-
 # -- by which schema cached objects were read --------------------------------------------------
 
 
 def is_current(schemas: InstalledSchemas) -> bool:
     return schemas.found[PODS].is_current
-
-
-async def test_a_schema_is_current_again_when_it_was_read_after_a_watch_had_begun():
-    async with running(Publisher()) as (schemas, changed):
-        assert is_current(schemas)
-        schemas.watch_begins(PODS)
-        assert not is_current(schemas)
-        await asyncio.sleep(CHECKS[0] - 0.1)
-        assert not is_current(schemas)
-        await asyncio.sleep(0.2)
-        assert is_current(schemas)
-        assert changed == [PODS], "nothing has changed for the objects"
 
 
 async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had_begun():
@@ -382,16 +300,6 @@ async def test_objects_that_cannot_be_read_again_hold_no_other_kind_of_their_doc
     assert (service.previous, service.is_current) == (None, not watched)
     assert schemas.found[PODS].previous is not None
     task.cancel()
-
-
-async def test_watches_in_several_namespaces_are_no_sign_of_several_definitions():
-    publisher = Publisher()
-    async with running(publisher) as (schemas, _):
-        for namespace in ("a", "b", "c"):
-            schemas.watch_begins(PODS, namespace)
-        await asyncio.sleep(CHECKS[0] + 0.1)
-        assert is_current(schemas)
-        assert "all pods" not in publisher.read
 
 
 # -- by which schema edited objects were read --------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.apimachinery.ownership import index_by_owner
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
@@ -29,18 +28,6 @@ def by_name(obj: KubeObject) -> Sequence[str]:
 
 def by_namespace(obj: KubeObject) -> Sequence[str]:
     return (obj.metadata.namespace,)
-
-
-def test_three_kinds_share_one_watch_and_each_may_add_an_index():
-    watches = merge_watches(
-        [
-            kind("cluster", Owned(PODS, "app=ray", {"name": by_name})),
-            kind("job", Owned(PODS, "app=ray", {"name": by_name})),
-            kind("service", Owned(PODS, "app=ray", {"namespace": by_namespace})),
-        ]
-    )
-    assert watches[PODS].label_selector == "app=ray"
-    assert set(watches[PODS].indexes) == {"owner", "name", "namespace"}
 
 
 def test_different_selectors_are_an_error_that_names_both_kinds_and_the_remedy():
@@ -66,17 +53,6 @@ def test_all_kinds_together_agree_on_their_watches():
     watches = merge_watches(kinds_of(KindSettings.from_environment(gates, {}), None))
     assert len({str(resource) for resource in watches}) == len(watches)
     assert {"workspaces.kaito.sh", "rayclusterfleets.manta.dev"} <= {str(each) for each in watches}
-
-
-def test_a_primary_is_watched_whole_with_the_indexes_by_which_it_refers_to_others():
-    references = References("uses", by_name, by_namespace)
-    cluster = kind("cluster", Owned(PODS, "app=ray", references=references), Owned(SERVICES))
-    watches = merge_watches([cluster])
-    assert set(watches) == {cluster.primary, PODS, SERVICES}
-    primary = watches[cluster.primary]
-    assert (primary.label_selector, primary.optional) == ("", False)
-    assert primary.indexes == {"owner": index_by_owner, "uses": by_name}
-    assert watches[PODS].indexes == {"owner": index_by_owner}
 
 
 def test_what_one_kind_requires_is_not_optional_for_others():

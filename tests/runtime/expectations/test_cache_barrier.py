@@ -14,7 +14,7 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.kube.transport import RawResponse, Request, Transport
 from controller.runtime.caches.cache import CacheBarrier, CacheScope
 from controller.runtime.election import Election
-from controller.testing.faults import DelayedRequest, ErrorResponse, Rule
+from controller.testing.faults import ErrorResponse, Rule
 from informers import Store, Undecodable
 from tests.runtime.fences import FirstCandidate
 from tests.runtime.kit import child
@@ -100,20 +100,6 @@ async def test_a_store_at_the_revision_is_confirmed_by_one_cheap_list():
     assert server.limits == [500]
 
 
-@pytest.mark.parametrize("page", [2, 1], ids=["small", "large"])
-async def test_an_older_store_is_waited_for(page: int):
-    objects = child("a", 9), child("b", 4)
-    server, cache = Server(*objects, revision=10, page=page), Cache(revision=8)
-    async with confirming(server, cache) as task:
-        await asyncio.sleep(60)
-        assert not task.done()
-        cache.move(revision=9)
-        await asyncio.sleep(0.1)
-        assert not task.done()
-        cache.move(*objects, revision=11)
-        await asyncio.wait_for(task, 0.1)
-
-
 async def test_a_quiet_store_is_confirmed_by_its_contents_without_a_bookmark():
     objects = [child(f"a{n}", n + 1) for n in range(5)]
     server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
@@ -180,64 +166,11 @@ async def test_what_the_cache_could_not_read_and_was_changed_since_is_waited_for
         assert not task.done()
 
 
-async def test_something_that_cannot_be_read_at_all_keeps_no_cache_from_being_confirmed():
-    server, cache = Server(child("b", 2), revision=100), Cache(child("b", 2), revision=8)
-    cache.quarantined[""] = Undecodable("", "", "", "no name")
-    async with confirming(server, cache) as task:
-        await asyncio.wait_for(task, 2.0)
-
-
 async def test_an_odd_object_without_a_revision_is_not_waited_for():
     server, cache = Server(child("a", 9), revision=100), Cache(revision=8)
     cache.quarantined["default/a"] = Undecodable("default/a", "", "", "not a widget")
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
-
-
-async def test_the_server_is_asked_for_what_the_informer_watches():
-    objects = [child("a", 1), child("b", 2), child("c", 3)]
-    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
-    scope = CacheScope(CONFIG_MAPS, "default", "app=ray")
-    await CacheBarrier(server, scope, cache).wait(0.0)  # type: ignore[arg-type]
-    assert server.lists == [
-        (CONFIG_MAPS, "default", "app=ray", 500, ""),
-        (CONFIG_MAPS, "default", "app=ray", 500, ""),
-        (CONFIG_MAPS, "default", "app=ray", 500, "2"),
-    ]
-
-
-async def test_contents_of_a_large_store_are_compared_after_a_quarter_of_a_second():
-    objects = [child(f"a{n}", n + 1) for n in range(3)]
-    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
-    async with confirming(server, cache) as task:
-        await asyncio.sleep(0.2)
-        assert server.limits == [500]
-        await asyncio.wait_for(task, 0.1)
-        assert server.limits == [500, 500, 500]
-
-
-async def test_contents_of_a_store_that_fits_into_one_page_are_compared_at_once():
-    objects = [child(f"a{n}", n + 1) for n in range(2)]
-    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
-    async with confirming(server, cache) as task:
-        await asyncio.wait_for(task, 0.01)
-    assert server.limits == [500]
-    assert cache.resource_version == "100"
-
-
-@pytest.mark.parametrize(
-    ("read", "lists"),
-    [(None, [500]), (4.0, [500]), (5.0, [500]), (6.0, [1])],
-    ids=["never", "before", "at the same moment", "after"],
-)
-async def test_a_store_that_was_read_at_quorum_since_then_is_not_compared(
-    read: float | None, lists: list[int]
-):
-    server, cache = Server(revision=100), Cache(revision=8)
-    cache.quorum_read = read
-    async with confirming(server, cache, since=5.0) as task:
-        await asyncio.wait_for(task, 0.01)
-    assert server.limits == lists, "one object shows that lists are allowed"
 
 
 async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: WidgetWorld):
@@ -252,14 +185,6 @@ async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: Wid
     await widgets.create("good", size=1)
     widgets.start()
     await widgets.counted(1, "good", seconds=10)
-
-
-async def test_a_start_does_not_wait_for_bookmarks(widgets: WidgetWorld):
-    late = Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))
-    operator = widgets.start(rules=[late], election=FirstCandidate())
-    await widgets.create(size=1)
-    await widgets.counted(1, seconds=5)
-    assert await operator.stop() == 0
 
 
 async def test_a_confirmation_that_takes_too_long_ends_the_process(widgets: WidgetWorld):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from controller.kube.objects import ConfigMap
-from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.record import Owner
-from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
-from controller.runtime.reconcile.lookups import LookupReader
-from informers import Store
-from tests.runtime.kit import OWNER, Book, ScriptedClient, child, create, delete, patch
+from controller.runtime.plan import Create, Failure, Write
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 
@@ -39,16 +35,6 @@ def test_an_object_outside_the_selection_wakes_its_owners_only_when_it_changes()
         assert (book.woken == [OWNER]) is news
 
 
-def test_all_owners_that_have_written_an_object_are_woken():
-    book = Book()
-    stranger = Owner("uid-stranger", "default/s", "widgets")
-    book.expectations.add_owner(stranger)
-    book.make("a", 10)
-    book.expectations.confirm(stranger, patch("a"), child("a", 11))
-    book.answer("a", child("a", 11))
-    assert book.woken == [OWNER, stranger]
-
-
 @pytest.mark.parametrize("revision", [50, 40])
 def test_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int):
     book = Book()
@@ -63,42 +49,6 @@ def test_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int)
     book.expectations.precondition_failed(OWNER, patch("a"), None)
     expected = "configmaps default/a is at 40, the store was at 100 before"
     assert signs == ([] if revision == 50 else [expected] * 2)
-
-
-def namespaced(book: Book) -> Store[ConfigMap]:
-    """A cache of one namespace, of a resource that nobody else watches."""
-    store: Store[ConfigMap] = Store({})
-    store.replace([], "9")
-    book.expectations.overlay(PODS).add_cache("default", store, {})
-    return store
-
-
-def found_outside(book: Book) -> bool:
-    """Read a written pod live; whether its owner is told that the cache does not show it."""
-    write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
-    book.expectations.name_conflict(OWNER, write)
-    (expectation,) = book.expectations.all()
-    book.expectations.record_live_read(expectation, child("a", 5, owner="uid-else"))
-    return bool(book.expectations.reader.record(OWNER.uid).consistency_warnings)
-
-
-def test_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
-    book = Book()
-    namespaced(book)
-    assert found_outside(book)
-    (said,) = book.expectations.reader.record(OWNER.uid).consistency_warnings
-    assert said == "pods default/a exists but is not in the watched selection", "it is another's"
-
-
-def test_a_target_is_peeked_at_where_it_is_watched():
-    book = Book()
-    namespaced(book).put(child("a", 9))
-    peek = book.expectations.peek
-    assert peek(Target(PODS, "default", "a")) == child("a", 9)
-    assert peek(Target(PODS, "else", "a")) is None
-    assert peek(Target(SERVICES, "default", "a")) is None
-    made = book.make("b", 10)
-    assert peek(Target(CONFIG_MAPS, "default", "b")) is made
 
 
 def lose(book: Book, write: Write, *, told: bool = True) -> bool:
@@ -136,13 +86,6 @@ def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated()
     assert failure.message == "no"
 
 
-def test_while_it_is_sent_again_nothing_is_presumed():
-    book = refuted(patch("a"))
-    lose(book, patch("a"))
-    book.expectations.expect(OWNER, patch("a"))
-    assert book.expectations.reader.record(OWNER.uid).pending_scopes
-
-
 def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     book = refuted(patch("a"))
     lose(book, patch("a"))
@@ -150,15 +93,6 @@ def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     assert book.questions == ["a"]
     assert book.expectations.reader.record(OWNER.uid).pending_scopes
     assert due(book) == 0.0
-
-
-def test_only_changes_are_presumed_to_have_failed():
-    assert lose(refuted(delete("a")), patch("a"))
-    assert lose(refuted(patch("a")), delete("a"))
-    book = Book()
-    lose(book, patch("b"))
-    book.answer("b", None)
-    assert lose(book, patch("b")), "there is no object"
 
 
 def owned(name: str) -> Create:
@@ -212,16 +146,6 @@ def test_a_deletion_of_unknown_outcome_is_sent_again_anyway():
     assert not is_repeated(patch("a"))
     book.expectations.mark_unknown(OWNER, patch("a"))
     assert not is_repeated(delete("a")), "that will be read live"
-
-
-def test_a_precondition_that_failed_although_nothing_has_changed_refutes_a_change():
-    book = Book()
-    for found, known in [(10, False), (9, True)]:
-        book.show(child("a", 9))
-        book.expectations.expect(OWNER, patch("a"))
-        book.expectations.precondition_failed(OWNER, patch("a"), child("a", found))
-        book.expectations.expect(OWNER, patch("a"))
-        assert book.expectations.record(OWNER.uid).is_refuted(patch("a")) is known
 
 
 def asked(book: Book, owner: Owner = OWNER) -> tuple[list[str], list[str]]:
@@ -301,15 +225,3 @@ def test_what_one_owner_is_answered_leaves_the_unknown_write_of_another():
     assert (asked(book), asked(book, other)) == (([], ["a"]), ([], []))
     book.answer("a", child("a", 9))
     assert book.pending() == frozenset()
-
-
-async def test_of_two_live_reads_at_once_the_first_answer_counts():
-    book, client = Book(), ScriptedClient()
-    book.make("a", 10)
-    answers = iter([child("a", 12), child("a", 11)])
-    client.script = lambda _call: next(answers)
-    reader = LookupReader(client, book.expectations)  # type: ignore[arg-type]
-    await asyncio.gather(*(reader.ask(OWNER, book.reference("a")) for _ in range(2)))
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.resource_version == "12"

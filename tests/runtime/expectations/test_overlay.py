@@ -7,19 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.objects import ObjectMeta
-from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.kind import Unreadable
-from informers import Store, Undecodable
-from tests.runtime.kit import OWNER, Book, child, create, delete, patch
-
-
-def test_an_object_that_changes_its_index_twice_is_found_once():
-    book = Book()
-    for revision, owner in enumerate(["x", "y", "x", OWNER.uid], start=10):
-        book.expectations.confirm(OWNER, patch("a"), child("a", revision, owner=owner))
-    assert (book.names("x"), book.names("y"), book.names()) == ([], [], ["a"])
+from informers import Store
+from tests.runtime.kit import OWNER, Book, child, create, delete
 
 
 def test_what_nobody_watches_is_an_error_and_not_absent():
@@ -42,20 +33,6 @@ def test_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     assert reads.get(PODS, "two/a") is None
     with pytest.raises(NotCached, match="in namespace three"):
         reads.get(PODS, "three/a")
-
-
-def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
-    book = Book()
-    keys = ("default/odd", "default/once-good", "else/odd")
-    quarantined = {key: Undecodable(key, "u1", "4", "phase: not a str") for key in keys}
-    store = Store({})
-    store.replace([child("once-good", 3)], "5")
-    book.expectations.overlay(SERVICES).add_cache("", store, {}, quarantined=quarantined)
-    reads = book.expectations.reader
-    meta = ObjectMeta(name="odd", namespace="default", uid="u1")
-    assert reads.unreadable(SERVICES, "default") == {"odd": Unreadable(meta, "phase: not a str")}
-    quarantined.clear()
-    assert reads.unreadable(SERVICES, "default") == {}
 
 
 @given(st.data())
@@ -126,19 +103,6 @@ def test_an_object_is_asked_for_when_its_revision_is_passed_and_not_before():
         book.bookmark(revision)
         asked += more
         assert sorted(book.questions) == asked
-
-
-@pytest.mark.parametrize(("namespace", "asked"), [("default", ["a"]), ("else", [])])
-def test_each_cache_has_revisions_of_its_own(namespace: str, asked: list[str]):
-    book = Book()
-    book.expectations.overlay(CONFIG_MAPS).remove_caches()
-    for each in ("default", "else"):
-        store: Store = Store({})
-        store.replace([], "9" if each == namespace else "1")
-        book.expectations.overlay(CONFIG_MAPS).add_cache(each, store, {})
-    book.expectations.confirm(OWNER, create("a"), child("a", 5))
-    book.expectations.overlay(CONFIG_MAPS).observe_revision(namespace, "9")
-    assert book.questions == asked
 
 
 def test_a_revision_may_have_more_digits_than_python_converts():

@@ -11,7 +11,6 @@ from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import (
     Failure,
 )
-from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
@@ -23,25 +22,6 @@ def book() -> Book:
     book = Book()
     book.expectations.add_owner(STRANGER)
     return book
-
-
-def test_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
-    book = Book()
-    for namespace, revision in [("default", "5"), ("else", "9")]:
-        store: Store = Store({})
-        store.replace([], revision)
-        book.expectations.overlay(PODS).add_cache(namespace, store, {})
-    assert book.expectations.reader.revision(PODS, OWNER.uid) == "5"
-
-
-def test_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
-    reads = book.expectations.reader
-    book.expectations.admission_mismatch(OWNER, create("a"), "b is odd", blocking=False)
-    assert reads.record(OWNER.uid).pending_scopes == frozenset()
-    book.expectations.admission_mismatch(OWNER, create("b"), "a is odd", blocking=True)
-    assert reads.record(OWNER.uid).pending_scopes == {"children"}
-    assert reads.record(OWNER.uid).consistency_warnings == ("a is odd", "b is odd"), "sorted"
-    assert reads.record(STRANGER.uid).consistency_warnings == ()
 
 
 def test_a_taken_name_is_known_by_resource_and_owner(book: Book):
@@ -119,22 +99,3 @@ def test_a_schema_is_verified_for_all_objects_but_those_that_were_edited_since(b
     assert not reads.is_verified(PODS, "default/a")
     assert reads.is_verified(PODS, "default/b")
     assert reads.is_verified(SERVICES, "default/a")
-
-
-def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: Book):
-    expectations = book.expectations
-    failure = Failure(create("a"), "InternalError", "webhook down", unknown=True)
-    book.time = 100.0
-    expectations.mark_unknown(OWNER, create("a"), failure)
-    expectations.mark_unknown(OWNER, create("cut-off"))
-    expectations.mark_unknown(STRANGER, create("theirs"), failure)
-    book.make("b", 10)
-    book.time = 104.9
-    assert expectations.record(OWNER.uid).overdue_failures(book.time) == ()
-    book.time = 105.0
-    (found,) = expectations.record(OWNER.uid).overdue_failures(book.time)
-    assert (found.overdue, found.message) == (True, "webhook down")
-    book.expectations.mark_unknown(OWNER, create("a"), failure)
-    assert len(expectations.record(OWNER.uid).overdue_failures(book.time)) == 1, (
-        "a repetition begins nothing anew"
-    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.debug import LIMIT, ExpectationEntry
+from controller.runtime.debug import ExpectationEntry
 from controller.runtime.expectations.record import Owner
 from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.plan import Failure
@@ -102,30 +102,6 @@ def test_what_left_the_selection_says_so():
     assert shown.kept == "outside of the selection"
     assert not shown.awaited
     assert shown.age == 7.0
-
-
-def test_of_many_the_oldest_are_shown():
-    book = Book()
-    for number in range(LIMIT + 5):
-        book.time = float(number)
-        book.make(f"a{LIMIT + 4 - number}", 10 + number)
-    shown = book.expectations.snapshot()
-    assert (shown.total, len(shown.items)) == (LIMIT + 5, LIMIT)
-    assert [each.object for each in shown.items[:2]] == [
-        f"configmaps default/a{LIMIT + 4}",
-        f"configmaps default/a{LIMIT + 3}",
-    ]
-
-
-def test_as_many_owners_are_named_as_a_list_holds():
-    book = Book()
-    book.make("a", 10)
-    for number in range(LIMIT + 5):
-        owner = Owner(str(number), f"default/{number}", "widgets")
-        book.expectations.add_owner(owner)
-        book.expectations.name_conflict(owner, create("a"))
-    (shown,) = book.expectations.snapshot().items
-    assert len(shown.owners) == LIMIT
 
 
 def test_no_value_is_quoted():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.apimachinery.ownership import (
@@ -15,7 +14,7 @@ from controller.apimachinery.ownership import (
     ownership_text,
     requested_owner,
 )
-from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta
+from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.plan import Create, Delete, Target
@@ -42,15 +41,6 @@ def test_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
     assert book.names() == []
 
 
-def test_a_deletion_is_dated_by_the_time_of_day():
-    book = Book()
-    book.show(child("a", 2))
-    book.unmake("a")
-    shown = book.get()
-    assert shown is not None
-    assert shown.metadata.deletion_timestamp == "2026-01-01T00:00:00Z"
-
-
 def test_what_no_cache_covers_is_not_expected_after_its_answer():
     book = Book()
     write = Create(Target(PODS, "default", "a", "children"), {})
@@ -64,24 +54,11 @@ def test_what_no_cache_covers_is_not_expected_after_its_answer():
     assert book.entries == 0
 
 
-TARGET = Target(PODS, "default", "a", "children")
-
-
 def watched(book: Book, *, quarantined: dict[str, Undecodable] | None = None) -> Store:
     store: Store = Store({})
     store.replace([], "5")
     book.expectations.overlay(PODS).add_cache("default", store, {}, quarantined=quarantined or {})
     return store
-
-
-def test_the_cache_of_the_namespace_settles_what_was_created_in_it():
-    book = Book()
-    store = watched(book)
-    book.expectations.confirm(OWNER, Create(TARGET, {}), child("a", 10))
-    assert book.expectations.reader.get(PODS, "default/a") == child("a", 10)
-    store.put(child("a", 10))
-    book.expectations.overlay(PODS).observe_revision("default", "10")
-    assert book.entries == 0
 
 
 def test_what_a_cache_of_one_namespace_cannot_show_is_named():
@@ -97,12 +74,6 @@ def test_a_cluster_scoped_object_that_its_cache_cannot_show_is_named():
     odd = {"odd": Undecodable("odd", "u1", "4", "phase: not a str")}
     book.expectations.overlay(PODS).add_cache("", store, {}, quarantined=odd)
     assert list(book.expectations.reader.unreadable(PODS, "")) == ["odd"]
-
-
-def test_only_what_is_watched_is_served():
-    book = Book()
-    assert book.expectations.reader.serves(CONFIG_MAPS)
-    assert not book.expectations.reader.serves(PODS)
 
 
 def test_nothing_is_expected_of_a_resource_that_the_server_has_no_more():
@@ -125,22 +96,12 @@ def machine(owner: str = OWNER.uid, revision: int = 7, namespace: str = "") -> K
     return KubeObject(metadata=meta)
 
 
-def referring(labels: dict[str, str]) -> ConfigMap:
-    return child(owner="other", labels=labels)
-
-
 def test_the_label_of_a_cluster_scoped_object_names_its_owner():
     assert owner_uid(machine().metadata) == OWNER.uid
     assert index_by_owner(machine()) == (OWNER.uid,)
     assert is_owned_by(machine().metadata, OWNER.uid)
     assert not is_owned_by(machine("other").metadata, OWNER.uid)
     assert ownership_text(machine("other").metadata) == "belongs to the object with uid other"
-
-
-def test_a_controller_counts_before_the_label():
-    reference = referring({OWNER_UID: OWNER.uid}).metadata.owner_references
-    meta = msgspec.structs.replace(machine().metadata, owner_references=reference)
-    assert owner_uid(meta) == "other"
 
 
 def test_the_owner_that_a_body_asks_for():
