@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -14,24 +13,17 @@ from controller.runtime.event_series import (
     REFILL,
     REFRESH,
     RESERVED,
-    SILENCE,
     EventSeries,
     SpamFilter,
     aggregate_events,
 )
-from controller.runtime.plan import Event, Plan
-from tests.runtime.kit import create
-from tests.runtime.reconcile.test_executor import Bench
+from controller.runtime.plan import Event
 
 
 def made(name: str, *, reason: str = "CreatedWorkerPod") -> Event:
     return Event(
         "Normal", reason, "Create", f"Created pod {name}", aggregate_note="Created {count} pods"
     )
-
-
-def test_an_event_that_has_no_like_stays_as_it_is():
-    assert list(aggregate_events([made("p")])) == [made("p")]
 
 
 def test_a_few_like_events_are_one_with_all_their_notes():
@@ -60,23 +52,6 @@ def test_events_that_are_never_aggregated_keep_their_order():
     assert list(aggregate_events(events)) == events
 
 
-def test_batches_of_one_size_are_told_in_the_same_words():
-    first, second = ([made(f"{batch}{n}") for n in range(64)] for batch in "ab")
-    assert list(aggregate_events(first)) == list(aggregate_events(second)), (
-        "so they become one series"
-    )
-
-
-async def test_a_batch_is_told_as_one_event_even_if_it_was_interrupted():
-    bench = Bench()
-    writes = tuple(create(f"b{n}") for n in range(20))
-    writes = tuple(type(w)(w.target, w.body, on_success=made(w.target.name)) for w in writes)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3.5 * bench.client.seconds):
-            await bench.execute(Plan(stages=(writes,)))
-    assert bench.emitted == ["CreatedWorkerPod"], "for the 1 + 2 + 4 that were made"
-
-
 @pytest.mark.parametrize(
     ("sent", "now", "due"),
     [
@@ -92,13 +67,6 @@ def test_two_occurrences_are_due_at_once_and_more_half_hourly(sent: int, now: fl
     series = EventSeries("ns", "p", b"{}", last_seen=2000.0, last_time="", count=4)
     series.sent, series.sent_at = sent, 50.0
     assert series.is_due(now) is due
-
-
-@pytest.mark.parametrize(("since", "due"), [(-1.0, False), (0.0, True), (1.0, True)])
-def test_the_last_occurrences_are_due_when_the_series_is_over(since: float, due: bool):
-    series = EventSeries("ns", "p", b"{}", last_seen=100.0, last_time="", count=4)
-    series.sent, series.sent_at = 3, 50.0
-    assert series.is_due(100.0 + SILENCE + since) is due
 
 
 def passed(spam: SpamFilter, count: int, now: float, regarding: str = "a") -> int:
@@ -119,12 +87,6 @@ def test_a_burst_passes_and_then_one_each_five_minutes():
     assert passed(spam, 5, 1000.0 + REFILL) == 1
     assert passed(spam, 5, 1000.0 + 2.5 * REFILL) == 1
     assert passed(spam, 5, 1000.0 + 3 * REFILL) == 1, "halves add up"
-
-
-def test_a_long_silence_fills_no_more_than_a_burst():
-    spam = SpamFilter()
-    passed(spam, BURST, 0.0)
-    assert passed(spam, 2 * BURST, 1000 * REFILL) == BURST
 
 
 def test_the_bucket_used_longest_ago_is_discarded(monkeypatch):

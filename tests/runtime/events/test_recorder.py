@@ -16,14 +16,12 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime import recorder as module
-from controller.runtime.event_series import BURST, REFRESH, RESERVED, SILENCE, TRIES, SeriesKey
+from controller.runtime.event_series import BURST, REFRESH, RESERVED, TRIES
 from controller.runtime.recorder import (
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
     PATIENCE,
     SENDERS,
-    Recorder,
     shorten,
 )
 from tests.runtime.events.kit import META, Sink, event, recording
@@ -70,13 +68,6 @@ async def test_an_event_is_sent_in_the_form_of_events_k8s_io_v1():
     }
     assert call == ("create", f"p.{STAMP:x}", body)
     assert sink.flows == ["events/ns"]
-
-
-async def test_events_of_one_instant_have_names_of_their_own():
-    async with recording() as (recorder, sink):
-        recorder.record(PODS, META, event("one"))
-        recorder.record(PODS, META, event("two"))
-    assert set(sink.events) == {f"p.{STAMP:x}", f"p.{STAMP + 1:x}"}
 
 
 @pytest.mark.parametrize(("length", "kept"), [(236, True), (237, False)])
@@ -194,85 +185,6 @@ async def test_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_o
         assert sum(name == f"p.{STAMP:x}" for _, name, _ in sink.calls) == TRIES
 
 
-async def test_an_answer_about_one_event_alone_ends_the_back_off_of_its_object():
-    failures = iter(range(1))
-
-    def fail(_verb: str, name: str) -> None:
-        if name == f"p.{STAMP + 1:x}":
-            raise status_error(422, "Invalid")
-        if next(failures, None) is not None:
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        for number in range(3):
-            recorder.record(PODS, META, event(f"the {number}th"))
-        with capture_logs():
-            await asyncio.sleep(13)
-        assert sink.notes == ["the 2th", "the 0th"]
-        assert recorder.statistics.failed == 1
-
-
-async def test_the_back_off_outlives_the_events_that_were_dropped():
-    sink = Sink(lost, seconds=0.0)
-    async with recording(sink) as (recorder, _):
-        recorder.record(PODS, META, event("first"))
-        with capture_logs():
-            await asyncio.sleep(400)
-        assert not recorder._series
-        sink.calls.clear()
-        await asyncio.sleep(200)
-        for number in range(5):
-            recorder.record(PODS, META, event(f"the {number}th"))
-            await asyncio.sleep(20)
-        assert len(sink.calls) == 1
-        with capture_logs():
-            await asyncio.sleep(2000)
-        assert not recorder._turns, "nothing is remembered for ever"
-
-
-async def test_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    runs, process = itertools.count(), Recorder._process
-
-    async def counted(recorder: Recorder, key: SeriesKey) -> None:
-        assert next(runs) < 100, "the queue spins"
-        await process(recorder, key)
-
-    monkeypatch.setattr(Recorder, "_process", counted)
-    sink = Sink()
-    async with recording(sink) as (recorder, _):
-        for _ in range(3):
-            recorder.record(PODS, META, event("again"))
-            await asyncio.sleep(1)
-        await asyncio.sleep(330 - now())
-        sink.script = lost
-        recorder.record(PODS, META, event("fails"))
-        await asyncio.sleep(SILENCE + 3 - now())
-        recorder.record(PODS, META, event("again"))
-        await asyncio.sleep(200)
-        sink.script = lambda _verb, _name: None
-        await asyncio.sleep(200)
-        assert sink.notes == ["again", "fails"]
-
-
-async def test_what_failed_least_often_is_tried_first():
-    def fail(_verb: str, name: str) -> None:
-        if name == f"p.{STAMP:x}":
-            raise OutcomeUnknown("reset")
-
-    async with recording(Sink(fail)) as (recorder, sink):
-        recorder.record(PODS, META, event("never"))
-        await asyncio.sleep(100)
-        tried = len(sink.calls)
-        recorder.record(PODS, META, event("good"))
-        await asyncio.sleep(100)
-        assert sink.notes == ["good"]
-        assert sink.calls[tried][2]["note"] == "good"
-        with capture_logs():
-            await asyncio.sleep(500)
-
-
 async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
     def fail(verb: str, name: str) -> None:
         if verb == "patch" or name == f"p.{STAMP + 2 * 10**9:x}":
@@ -289,28 +201,6 @@ async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
             assert sink.notes == ["repeated"]
     assert len(sink.events) == SENDERS - 1
     assert logs == [{"event": "events.unsent", "count": 2, "log_level": "warning"}]
-
-
-@pytest.mark.parametrize("error", [OutcomeUnknown("reset"), status_error(422, "Invalid"), None])
-async def test_what_was_discarded_while_it_was_tried_holds_up_nothing(
-    monkeypatch: pytest.MonkeyPatch, error: Exception | None
-):
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
-    answers = iter([error])
-
-    def answer(_verb: str, _name: str) -> None:
-        if failure := next(answers, None):
-            raise failure
-
-    async with recording(Sink(answer, seconds=1.0)) as (recorder, sink):
-        for number in range(4):
-            recorder.record(PODS, META, event(f"the {number}th"))
-            await asyncio.sleep(0.1)
-        with capture_logs():
-            await asyncio.sleep(30)
-        assert {"the 1th", "the 2th", "the 3th"} <= set(sink.notes)
-        assert recorder.statistics.unsent == 0
-        assert not recorder._turns
 
 
 async def test_each_dropped_event_is_counted_and_logged_with_the_error():
@@ -351,23 +241,6 @@ async def test_an_unexpected_error_is_logged_with_the_object():
     ]
 
 
-async def test_after_a_success_a_series_has_all_its_attempts_again():
-    sink = Sink()
-    async with recording(sink) as (recorder, _):
-        sink.script = lost
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(30)
-        sink.script = lambda _verb, _name: None
-        await asyncio.sleep(60)
-        assert recorder.statistics.sent == 1
-        sink.script = lost
-        sink.calls.clear()
-        with capture_logs():
-            recorder.record(PODS, META, event())
-            await asyncio.sleep(500)
-        assert len(sink.calls) == TRIES
-
-
 async def test_good_news_that_waits_takes_no_room_from_warnings():
     warning = replace(event(), type="Warning")
     async with recording(Sink(seconds=1000.0)) as (recorder, _):
@@ -389,36 +262,6 @@ async def test_slow_requests_hold_up_others_for_moments_only():
         assert len(sink.calls) == SENDERS
         await asyncio.sleep(0.2)
         assert len(sink.calls) == 2 * SENDERS
-
-
-async def test_repetitions_kept_in_memory_are_sent_when_the_half_hour_is_over():
-    async with recording() as (recorder, sink):
-        while now() < REFRESH - 50:
-            recorder.record(PODS, META, event())
-            await asyncio.sleep(100)
-        said = sink.counts
-        await asyncio.sleep(REFRESH + 150 - now())
-        assert sink.counts > said
-
-
-async def test_a_series_that_is_refreshed_in_its_last_second_lasts_that_second():
-    async with recording() as (recorder, sink):
-        for at in [0, 300, 600, 900, 1200, 1500, REFRESH + 300.6 - SILENCE, REFRESH + 300.4]:
-            await asyncio.sleep(at - now())
-            recorder.record(PODS, META, event())
-    assert len(sink.events) == 1
-
-
-async def test_at_the_end_only_what_the_server_does_not_know_is_sent():
-    async with recording() as (recorder, sink):
-        for _ in range(4):
-            recorder.record(PODS, META, event("often"))
-            recorder.record(PODS, META, event("often too"))
-            await asyncio.sleep(1)
-        recorder.record(PODS, META, event("once"))
-        await asyncio.sleep(1)
-        sink.calls.clear()
-    assert [body["series"]["count"] for _, _, body in sink.calls] == [4, 4]
 
 
 async def test_notes_that_are_cut_elsewhere_because_a_number_is_longer_are_one_event():

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from itertools import pairwise
 
-import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
 from controller.runtime.elector import Elector
-from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.runtime.leaderelection.kit import NOW, SharedLock, elector
 
 
@@ -73,23 +70,6 @@ async def test_the_log_tells_why_no_process_leads_although_there_is_no_lease():
     ]
 
 
-@pytest.mark.parametrize("seconds", [1.5, 2.5])
-async def test_the_log_tells_when_a_lease_that_was_deleted_is_made_anew(seconds: float):
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    lock.taken_by("other")
-    made, began = candidate(lock), loop.time()
-    with capture_logs() as logs:
-        acquiring = asyncio.create_task(made.acquire())
-        await asyncio.sleep(seconds)
-        lock.lease = None
-        await asyncio.sleep(1.2)
-        missed = lock.asked_at[-1]
-        await acquiring
-    await made.aclose()
-    assert logs[1]["created_after_seconds"] == round(began + 15 - missed, 1)
-    assert logs[1]["event"] == "election.no_lease"
-
-
 async def test_the_holder_states_how_long_its_lease_lasts():
     lock = SharedLock()
     made = candidate(lock)
@@ -148,53 +128,3 @@ async def test_a_server_that_fails_when_the_lease_expires_is_not_pressed():
     assert 25 <= len(lock.asked_at) - before <= 40
     acquiring.cancel()
     await made.aclose()
-
-
-async def test_a_release_writes_the_time_of_the_release():
-    lock = SharedLock()
-    made = candidate(lock)
-    await made.acquire()
-    await asyncio.sleep(1)
-    await made.release()
-    assert lock.lease is not None
-    assert lock.lease.record["renewTime"] > "2026-01-01T00:00:01"
-
-
-async def test_a_release_without_an_answer_ends_even_in_a_task_that_has_been_cancelled():
-    lock = SharedLock()
-    made = candidate(lock)
-    await made.acquire()
-    lock.delay = 1000
-    assert await ends_in_a_cancelled_task(made.release())
-
-
-async def test_a_leader_renews_every_two_seconds():
-    lock = SharedLock()
-    made = candidate(lock)
-    await made.acquire()
-    before = lock.revision
-    await asyncio.sleep(20.5)
-    assert lock.revision - before == 10
-    await made.aclose()
-
-
-async def test_a_candidate_looks_twice_in_each_retry_period():
-    lock = SharedLock()
-    lock.taken_by("other")
-    made = candidate(lock)
-    acquiring = asyncio.create_task(made.acquire())
-    await asyncio.sleep(12)
-    acquiring.cancel()
-    await made.aclose()
-    pauses = [later - earlier for earlier, later in pairwise(lock.asked_at)]
-    assert all(0.8 <= pause <= 1.2 for pause in pauses)
-    assert max(pauses) - min(pauses) > 0.05
-
-
-async def test_what_ends_an_election_is_raised_where_it_is_awaited():
-    lock = SharedLock()
-    lock.failure = RuntimeError("a fault of ours")
-    made = candidate(lock)
-    with pytest.raises(RuntimeError, match="a fault of ours"):
-        await made.acquire()
-    await made.lost()

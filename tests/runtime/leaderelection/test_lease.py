@@ -22,7 +22,7 @@ from controller.runtime.election import (
     ThreadedElection,
     while_leading,
 )
-from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client, new_lease
+from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client
 from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.failed_groups import WriteOutcome
@@ -41,12 +41,6 @@ def lease(**record: Any) -> Lease:
     return Lease({"metadata": {"name": "lease"}, "spec": record})
 
 
-def test_a_record_that_is_missing_or_odd_counts_as_empty():
-    for spec in ({}, {"spec": None}, {"spec": {"holderIdentity": 3, "leaseTransitions": "x"}}):
-        odd = Lease({"metadata": {}, **spec})
-        assert (odd.holder, odd.transitions) == ("", 0)
-
-
 def test_the_metrics_have_upstreams_names():
     registry = CollectorRegistry()
     metrics = ElectionMetrics(registry, "manta")
@@ -63,29 +57,6 @@ def test_the_metrics_have_upstreams_names():
         "# TYPE leader_election_slowpath_total counter",
         'leader_election_slowpath_total{name="manta"} 1.0',
     ]
-
-
-async def test_the_lock_is_one_lease_in_one_namespace():
-    async with embedded_server() as server:
-        client = Cluster(server, virtual_wall).client("a")
-        lock, other = LeaseLock(client, "default", "lease"), LeaseLock(client, "default", "other")
-        assert str(lock) == "default/lease"
-        assert await lock.read() is None
-        made = await lock.create(new_lease("default", "lease", "a", 15, NOW))
-        assert await lock.read() is not None
-        assert await other.read() is None
-        again = await lock.replace(made.held_by("a", 20, NOW))
-        assert made.body["metadata"].keys() == {"namespace", "name", "resourceVersion"}
-        assert again.body == await _read(lock, again)
-
-
-async def _read(lock: LeaseLock, written: Lease) -> dict[str, Any]:
-    """What is stored, without the fields that the server adds."""
-    stored = await lock.read()
-    assert stored is not None
-    kept = written.body["metadata"].keys()
-    metadata = {key: stored.body["metadata"][key] for key in kept}
-    return {**stored.body, "metadata": metadata}
 
 
 @pytest.mark.parametrize(("renew_seconds", "seconds"), [(10.0, 5), (5.0, 2.5), (1.0, 1)])
@@ -172,12 +143,6 @@ async def test_the_limit_names_the_lease():
     with pytest.raises(OutcomeUnknown, match=message):
         async with while_leading(SwitchableFence(left=2.3456)):
             await asyncio.sleep(5)
-
-
-async def test_without_a_lease_there_is_no_limit():
-    assert AlwaysLeader().is_leader()
-    async with while_leading(AlwaysLeader()):
-        await asyncio.sleep(80_000)
 
 
 class Sender:

@@ -82,11 +82,3 @@ async def test_a_thread_that_hangs_is_left_alone_even_in_a_task_that_has_been_ca
     made._thread = threading.Thread()  # never started: whoever joins it fails
     made._loop = asyncio.get_running_loop()
     assert await ends_in_a_cancelled_task(end(made))
-
-
-async def test_a_thread_whose_loop_does_not_run_yet_is_left_alone():
-    made, loop = not_begun(), asyncio.get_running_loop()
-    made._thread = threading.Thread()  # never started: whoever joins it fails
-    began = loop.time()
-    await made.aclose()
-    assert loop.time() - began == pytest.approx(5)
