@@ -8,7 +8,7 @@ import pytest
 
 from informers import HistoryChanged, InvalidResourceVersion, ReflectorSettings
 from informers.processor import Added, Deleted, Processor
-from informers.store import Ignored, Removed, Replaced, Store, Undecodable, Upserted
+from informers.store import Ignored, Removed, Replaced, Store, Upserted
 from tests.informers.doubles import (
     Hang,
     Meta,
@@ -66,7 +66,6 @@ async def test_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again(
 A5 = Thing(Meta("a", "ns", "uid-a", "5"), "red")
 A6 = Thing(Meta("a", "ns", "uid-a", "6"), "blue")
 SECOND = Thing(Meta("a", "ns", "second", "6"), "blue")
-ODD = Undecodable("ns/a", "uid-a", "6", "odd")
 
 
 @pytest.fixture
@@ -90,21 +89,8 @@ def test_what_is_ignored_notifies_nobody(processor: Processor[Thing]):
     assert processor.apply(Ignored("odd")) == []
 
 
-def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thing]):
-    processor.apply(Upserted(A5))
-    again = Thing(A5.metadata, "as stored elsewhere")
-    assert processor.replace(Replaced([again], (), "5")) == []
-
-
 def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
     assert holding.apply(Removed(SECOND)) == [Deleted(A5), Deleted(SECOND)]
-
-
-def test_what_has_gone_is_no_longer_in_quarantine(holding: Processor[Thing]):
-    holding.apply(ODD)
-    assert holding.quarantined == {"ns/a": ODD}
-    assert holding.apply(Removed(A6)) == [Deleted(A6)]
-    assert holding.quarantined == {}
 
 
 def test_the_quarantine_tells_which_index_failed():
@@ -114,15 +100,7 @@ def test_the_quarantine_tells_which_index_failed():
 
 
 OLD = Thing(Meta("b", "ns", "uid-b", "4"), "red")
-NEW = Thing(Meta("b", "ns", "uid-b", "7"), "red")
 OTHER = Thing(Meta("a", "ns", "uid-a", "4"), "green")
-
-
-@pytest.mark.parametrize("listed", [[], [A5], [A6], [A5, NEW]])
-def test_a_list_may_lack_or_show_anew_what_has_changed_since(
-    holding: Processor[Thing], listed: list[Thing]
-):
-    assert holding.contradiction(Replaced(listed, (), "9")) == ""
 
 
 @pytest.mark.parametrize(

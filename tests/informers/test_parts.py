@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from informers import (
     Disconnected,
     Failed,
-    InformerMetrics,
     ReflectorSettings,
     error_from_status,
 )
@@ -20,7 +18,6 @@ from informers.processor import Processor
 from informers.states import (
     Listing,
     ReflectorContext,
-    ReflectorTransition,
     Rewound,
     Streaming,
     Synced,
@@ -30,12 +27,8 @@ from informers.states import (
 from informers.store import (
     Ignored,
     Removed,
-    Replaced,
     Store,
-    Undecodable,
     Upserted,
-    is_newer,
-    is_older,
     revision_of,
 )
 from tests.informers.doubles import (
@@ -48,7 +41,6 @@ from tests.informers.doubles import (
     informer_of,
     page,
     running,
-    settle,
 )
 
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
@@ -57,14 +49,6 @@ PAGED = ReflectorSettings(streaming=False)
 
 def at(revision: str) -> Thing:
     return Thing(Meta("a", "ns", "uid-a", revision), "red", 3)
-
-
-def test_revisions_that_cannot_be_compared_are_new_and_never_old():
-    for a, b in ("opaque", "5"), ("5", "opaque"), ("", "5"):
-        assert is_newer(a, b)
-        assert not is_older(a, b)
-    assert not is_newer("5", "5")
-    assert not is_older("5", "5")
 
 
 def test_an_error_has_no_delay_unless_the_server_asked_for_one():
@@ -87,21 +71,6 @@ def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, r
     assert error.retry_after == 3
 
 
-def test_the_latest_state_in_an_initial_stream_counts():
-    odd = Undecodable("ns/a", "uid-a", "6", "odd")
-    state: InitialState[Thing] = InitialState()
-    state.apply(Upserted(A))
-    state.apply(odd)
-    assert state.complete("9") == Replaced([], (odd,), "9")
-    state.apply(Removed(at("7")))
-    assert state.complete("9") == Replaced([], (), "9")
-    state.apply(replace(odd, revision="8"))
-    state.apply(Upserted(at("10")))
-    assert state.complete("9") == Replaced([at("10")], (), "9")
-    state.apply(replace(odd, revision="11", removed=True))
-    assert state.complete("9") == Replaced([], (), "9")
-
-
 def test_what_was_deleted_in_an_initial_stream_stays_deleted():
     initial = InitialState[Thing]()
     for event in (Upserted(A), Removed(at("9")), Upserted(A)):
@@ -120,12 +89,6 @@ def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
     assert (odd.key, odd.uid, odd.revision, odd.metadata) == ("ns/a", "uid-a", "5", A.metadata)
 
 
-def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
-    sign = Rewound("a sign", requested=True)
-    after = step(Watching(ReflectorContext()), sign, 5.0, ReflectorSettings())
-    assert after == ReflectorTransition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
-
-
 @pytest.mark.parametrize(
     ("requested", "at", "delayed"), [(False, 64.9, True), (False, 65.0, False), (True, 64.9, False)]
 )
@@ -139,14 +102,6 @@ def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
     assert again.delayed is delayed
     streaming = step(listed.state, Rewound("a sign", requested=requested), at, ReflectorSettings())
     assert isinstance(streaming.state, Listing if delayed else Streaming)
-
-
-def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
-    context = ReflectorContext(attempts=1, paged_for=60.0)
-    after = step(Streaming(context), Synced(), 5.0, ReflectorSettings())
-    assert after.state == Watching(ReflectorContext())
-    after = step(Listing(context), Synced(), 5.0, ReflectorSettings())
-    assert after.state == Watching(ReflectorContext(paged_for=60.0))
 
 
 async def test_statistics_tell_when_what_came_last():
@@ -164,26 +119,3 @@ async def test_statistics_tell_when_what_came_last():
     assert (seen.state, seen.connected, seen.resource_version) == ("Watching", True, "7")
     assert (seen.lists, seen.streams, seen.objects) == (1, 1, 1)
     assert (seen.last_error, seen.last_error_at) == ("", None)
-
-
-async def test_an_informer_reports_to_its_metrics():
-    await asyncio.sleep(7)
-    source = ScriptedSource(lists=[page([{"metadata": {"name": "a"}}], 5)])
-    recorded = Recorded()
-    async with running(informer_of(source, settings=PAGED, metrics=recorded)):
-        await settle()
-    assert recorded.events == ["started", "processed in 0 s", "stopped"]
-
-
-class Recorded(InformerMetrics):
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def started(self, statistics: object, /) -> None:
-        self.events.append("started")
-
-    def processed(self, seconds: float, /) -> None:
-        self.events.append(f"processed in {seconds:.0f} s")
-
-    def stopped(self) -> None:
-        self.events.append("stopped")

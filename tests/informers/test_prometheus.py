@@ -152,10 +152,3 @@ def test_names_of_informers_must_tell_them_apart():
     metrics.recorder(InformerLabels(**LABELS))
     with pytest.raises(ValueError, match=r"^there is an informer named 'clusters' already$"):
         metrics.recorder(InformerLabels(**LABELS))
-
-
-def test_two_sets_of_metrics_in_one_registry_are_refused():
-    registry = CollectorRegistry()
-    InformerCollector(registry, clock=None)
-    with pytest.raises(ValueError, match="Duplicated"):
-        InformerCollector(registry, clock=None)

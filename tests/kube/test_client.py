@@ -24,11 +24,6 @@ def answering(body: bytes = POD, status: int = 200) -> FakeTransport:
     return FakeTransport(lambda: answer(status, body))
 
 
-async def test_get_raw_gives_everything():
-    body = b'{"kind":"Pod","spec":{"unheardOf":1}}'
-    assert (await client(answering(body)).get_raw(*TARGET))["spec"] == {"unheardOf": 1}
-
-
 async def test_a_caller_learns_once_that_the_server_is_silent():
     transport, told = answering(), list[tuple[float, str]]()
     transport.hold, loop = asyncio.Event(), asyncio.get_running_loop()

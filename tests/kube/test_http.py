@@ -157,18 +157,6 @@ async def test_status_and_headers_pass_through_and_redirects_are_not_followed(op
         assert len(server.requests) == 1
 
 
-async def test_paths_and_queries_arrive_as_they_were_meant(opened):
-    async with RawServer(answer_pod) as server:
-        selector = "ray.io/cluster in (a,b),c!=d e"
-        await all_of(
-            opened(server.url), "GET", "/api/svc:80/a%b c/", query={"labelSelector": selector}
-        )
-        [(_, target, _)] = server.requests
-        split = urlsplit(target)
-        assert split.path == "/api/svc:80/a%25b%20c/"
-        assert parse_qs(split.query) == {"labelSelector": [selector]}
-
-
 # --- failures: what is certain
 
 
@@ -498,23 +486,3 @@ async def test_proxy_variables_of_the_environment_are_ignored(opened, monkeypatc
         monkeypatch.setenv(name, "http://localhost:9")
     async with RawServer(answer_pod) as server:
         assert (await all_of(opened(server.url), "GET", "/"))[1] == POD
-
-
-async def test_the_proxy_of_the_kubeconfig_is_used(opened):
-    async with RawServer(answer_pod) as proxy:
-        credentials = StaticCredentials("http://api.invalid:6443")
-        credentials.endpoint = ServerEndpoint("http://api.invalid:6443", proxy=proxy.url)
-        assert (await all_of(opened(credentials), "GET", "/x"))[1] == POD
-        assert proxy.requests[0][1] == "http://api.invalid:6443/x"
-
-
-async def test_a_proxy_that_refuses_the_tunnel_means_not_sent(opened):
-    async def respond(method, target, fields, writer):
-        writer.write(response(403, b"no"))
-
-    async with RawServer(respond) as proxy:
-        credentials = StaticCredentials("https://api.invalid:6443")
-        credentials.endpoint = ServerEndpoint("https://api.invalid:6443", proxy=proxy.url)
-        with pytest.raises(errors.NotSent):
-            await opened(credentials).request(Request("POST", "/x", body=b"{}"))
-        assert proxy.requests[0][0] == "CONNECT"

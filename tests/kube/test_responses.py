@@ -14,7 +14,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
-from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
+from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, client, status_body
 
 STATUSES = range(200, 600)
 BODIES: dict[str, Callable[[int], bytes]] = {
@@ -132,11 +132,6 @@ async def test_a_gateways_404_page_is_not_taken_for_the_news_that_a_pod_is_gone(
     assert not isinstance(caught.value, errors.NotFound)
 
 
-async def test_an_object_of_another_kind_is_refused():
-    with pytest.raises(errors.UnexpectedResponse, match="expected kind Service, got Pod"):
-        await client(FakeTransport(lambda: answer(200, POD))).get(SERVICES, "default", "a")
-
-
 async def test_a_table_is_not_taken_for_a_list():
     table = b'{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[]}'
     with pytest.raises(errors.UnexpectedResponse):
@@ -170,22 +165,6 @@ async def test_what_is_no_list_is_an_error(body: bytes):
         await client(FakeTransport(lambda: answer(200, body))).list_metadata(PODS, "default")
 
 
-async def test_an_error_body_is_read_to_a_bound_only():
-    delivered = 0
-
-    async def endless():
-        nonlocal delivered
-        while True:
-            delivered += 1
-            yield b"x" * 100_000
-
-    api = client(FakeTransport(lambda: (500, {}, endless())))
-    with pytest.raises(errors.ServerError) as caught:
-        await get(api)
-    assert delivered <= 5
-    assert len(str(caught.value)) < 500
-
-
 @pytest.mark.parametrize(
     ("call", "most", "error"),
     [
@@ -216,14 +195,6 @@ async def test_the_words_of_the_server_and_its_causes_are_kept():
     with pytest.raises(errors.Invalid, match="spec: too many") as caught:
         await create(client(FakeTransport(lambda: answer(422, body))))
     assert caught.value.status.causes == (("F", "m"),)
-
-
-async def test_a_body_that_breaks_off_is_an_unknown_outcome_for_a_write():
-    broken = errors.OutcomeUnknown("reset")
-    transport = FakeTransport(lambda: (201, {}, chunks(POD[:10], broken)))
-    with pytest.raises(errors.OutcomeUnknown):
-        await create(client(transport))
-    assert len(transport.requests) == 1
 
 
 WEBHOOK_DOWN = (

@@ -12,7 +12,7 @@ from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.limits import Lane
 from controller.kube.objects import Pod
-from controller.kube.resources import NODES, PODS
+from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.kube.transport import RawResponse, Request
 from informers import (
@@ -62,27 +62,6 @@ async def test_a_pause_of_the_client_is_told_with_its_length():
     with pytest.raises(Throttled) as caught:
         await source.list({})
     assert caught.value.retry_after == 60.0
-
-
-async def test_selectors_and_namespace_narrow_the_request():
-    transport = FakeTransport(lambda: answer(200, PAGE))
-    source = ResourceSource(client(transport), PODS, "ns", "ray.io/cluster")
-    await source.list({"limit": "500"})
-    [request] = transport.requests
-    assert request.path == "/api/v1/namespaces/ns/pods"
-    assert request.query == {"labelSelector": "ray.io/cluster", "limit": "500"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "description"),
-    [
-        ((PODS,), "pods in all namespaces"),
-        ((PODS, "ns", "a=b"), "pods in namespace ns (a=b)"),
-        ((NODES, "", "a"), "nodes (a)"),
-    ],
-)
-async def test_a_source_describes_itself(arguments, description: str):
-    assert ResourceSource(client(FakeTransport()), *arguments).description == description
 
 
 class OneGoodList:

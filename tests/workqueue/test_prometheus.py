@@ -88,21 +88,6 @@ def test_a_queue_without_a_name_has_no_metrics():
     assert b"name=" not in generate_latest(setting.registry)
 
 
-def test_queues_are_told_apart_and_a_new_queue_follows_one_of_the_same_name():
-    setting = Setting()
-    first, other = setting.queue(), setting.queue("rayjob")
-    first.add(1)
-    first.close()
-    second = setting.queue()
-    second.add(1)
-    second.add(2)
-    other.add(1)
-    assert setting.value("workqueue_adds_total") == 3
-    assert setting.value("workqueue_depth", priority="0") == 2
-    assert setting.value("workqueue_adds_total", name="rayjob") == 1
-    assert setting.value("workqueue_depth", name="rayjob", priority="0") == 1
-
-
 def test_two_sets_of_metrics_do_not_fit_in_one_registry():
     setting = Setting()
     with pytest.raises(ValueError, match="Duplicated"):

@@ -19,21 +19,6 @@ def make(**options) -> WorkQueue:
     return WorkQueue(**options)
 
 
-class Counts(QueueRecorder):
-    def __init__(self) -> None:
-        self.adds = 0
-        self.retries = 0
-
-    def recorder(self, name: str, snapshot: object) -> QueueRecorder:
-        return self
-
-    def added(self) -> None:
-        self.adds += 1
-
-    def retried(self) -> None:
-        self.retries += 1
-
-
 async def turns(count: int = 5) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -99,17 +84,6 @@ ARRIVALS = st.lists(
 )
 
 
-async def test_to_ask_again_at_the_same_priority_or_time_does_not_cost_the_turn():
-    clock = FakeClock()
-    queue = make(clock=clock)
-    for key in "aba":
-        queue.add(key, priority=0)
-        queue.add_after(f"delayed {key}", 1)
-    assert [await queue.get() for _ in range(2)] == ["a", "b"]
-    clock.advance(1)
-    assert [await queue.get() for _ in range(2)] == ["delayed a", "delayed b"]
-
-
 @settings(derandomize=True, deadline=None)
 @given(ARRIVALS)
 def test_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals):
@@ -142,17 +116,6 @@ def test_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals):
 # Delays
 
 
-@pytest.mark.parametrize("delay", [math.inf, 1e300])
-async def test_an_absurd_delay_is_half_a_year(delay: float):
-    clock = FakeClock()
-    queue = make(clock=clock)
-    queue.add_after("a", delay)
-    clock.advance(179 * 86400)
-    assert len(queue) == 0
-    clock.advance(2 * 86400)
-    assert len(queue) == 1
-
-
 async def test_a_delay_must_be_a_number():
     queue = make()
     with pytest.raises(ValueError, match=r"^a delay must be a number of seconds$"):
@@ -160,45 +123,7 @@ async def test_a_delay_must_be_a_number():
     assert queue.statistics().delayed == 0
 
 
-# Failures
-
-
-@pytest.mark.parametrize("asked", ["before", "after"])
-async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_once(asked: str):
-    counts = Counts()
-    queue = make(name="q", metrics=counts)
-    queue.add("a")
-    async with taken(queue):
-        if asked == "before":
-            queue.add("a")
-        queue.hold("a", 3.0)
-        for _ in range(5):
-            queue.add("a")
-    queue.add("a")
-    assert len(queue) == 0
-    async with taken(queue):
-        assert asyncio.get_running_loop().time() == about(3.0)
-    assert (counts.adds, counts.retries) == (3 if asked == "before" else 2, 0)
-    assert queue._held == {}, "to be handed out ends the hold"
-    queue.add("a")
-    assert len(queue) == 1
-
-
 # Closing
-
-
-async def test_a_drain_after_close_waits_for_the_runs_in_flight():
-    queue = make()
-    queue.add("a")
-    queue.add("dropped")
-    await queue.get()
-    queue.add("a")
-    queue.close()
-    draining = asyncio.create_task(queue.drain())
-    await turns()
-    assert not draining.done()
-    queue.done("a")
-    assert await draining == set()
 
 
 async def test_drain_gives_up_at_its_deadline_and_names_what_is_left():
@@ -260,16 +185,3 @@ async def test_statistics_tell_all_of_one_moment():
         unfinished=about(8),
         longest_running=about(5),
     )
-
-
-async def test_the_wait_of_a_run_counts_from_when_the_key_was_due():
-    queue = make()
-    queue.add_after("a", 5)
-    await asyncio.sleep(7)
-    async with taken(queue) as key:
-        assert queue.waited(key) == 2
-        queue.add(key)
-        await asyncio.sleep(3)
-        assert queue.waited(key) == 2
-    with pytest.raises(KeyError):
-        queue.waited("a")

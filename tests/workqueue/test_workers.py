@@ -91,18 +91,6 @@ async def test_a_worker_leaves_a_key_that_hangs_and_takes_the_next():
     await task
 
 
-async def test_a_key_that_hung_runs_once_at_a_time_and_again_if_it_is_added():
-    fixture = Hanging()
-    fixture.add("h1")
-    task = asyncio.create_task(fixture.workers(count=4).run())
-    await asyncio.sleep(5)
-    fixture.add("h1")
-    await asyncio.sleep(10)
-    assert fixture.began == [("h1", 0.0), ("h1", 10.0)]
-    fixture.queue.close()
-    await task
-
-
 async def test_who_hung_the_last_time_gets_no_patience_until_one_run_is_quick():
     fixture = Hanging()
     fixture.add("h1 h2 h3")
@@ -150,19 +138,6 @@ async def test_the_end_waits_for_runs_without_a_worker_and_a_cancellation_ends_t
     await asyncio.gather(task, return_exceptions=True)
     assert fixture.ended == ["h1"]
     assert fixture.queue.statistics().processing == 0
-
-
-async def test_an_exception_without_a_worker_stops_all_workers():
-    fixture = Hanging()
-
-    async def fail(key: str) -> None:
-        await asyncio.sleep(5)
-        raise RuntimeError(key)
-
-    fixture.add("a")
-    with pytest.raises(ExceptionGroup) as raised:
-        await workers(fixture.queue, fail, 2, patience=0.5, limit=10).run()
-    assert raised.group_contains(RuntimeError, match="a")
 
 
 async def test_slow_keys_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch):

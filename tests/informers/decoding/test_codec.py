@@ -72,15 +72,6 @@ def test_events_become_values(line, expected):
     assert CODEC.event(line.rstrip()) == expected
 
 
-@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
-def test_an_object_that_does_not_fit_is_told_by_its_identity(kind):
-    odd = CODEC.event(event(kind, thing("odd", 9, size="large")))
-    assert isinstance(odd, Undecodable)
-    assert (odd.key, odd.uid, odd.revision) == ("ns/odd", "uid-odd", "9")
-    assert odd.removed is (kind == "DELETED")
-    assert "size" in odd.reason
-
-
 OF_NS = Codec(Thing, kind="Thing", namespace="ns")
 NAMESPACED = Codec(Thing, namespaced=True)
 
@@ -162,27 +153,6 @@ def test_error_events_are_raised_as_what_their_status_stands_for(line, error):
     with pytest.raises(error) as raised:
         CODEC.event(line)
     assert raised.value.retry_after == (7 if error is Throttled else 0)
-
-
-@pytest.mark.parametrize("line", [b"<html>", b"{", b"[]", b'"text"', b"\xff", b'{"object": {}}'])
-def test_what_is_not_an_event_is_malformed(line):
-    with pytest.raises(Malformed):
-        CODEC.event(line)
-
-
-def test_a_page_keeps_order_and_says_how_to_go_on():
-    decoded = CODEC.page(page([thing("b", 1), thing("a", 2)], 9, "more"))
-    assert [obj.metadata.name for obj in decoded.objects] == ["b", "a"]
-    assert (decoded.revision, decoded.continue_) == ("9", "more")
-
-
-@pytest.mark.parametrize("odd", [{"size": "large"}, {"metadata": None}, {"metadata": {}}])
-def test_one_object_that_does_not_fit_costs_only_itself(odd):
-    items = [thing(f"t{n}", n + 1) for n in range(500)]
-    items[250].update(odd)
-    decoded = CODEC.page(page(items, 900))
-    assert len(decoded.objects) == 499
-    assert len(decoded.undecodable) == 1
 
 
 class Plain(msgspec.Struct, frozen=True, rename="camel"):

@@ -56,13 +56,6 @@ async def load(paths: str | None, context: str | None = None, **environment: str
     )
 
 
-async def test_server_and_token_are_those_of_the_current_context(tmp_path: Path):
-    credentials = await load(write(tmp_path / "c", config()))
-    assert credentials.endpoint.url == "https://one.example:6443"
-    assert credentials.endpoint.context == "one"
-    assert await credentials.authorization() == "Bearer one-token"
-
-
 async def test_two_paths_merge_and_the_first_current_context_wins(tmp_path: Path):
     first = write(tmp_path / "a" / "c", config("one"))
     second = write(tmp_path / "b" / "c", config("two"))

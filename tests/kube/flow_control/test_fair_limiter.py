@@ -49,14 +49,6 @@ async def hold(
         await asyncio.sleep(seconds)
 
 
-async def test_owners_that_wait_get_slots_in_turn():
-    turns, order = limiter(1), list[str]()
-    async with asyncio.TaskGroup() as group:
-        for owner in "aaaabbc":
-            group.create_task(hold(turns, owner, order))
-    assert order == [*"aabcaba"]
-
-
 async def test_the_last_slots_are_for_owners_that_hold_few():
     turns, order = limiter(40), list[str]()
     tasks = [asyncio.create_task(hold(turns, big, order)) for big in "abcdef" * 10]
@@ -193,14 +185,6 @@ async def test_the_number_of_writes_that_hang_is_bounded():
         await asyncio.sleep(20)
         assert turns.in_flight == 30 - 3, "and a quarter is left to other namespaces"
     assert turns.in_flight == 0
-
-
-async def test_nothing_is_waited_for_when_nobody_waits_for_a_slot():
-    turns = limiter(10)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(hold(turns, "slow", [], CREATE, 30))
-        await asyncio.sleep(1)
-        assert turns._timer is None
 
 
 async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[float]:

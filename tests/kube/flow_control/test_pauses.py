@@ -61,14 +61,6 @@ async def test_a_status_pauses_its_lane_and_quotes_the_server():
     assert pause.reason == DENIED
 
 
-@pytest.mark.parametrize("body", [b"Too many requests, please try again later.\n", b"", b"<html>"])
-@pytest.mark.parametrize("code", [429, 503])
-async def test_anything_else_comes_from_in_front_of_all_handlers_and_pauses_briefly(code, body):
-    pauses = Pauses(asyncio.get_running_loop())
-    pauses.record(CREATE, refusal(code, "32", body))
-    assert pauses.remaining(CREATE) == pauses.remaining(OTHER) == MAX_GENERAL_PAUSE
-
-
 async def test_reads_of_several_resources_that_are_refused_at_once_pause_everything():
     pauses = Pauses(asyncio.get_running_loop())
     for number in range(REFUSED_READS - 1):
