@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from controller.apimachinery.conditions import time_of
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement
 from controller.kube.objects import Pod, PodDisruptionBudget
@@ -149,7 +148,7 @@ def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
         value = answer.value
         if isinstance(value, RayActivity):
             return bool(value.uses), None
-    since = time_of(seen.condition(HEAD_POD_READY).get("lastTransitionTime"))
+    since = seen.since(HEAD_POD_READY)
     if since is None or seen.is_true(HEAD_POD_READY):
         return None, None
     left = (since + _WITHOUT_HEAD - seen.now).total_seconds()

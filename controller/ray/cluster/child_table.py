@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from controller.apimachinery.conditions import is_true, tells
 from controller.apimachinery.custom_object import conditions_of
@@ -98,33 +97,12 @@ from controller.ray.settings import MANTA, RaySettings
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.plan import Event, Write
 
+T = TypeVar("T", Child, Drift, Cause, Note)
+
 # The table of a cluster's children.
 #
 # It follows from the RayCluster object, the settings, and whether the API server serves OpenShift's
 # routes.
-
-
-@dataclass(frozen=True, slots=True)
-class RequiredObject:
-    """An object that the specification names and that users create.
-
-    Attributes:
-        resource: its resource.
-        name: its name, in the cluster's namespace.
-        named_by: path of the field that names it.
-        event: reason of the event when it does not exist.
-        for_head: whether the head requires it.
-    """
-
-    resource: Resource[Any]
-    name: str
-    named_by: str
-    event: str
-    for_head: bool
-
-    def __str__(self) -> str:
-        """Return the message for a missing object."""
-        return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
 
 
 def desired_children(
@@ -200,22 +178,23 @@ def _access(desired: DesiredCluster, endpoint: HeadEndpoint) -> Iterator[Child]:
     yield Child(ROLE_BINDINGS, binding, OwnerConflict.REUSE)
 
 
-def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
-    """Yield the objects that users create."""
+def missing_objects(desired: DesiredCluster, reads: CacheReader) -> Iterator[tuple[Note, bool]]:
+    """Yield a note about each missing object of users, and whether the head requires it."""
     spec, identity = desired.spec, desired.identity
+    named: list[tuple[Resource[Any], str, str, str]] = []
     if spec.autoscaling and _own_service_account(spec):
-        yield RequiredObject(
-            SERVICE_ACCOUNTS,
-            identity.service_account,
-            "spec.headGroupSpec.template.spec.serviceAccountName",
-            "AutoscalerServiceAccountNotFound",
-            for_head=True,
-        )
+        path = "spec.headGroupSpec.template.spec.serviceAccountName"
+        event = "AutoscalerServiceAccountNotFound"
+        named.append((SERVICE_ACCOUNTS, identity.service_account, path, event))
     options = spec.gcs_fault_tolerance_options
     storage = options.storage if options is not None and options.embedded else None
     if storage is not None and storage.claim_name:
         path = "spec.gcsFaultToleranceOptions.storage.claimName"
-        yield RequiredObject(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
+        named.append((CLAIMS, storage.claim_name, path, "FailedToCreatePVC"))
+    for resource, name, path, event in named:
+        if reads.get(resource, f"{identity.namespace}/{name}") is None:
+            sentence = f"{resource.kind} {name} does not exist; {path} names it"
+            yield Note(event, sentence), resource is SERVICE_ACCOUNTS
 
 
 def enables_serve_service(cluster: RayCluster) -> bool:
@@ -238,14 +217,8 @@ _REMEDY: Final = "delete that object, or rename the cluster"
 _MAY_BE_UNSERVED: Final = frozenset({NETWORK_POLICIES, ISSUERS, CERTIFICATES})
 
 
-@dataclass(slots=True)
-class _Collected:
-    """Results about one child after the other."""
-
-    absent: list[Child] = field(default_factory=list[Child])
-    drifted: list[Drift] = field(default_factory=list[Drift])
-    blocked: list[Cause] = field(default_factory=list["Cause"])
-    notes: list[Note] = field(default_factory=list[Note])
+_Finding: TypeAlias = Child | Drift | Cause | Note
+"""What is found of a child: that it is absent, or differs, or blocks pods, or needs a person."""
 
 
 def observe_children(
@@ -271,81 +244,71 @@ def observe_children(
     elif desired.spec.has_mtls:
         children += tuple(certificate_children(identity, pods))
         certificates = observe_certificates(identity, reads, are_issued=is_foreseen)
-    collected = _Collected(blocked=[*policies_impossible(desired.spec, reads)])
+    found: list[_Finding] = [*policies_impossible(desired.spec, reads)]
     for child in children:
         if child.resource in _MAY_BE_UNSERVED and not reads.serves(child.resource):
             continue
         observed = observe_child(child, identity.namespace, identity.uid, reads)
-        _collect(child, observed, collected, has_head=has_head)
+        found += _findings(child, observed, has_head=has_head)
     if enables_serve_service(cluster) and not wants_serve_service(cluster, endpoint):
         message = (
             f"annotation {labels.ENABLE_SERVE_SERVICE} asks for a service, but the Ray container "
             "of the head has no port named `serve` or `serve-...`"
         )
-        collected.notes.append(Note("FailedToCreateService", message))
-    missing_required: list[str] = []
-    for required in required_objects(desired):
-        if reads.get(required.resource, f"{identity.namespace}/{required.name}") is None:
-            collected.notes.append(Note(required.event, str(required)))
-            if required.for_head and not has_head:
-                missing_required.append(str(required))
+        found.append(Note("FailedToCreateService", message))
+    missing = [*missing_objects(desired, reads)]
+    found += (note for note, _ in missing)
     idle = desired.spec.suspend or is_true(conditions_of(cluster), SUSPENDED)
     groups = NO_GROUPS  # what a suspended cluster has is kept for its resumption, as in KubeRay
     if not idle:
         groups = observe_cluster_groups(settings.batch_scheduler, cluster, desired.spec, reads)
     return ObservedChildren(
         head_service=_own_head_service(identity, reads),
-        absent=(*collected.absent, *groups.absent),
-        drifted=tuple(collected.drifted),
+        absent=(*_only(found, Child), *groups.absent),
+        drifted=_only(found, Drift),
         surplus=tuple(_surplus(children, desired, reads, pods, settings)),
-        blocked=(*collected.blocked, *_without_groups(groups)),
-        missing_required=tuple(missing_required),
+        blocked=(*_only(found, Cause), *_without_groups(groups)),
+        missing_required=tuple(n.message for n, of_head in missing if of_head and not has_head),
         groups=groups,
         certificates=certificates,
-        notes=tuple(collected.notes),
+        notes=_only(found, Note),
     )
 
 
-def _collect(
-    child: Child, observed: ObservedChild, collected: _Collected, *, has_head: bool
-) -> None:
+def _only(found: Iterable[_Finding], kind: type[T]) -> tuple[T, ...]:
+    return tuple(each for each in found if isinstance(each, kind))
+
+
+def _findings(child: Child, observed: ObservedChild, *, has_head: bool) -> Iterator[_Finding]:
+    present, holds_head = (
+        observed.present,
+        child.on_conflict is OwnerConflict.ADOPT and not has_head,
+    )
     match observed.state:
         case ChildState.MISSING:
-            collected.absent.append(child)
+            yield child
         case ChildState.OWNER_CONFLICT:
-            meta = observed.present.metadata if observed.present is not None else None
-            message = f"{child} exists and {ownership_text(meta)}"
-            _collect_conflict(child, message, collected, has_head=has_head)
+            message = f"{child} exists and {ownership_text(present and present.metadata)}"
+            if child.on_conflict is OwnerConflict.BLOCK or holds_head:
+                yield _name_taken(child, f"{message}; {_REMEDY}")
+            elif child.on_conflict is OwnerConflict.IGNORE:
+                reason = f"FailedToCreate{event_noun(child.resource)}"
+                yield Note(reason, f"{message}; it is left as it is")
+        case ChildState.TERMINATING if holds_head:  # a pod would keep it
+            sentence = (
+                f"{child} is being deleted; it is recreated when no pod uses it and it has no "
+                "finalizers"
+            )
+            yield _name_taken(child, sentence)
         case ChildState.TERMINATING:
-            if child.on_conflict is OwnerConflict.ADOPT and not has_head:  # a pod would keep it
-                sentence = (
-                    f"{child} is being deleted; it is recreated when no pod uses it and it has no "
-                    "finalizers"
-                )
-                collected.blocked.append(_name_taken(child, sentence))
+            pass
         case ChildState.PRESENT:
             if observed.drift is not None:
-                collected.drifted.append(observed.drift)
-            reason = f"FailedToUpdate{event_noun(child.resource)}"
-            if child.resource is CLAIMS:
-                reason = "FailedToCreatePVC"
-            collected.notes += [
-                Note(reason, f"{child}: {sentence}") for sentence in observed.immutable_fields
-            ]
-
-
-def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_head: bool) -> None:
-    match child.on_conflict:
-        case OwnerConflict.BLOCK:
-            collected.blocked.append(_name_taken(child, f"{message}; {_REMEDY}"))
-        case OwnerConflict.ADOPT:
-            if not has_head:
-                collected.blocked.append(_name_taken(child, f"{message}; {_REMEDY}"))
-        case OwnerConflict.IGNORE:
-            reason = f"FailedToCreate{event_noun(child.resource)}"
-            collected.notes.append(Note(reason, f"{message}; it is left as it is"))
-        case OwnerConflict.REUSE:
-            pass
+                yield observed.drift
+            noun = event_noun(child.resource)
+            reason = "FailedToCreatePVC" if child.resource is CLAIMS else f"FailedToUpdate{noun}"
+            for sentence in observed.immutable_fields:
+                yield Note(reason, f"{child}: {sentence}")
 
 
 def _without_groups(groups: ObservedGroups) -> Iterator[Cause]:

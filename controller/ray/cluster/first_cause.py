@@ -8,11 +8,11 @@ come before those that may pass by themselves, and those that only take time com
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY
 from controller.apimachinery.problem import overwrite_command
 from controller.kube.objects import Pod
 from controller.kube.resources import JOBS
@@ -314,14 +314,12 @@ _IN_PROGRESS: Final = frozenset(
 )
 
 
-def with_trouble(
-    history: PodHistory, conditions: Sequence[Mapping[str, Any]], generation: int
-) -> PodHistory:
+def with_trouble(seen: ClusterObservation, history: PodHistory) -> PodHistory:
     """Return the history, which remembers the trouble that the stored conditions name.
 
     That of earlier generations is forgotten: it is told of again.
     """
-    ready = find_condition(conditions, READY) or {}
+    ready, generation = seen.condition(READY), seen.cluster.metadata.generation
     if ready.get("status") == "True":
         return replace(history, told=frozenset())
     if ready.get("status") != "False" or ready.get("reason") in _IN_PROGRESS:
@@ -332,26 +330,21 @@ def with_trouble(
     return replace(history, troubled=True, told=told)
 
 
-def readiness_events(
-    conditions: Sequence[Mapping[str, Any]],
-    cause: Cause | None,
-    history: PodHistory,
-    generation: int,
-) -> tuple[Event, ...]:
+def readiness_events(seen: ClusterObservation, cause: Cause | None) -> tuple[Event, ...]:
     """Return the events for the change from the stored conditions to this first cause.
 
     A cause that only takes time has none; missing objects of users are reported with the children,
     held deletions with their own condition.
     """
-    ready = find_condition(conditions, READY) or {}
+    ready = seen.condition(READY)
     if cause is None:
-        comes_up = not is_true(conditions, PROVISIONED) and not history.troubled
+        comes_up = not (seen.is_true(PROVISIONED) or seen.history.troubled)
         if ready.get("status") == "True" or comes_up:
             return ()
         return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
     what = (cause.reason.name, cause.component)
     stored = ready.get("status") == "False" and _told_in(ready) == what
-    reported = stored or (generation, *what) in history.told
+    reported = stored or (seen.cluster.metadata.generation, *what) in seen.history.told
     if (
         reported
         or cause.reason in {REQUIRED_OBJECT_MISSING, DELETION_HELD}

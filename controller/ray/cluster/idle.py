@@ -79,6 +79,7 @@ class _Idleness:
     """The use of a cluster with options.
 
     Attributes:
+        options: the cluster's options.
         use: what Ray says.
         message: in words, without when it ends; empty as long as Ray may still answer.
         since: the time since which nobody has used it; None unless it is unused.
@@ -86,6 +87,7 @@ class _Idleness:
         is_confirmed: whether a question that was asked after `due` had this answer too.
     """
 
+    options: IdleTerminationOptions
     use: _Use
     message: str
     since: datetime | None = None
@@ -95,32 +97,30 @@ class _Idleness:
 
 def with_idle(plan: Plan, seen: ClusterObservation) -> Plan:
     """Return the plan with the question to Ray and, when it is time, the end of the cluster."""
-    idleness, options = _idleness(seen), _options(seen)
+    idleness = _idleness(seen)
     if idleness is not None and seen.ray.head is not None:
         probe = ProbeSubscription(seen.ray.head, ActivityProbe())
         plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
     if seen.cluster.metadata.terminating or plan.lookups or plan.commit is not None:
         return plan
     if _is_wanted_again(seen):
-        return replace(plan, commit=_resume(seen))
-    if options is None or idleness is None or idleness.due is None:
+        note = "spec.suspend was set to false"
+        event = Event("Normal", "ResumedIdleRayCluster", "Resume", note)
+        return replace(plan, commit=_switch(seen, event, is_suspended=False))
+    if idleness is None or idleness.due is None:
         return plan
-    wait = _seconds_left(seen, idleness, options)
+    wait = _seconds_left(seen, idleness)
     if wait == 0:
-        return _end(plan, seen, options, idleness)
+        return _end(plan, seen, idleness)
     return replace(plan, requeue_after=soonest(wait, plan.requeue_after))
 
 
-def _end(
-    plan: Plan,
-    seen: ClusterObservation,
-    options: IdleTerminationOptions,
-    idleness: _Idleness,
-) -> Plan:
-    if options.policy == SCALE_DOWN:
+def _end(plan: Plan, seen: ClusterObservation, idleness: _Idleness) -> Plan:
+    if idleness.options.policy == SCALE_DOWN:
         return replace(plan, commit=_scale_down(seen, idleness.message))
-    if options.policy != DELETE:
-        return replace(plan, commit=_suspend(seen, idleness.message))
+    if idleness.options.policy != DELETE:
+        event = Event("Normal", "SuspendedIdleRayCluster", "Suspend", idleness.message)
+        return replace(plan, commit=_switch(seen, event, is_suspended=True))
     event = Event("Normal", "DeletedIdleRayCluster", "Delete", idleness.message)
     deletion = Delete(_target(seen), seen.cluster.metadata.uid, on_success=event)
     return replace(plan, stages=((deletion,),), independent=())
@@ -150,14 +150,13 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     if _is_suspended_by_us(seen):
         _keep_suspended(conditions, seen)
         return
-    idleness, options = _idleness(seen), _options(seen)
-    if idleness is None or options is None:
+    idleness = _idleness(seen)
+    if idleness is None:
         conditions.remove(IDLE)
         conditions.remove(DELETION_ANNOUNCED)
         return
     status: ConditionStatus = "Unknown"
-    reason = idleness.use.value
-    message = idleness.message
+    options, reason, message = idleness.options, idleness.use.value, idleness.message
     before = seen.condition(IDLE)
     if not message and before and before.get("reason") != _SUSPENDED:
         return  # a new operator goes on with what is known
@@ -171,16 +170,16 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     conditions.set(IDLE, status, reason, message)
     if idleness.since is not None:
         conditions.set_since(IDLE, idleness.since)
-    announced = _announcement(seen, idleness, options)
+    announced = _announcement(seen, idleness)
     conditions.set_if(DELETION_ANNOUNCED, "True", _Use.UNUSED.value, announced)
 
 
 def idle_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield the announcement of a deletion, once."""
-    idleness, options = _idleness(seen), _options(seen)
-    if idleness is None or options is None or seen.is_true(DELETION_ANNOUNCED):
+    idleness = _idleness(seen)
+    if idleness is None or seen.is_true(DELETION_ANNOUNCED):
         return
-    if note := _announcement(seen, idleness, options):
+    if note := _announcement(seen, idleness):
         yield Event("Warning", DELETION_ANNOUNCED, "Delete", note)
 
 
@@ -189,8 +188,7 @@ def idle_outlook(seen: ClusterObservation) -> str:
     options = _options(seen)
     if options is None or seen.is_suspended:
         return ""
-    before = seen.condition(IDLE)
-    since = time_of(before.get("lastTransitionTime")) if before.get("status") == "True" else None
+    since = seen.since(IDLE) if seen.is_true(IDLE) else None
     if since is None:
         return _rule(options)
     due = max(since + timedelta(seconds=options.timeout_seconds), seen.now)
@@ -212,15 +210,18 @@ def _idleness(seen: ClusterObservation) -> _Idleness | None:
     value = answer.value if answer is not None else None
     if answer is None or answer.failing_since is not None or not isinstance(value, RayActivity):
         why = answer.error if answer is not None and answer.failing_since is not None else ""
-        return _Idleness(_Use.UNKNOWN, why and f"Ray does not say who uses the cluster: {why}")
+        return _Idleness(
+            options, _Use.UNKNOWN, why and f"Ray does not say who uses the cluster: {why}"
+        )
     if value.uses:
-        return _Idleness(_Use.IN_USE, "; ".join(value.uses))
+        return _Idleness(options, _Use.IN_USE, "; ".join(value.uses))
     since = _unused_since(seen, value, answer)
     if _is_scaled_up(seen):
         since = max(since, seen.now)
     due = since + timedelta(seconds=options.timeout_seconds)
     asked = answer.last_success
     return _Idleness(
+        options,
         _Use.UNUSED,
         f"nobody has used the cluster since {rfc3339(since)}",
         since,
@@ -248,9 +249,8 @@ def _unused_since(
     known = [started] if started is not None else []
     if value.last is not None:
         known.append(answer.since - max(value.reported - value.last, timedelta()))
-    before = seen.condition(IDLE)
-    changed = time_of(before.get("lastTransitionTime"))
-    match before.get("status"):
+    changed = seen.since(IDLE)
+    match seen.condition(IDLE).get("status"):
         case "True" if changed is not None:
             known.append(changed)
         case "False" if changed is None or max(known, default=changed) <= changed:
@@ -269,19 +269,16 @@ def _started(head: Pod | None) -> datetime | None:
     return time_of(running.started_at) if running is not None else None
 
 
-def _seconds_left(
-    seen: ClusterObservation,
-    idleness: _Idleness,
-    options: IdleTerminationOptions,
-) -> float | None:
+def _seconds_left(seen: ClusterObservation, idleness: _Idleness) -> float | None:
     """Return the seconds until the cluster may end, or is looked at again; None for never."""
     assert idleness.due is not None
+    options = idleness.options
     if options.policy == SCALE_DOWN and not _surplus_groups(seen.desired):
         return None
     due = idleness.due
     if options.policy == DELETE:
         notice = _notice(options)
-        since = time_of(seen.condition(DELETION_ANNOUNCED).get("lastTransitionTime"))
+        since = seen.since(DELETION_ANNOUNCED)
         if since is None:
             return max((due - notice - seen.now).total_seconds(), 1.0)
         due = max(due, since + notice)
@@ -294,19 +291,15 @@ def _notice(options: IdleTerminationOptions) -> timedelta:
     return min(_LONGEST_NOTICE, timedelta(seconds=options.timeout_seconds) / 2)
 
 
-def _announcement(
-    seen: ClusterObservation,
-    idleness: _Idleness,
-    options: IdleTerminationOptions,
-) -> str:
+def _announcement(seen: ClusterObservation, idleness: _Idleness) -> str:
     """Return the announcement of the deletion; empty before its time."""
+    options = idleness.options
     if options.policy != DELETE or idleness.due is None:
         return ""
     notice = _notice(options)
     if seen.now < idleness.due - notice:
         return ""
-    before = seen.condition(DELETION_ANNOUNCED)
-    since = time_of(before.get("lastTransitionTime")) or seen.now
+    since = seen.since(DELETION_ANNOUNCED) or seen.now
     end = rfc3339(max(idleness.due, since + notice))
     return (
         f"{idleness.message}: it is deleted at {end} unless a driver, a job or an application of "
@@ -361,43 +354,30 @@ def _keep_suspended(conditions: ClusterConditions, seen: ClusterObservation) -> 
     conditions.remove(DELETION_ANNOUNCED)
     if _is_wanted_again(seen):
         return  # with its generation, by which the edit is known until it is obeyed
-    before = seen.condition(IDLE)
-    since = time_of(before.get("lastTransitionTime"))
+    since = seen.since(IDLE)
     unused = f"nobody had used the cluster since {rfc3339(since)}" if since else "was suspended"
     conditions.set(IDLE, "True", _SUSPENDED, f"{unused}; {suspension_remedy(seen)}")
     if since is not None:
         conditions.set_since(IDLE, since)
 
 
-def _suspend(seen: ClusterObservation, note: str) -> MergePatch:
-    event = Event("Normal", "SuspendedIdleRayCluster", "Suspend", note)
-    return _patch(seen, is_suspended=True, event=event)
-
-
-def _resume(seen: ClusterObservation) -> MergePatch:
-    event = Event("Normal", "ResumedIdleRayCluster", "Resume", "spec.suspend was set to false")
-    return _patch(seen, is_suspended=False, event=event)
-
-
-def _patch(seen: ClusterObservation, *, is_suspended: bool, event: Event) -> MergePatch:
-    """Return the patch of the field, or of the annotation where the options are one.
-
-    The revision is a precondition: whoever edits the cluster in the last moment is first.
-    """
-    meta = seen.cluster.metadata
-    given = meta.annotations or {}
+def _switch(seen: ClusterObservation, event: Event, *, is_suspended: bool) -> MergePatch:
+    """Return the patch of the field, or of the annotation where the options are one."""
+    given = seen.cluster.metadata.annotations or {}
     changes: dict[str, Any] = {}
     if labels.IDLE_TERMINATION in given or labels.IDLE_SUSPEND in given:
         value = "true" if is_suspended else None
         changes["metadata"] = {"annotations": {labels.IDLE_SUSPEND: value}}
     if labels.IDLE_TERMINATION not in given:
         changes["spec"] = {"idleSuspend": is_suspended}
+    return _patch(seen, changes, event)
+
+
+def _patch(seen: ClusterObservation, changes: dict[str, Any], event: Event) -> MergePatch:
+    """Return a patch of the cluster at its revision: who edits it in the last moment is first."""
+    meta = seen.cluster.metadata
     return MergePatch(
-        _target(seen),
-        meta.uid,
-        changes,
-        resource_version=meta.resource_version,
-        on_success=event,
+        _target(seen), meta.uid, changes, resource_version=meta.resource_version, on_success=event
     )
 
 
@@ -411,20 +391,15 @@ def _surplus_groups(desired: DesiredCluster) -> list[int]:
 
 
 def _scale_down(seen: ClusterObservation, note: str) -> MergePatch:
-    meta, groups = seen.cluster.metadata, seen.desired.spec.worker_group_specs
+    groups = seen.desired.spec.worker_group_specs
     written: list[dict[str, Any]] = seen.cluster.spec["workerGroupSpecs"]
     surplus = _surplus_groups(seen.desired)
     scaled = [
         {**each, "replicas": groups[position].least} if position in surplus else each
         for position, each in enumerate(written)
     ]
-    return MergePatch(
-        _target(seen),
-        meta.uid,
-        {"spec": {"workerGroupSpecs": scaled}},
-        resource_version=meta.resource_version,
-        on_success=Event("Normal", "ScaledDownIdleRayCluster", "Update", note),
-    )
+    event = Event("Normal", "ScaledDownIdleRayCluster", "Update", note)
+    return _patch(seen, {"spec": {"workerGroupSpecs": scaled}}, event)
 
 
 def _target(seen: ClusterObservation) -> Target:

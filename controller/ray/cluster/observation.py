@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end
+from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end, time_of
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of, status_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Job, Pod, PodDisruptionBudget
@@ -377,6 +377,10 @@ class ObservedPods:
     def is_true(self, kind: str) -> bool:
         """Return whether the condition of this type is True."""
         return is_true(self.conditions, kind)
+
+    def since(self, kind: str) -> datetime | None:
+        """Return since when the condition of this type has had its status, None if unknown."""
+        return time_of(self.condition(kind).get("lastTransitionTime"))
 
     @property
     def recorded_generation(self) -> int | None:

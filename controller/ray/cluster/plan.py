@@ -73,8 +73,7 @@ def plan_cluster(seen: AnyCluster, now: datetime) -> Plan:
         return _plan_of_invalid(seen)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
         return _wait_for_definition(seen)
-    history = observe_losses(seen)
-    history = with_trouble(history, seen.conditions, seen.cluster.metadata.generation)
+    history = with_trouble(seen, observe_losses(seen))
     seen = with_rollout(replace(with_expiry(seen), history=history))
     plan = _plan_without_status(seen)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)

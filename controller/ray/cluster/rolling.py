@@ -416,7 +416,7 @@ def _group_waits_for(each: GroupUpgrade) -> str:
 
 def _moves(seen: ClusterObservation, units: Sequence[GroupUpgrade]) -> Iterator[datetime]:
     upgrading = seen.condition(UPGRADING)
-    began = time_of(upgrading.get("lastTransitionTime"))
+    began = seen.since(UPGRADING)
     begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
         Verdict.PAUSED.value
     )

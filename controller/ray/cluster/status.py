@@ -115,7 +115,7 @@ def cluster_status(
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(seen.now)}
     events = (
-        *readiness_events(seen.conditions, cause, seen.history, seen.cluster.metadata.generation),
+        *readiness_events(seen, cause),
         *_held_events(seen, held),
         *_history_events(seen, notes),
         *upgrade_events(seen),
@@ -246,10 +246,9 @@ def _counts_ready(pod: Pod) -> bool:
 
 
 def _ready_workers(seen: AnyCluster) -> dict[str, int]:
-    workers = [pod for pods in seen.workers.values() for pod in pods]
     return {
-        "availableWorkerReplicas": sum(map(is_running, workers)),
-        "readyWorkerReplicas": sum(map(is_ready, workers)),
+        "availableWorkerReplicas": sum(map(is_running, seen.all_workers)),
+        "readyWorkerReplicas": sum(map(is_ready, seen.all_workers)),
     }
 
 

@@ -54,26 +54,20 @@ def pods_with_former_options(seen: ClusterObservation) -> tuple[list[str], list[
     """Find the pods that run with former options: their names, and the fields that changed."""
     names: list[str] = []
     fields: set[str] = set()
-    for role, pods in _by_role(seen):
-        changed = {
-            stamp: changed_fields(stamp, seen.desired.builder.options(role))
-            for stamp in set(map(_stamp, pods))
-        }
+    of_role: tuple[tuple[Role, Sequence[Pod]], ...] = (
+        ("head", seen.heads),
+        ("worker", seen.all_workers),
+    )
+    for role, pods in of_role:
+        present = seen.desired.builder.options(role)
+        stamps = {(pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS) for pod in pods}
+        changed = {stamp: changed_fields(stamp, present) for stamp in stamps}
         for pod in pods:
-            if changed[_stamp(pod)] and not pod.metadata.terminating:
+            found = changed[(pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS)]
+            if found and not pod.metadata.terminating:
                 names.append(pod.metadata.name)
-                fields |= changed[_stamp(pod)]
+                fields |= found
     return sorted(names), sorted(fields)
-
-
-def _by_role(seen: ClusterObservation) -> Iterator[tuple[Role, Sequence[Pod]]]:
-    yield "head", seen.heads
-    for pods in seen.workers.values():
-        yield "worker", pods
-
-
-def _stamp(pod: Pod) -> str | None:
-    return (pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS)
 
 
 # Finds the pods that were created from an older template than the present one.
