@@ -78,15 +78,6 @@ async def test_gates_without_effect_are_logged_and_counted_at_the_start():
     assert registry.get_sample_value(name, {"name": "RayCronJob"}) is None
 
 
-def test_the_help_leaves_out_gates_without_effect(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parser().parse_args(["run", "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "RayCronJob (on)" in text
-    assert "RayClusterMTLS (off)" in text
-    assert "RayClusterStatusConditions" not in text
-
-
 def test_the_help_shows_a_default_only_where_it_is_one(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         parser().parse_args(["run", "--help"])

@@ -26,14 +26,6 @@ async def test_work_that_ends_before_a_stop_gives_its_result():
     assert await unless_stopped(stop, work()) == "done"
 
 
-async def test_work_that_fails_before_a_stop_fails():
-    async def work() -> str:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        await unless_stopped(asyncio.Event(), work())
-
-
 async def test_a_stop_cancels_work_and_waits_until_it_has_cleaned_up():
     stop, cleaned = asyncio.Event(), asyncio.Event()
 

@@ -131,35 +131,12 @@ def test_tasks_are_shown_on_request():
     assert page_text(PAGE, io.StringIO(), tasks=True) == TEXT + table
 
 
-def test_watches_that_do_not_run_and_dashboards_that_fail_come_before_the_queues():
-    structs = msgspec.structs
-    pods, probe = PAGE.informers.items[0], PAGE.probes.items[0]
-    ill = structs.replace(
-        PAGE,
-        informers=BoundedList(2, [pods, structs.replace(pods, state="Listing", cause="403")]),
-        probes=BoundedList(2, [probe, structs.replace(probe, failures=3, cause="no route")]),
-    )
-    lines = page_text(ill, io.StringIO()).splitlines()
-    queues = next(n for n, line in enumerate(lines) if line.startswith("CONTROLLER"))
-    assert lines[queues - 4 : queues - 1] == [
-        "not watched: pods (Listing): 403",
-        "",
-        "fails: health of default/h:8265, 3 times: no route",
-    ]
-
-
 def test_a_terminal_gets_bold_headings_and_lines_of_its_width(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.delenv("NO_COLOR", raising=False)
     lines = page_text(PAGE, Terminal()).splitlines()
     assert "\x1b[1mPROCESSING     FOR\x1b[0m" in lines
     assert max(len(line.removeprefix("\x1b[1m").removesuffix("\x1b[0m")) for line in lines) == 40
-
-
-def test_a_terminal_that_wants_no_colour_gets_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("NO_COLOR", "")
-    monkeypatch.setenv("COLUMNS", "300")
-    assert page_text(PAGE, Terminal()) == TEXT
 
 
 def test_nothing_that_is_read_moves_the_cursor():

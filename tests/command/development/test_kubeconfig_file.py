@@ -112,14 +112,6 @@ def test_a_new_file_stays_when_somebody_has_added_to_it(tmp_path: Path):
     assert "current-context" not in content(path)
 
 
-def test_an_empty_file_of_the_user_stays(tmp_path: Path):
-    path = tmp_path / "config"
-    path.touch(mode=0o600)
-    add(path)
-    remove(path)
-    assert path.exists()
-
-
 @pytest.mark.parametrize("first_leaves", [True, False])
 def test_two_contexts_in_one_file_leave_what_was_there_in_any_order(
     production: Path, first_leaves: bool

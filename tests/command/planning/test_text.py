@@ -88,16 +88,6 @@ def test_nothing_to_do_is_said():
     )
 
 
-def test_a_refusal_is_said():
-    lines = text(
-        ObjectPlan(kind="RayCluster", namespace="n", name="c", problem="spec.x: no")
-    ).splitlines()
-    assert lines == [
-        "RayCluster n/c (new): would be refused; nothing would be done",
-        "  ! spec.x: no",
-    ]
-
-
 EXAMPLE = Path(__file__).parents[3] / "examples" / "raycluster.yaml"
 
 Container = dict[str, Any]
@@ -233,25 +223,6 @@ def test_a_pod_that_cannot_be_read_is_counted_as_such():
 
 def names(kinds: Sequence[Any]) -> list[str]:
     return [kind.primary.kind for kind in kinds]
-
-
-def test_what_is_created_for_a_new_object_is_reconciled_over_every_path():
-    kinds: list[Any] = [
-        ToyKind(APPS, creates=(DATABASES, FRONT_ENDS)),
-        ToyKind(DATABASES, creates=(VOLUMES,)),
-        ToyKind(FRONT_ENDS, creates=(DATABASES, VOLUMES)),
-        ToyKind(VOLUMES),
-    ]
-    dry_run = dry_run_of(kinds)
-    dry_run.reconcile_with_created(kinds, "n/app")
-    assert sorted(write.target.name for write in dry_run.writes) == [
-        "app-database",
-        "app-database-volume",
-        "app-frontend",
-        "app-frontend-database",
-        "app-frontend-database-volume",
-        "app-frontend-volume",
-    ]
 
 
 @dataclass(frozen=True)

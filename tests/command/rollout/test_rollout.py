@@ -44,22 +44,6 @@ def ready(status: str, reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["raycluster/a"],
-        ["rayclusters.ray.io/a"],
-        ["rayclusters.v1.ray.io/a"],
-        ["RayCluster", "a"],
-        ["rayclusters", "a"],
-    ],
-)
-def test_an_object_is_named_as_kubectl_names_it(words: list[str]):
-    workload = parse_workload(words, "team")
-    assert str(workload) == "raycluster.ray.io/a"
-    assert workload.namespace == "team"
-
-
-@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["a"], "write raycluster/NAME"),
@@ -268,14 +252,6 @@ async def test_an_api_server_that_starts_anew_is_waited_for(monkeypatch: pytest.
     ]
 
 
-async def test_one_that_never_answered_or_refuses_for_good_is_not(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("controller.command.rollout.INTERVAL", 0.0)
-    with pytest.raises(NotSent):
-        await followed(NotSent("connection refused"), stored())
-    with pytest.raises(ConfigurationError):
-        await followed(stored(upgrading("True", "Rolling")), ConfigurationError("no rights"))
-
-
 class Screen(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -339,12 +315,3 @@ def test_unusable_options_are_refused(line: str, words: str, capsys: pytest.Capt
         main(["rollout", *line.split()])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("action", ["status", "pause", "resume", "undo", "history"])
-def test_every_command_says_what_it_does(action: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        parser().parse_args(["rollout", action, "--help"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert "raycluster/NAME or rayclusterfleet/NAME" in text
-    assert "Exit status:" in text

@@ -13,7 +13,7 @@ import yaml
 
 from controller.command.cli.printed import example_files
 from controller.command.development.demos.rolling import VERSION, RollingDemo
-from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
+from controller.command.development.demos.rolling_work import Drain, Work, last_task
 from controller.command.development.demos.stage import summary
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
@@ -54,13 +54,6 @@ def test_a_log_is_read_as_it_grows_and_only_whole_lines_count():
     assert (done.count("task"), done.count("call")) == (1, 1)
 
 
-def test_a_log_that_comes_late_is_read_once():
-    done, log = Work(), ran("task", 0, 0) + ran("task", 1, 0)
-    for seen in (log, log[:50], log):
-        done.saw_log(seen)
-    assert done.count("task") == 2
-
-
 def test_the_right_sums_are_those_of_all_that_was_begun():
     calls = [ran("call", number, 0) for number in range(4)]
     right = work(ran("task", 1, 0), ran("task", 0, 0), *calls, result(2, 4, 2, 14))
@@ -81,20 +74,6 @@ def test_the_right_sums_are_those_of_all_that_was_begun():
 )
 def test_anything_else_is_wrong(lines: tuple[str, ...], wrong: str):
     assert work(*lines).wrong_result() == [wrong]
-
-
-def test_a_task_after_the_deadline_of_its_worker_is_late():
-    done = work(
-        ran("task", 0, 28.9),
-        ran("task", 1, 29.5),
-        ran("task", 2, 60, address="10.88.0.6"),
-        ran("call", 0, 35),
-        ran("call", 1, 40),
-    )
-    assert late_work(done.records, [DRAIN], call_grace=10) == [
-        "task 1 ran on worker 0.5 s after its drain deadline",
-        "call 1 ran on worker 11.0 s after its drain deadline",
-    ]
 
 
 def test_the_last_task_of_a_worker_says_when_ray_gave_it_no_more():
@@ -119,11 +98,6 @@ def test_the_example_can_be_played_with_and_is_valid():
     edited = demo.at("v2")["workerGroupSpecs"]
     assert {each["template"]["metadata"]["labels"][VERSION] for each in edited} == {"v2"}
     assert demo.at("v1") == demo.object["spec"], "the edit is a copy"
-
-
-def test_the_program_of_the_example_is_a_program():
-    (config,) = example().others
-    compile(config["data"]["counter.py"], "counter.py", "exec")
 
 
 @pytest.mark.parametrize(

@@ -222,12 +222,6 @@ def test_of_a_workspace_claims_nodes_and_servers_are_told_until_they_are_gone():
     ]
 
 
-async def test_who_waits_is_woken_by_a_change():
-    demo, _ = shown("rayjob")
-    see(demo, PODS, obj("a"))
-    await demo.view.until(lambda: bool(demo.view.objects[PODS]))
-
-
 def test_a_demo_ends_on_its_fullest_picture_and_not_on_the_empty_one(
     capsys: pytest.CaptureFixture[str],
 ):
@@ -318,18 +312,6 @@ def test_each_change_is_noted_once():
     ]
     assert (shares.weight("new"), shares.weight("third")) == (50, 0)
     assert shares.wrong(50, 25) == []
-
-
-def test_the_first_cluster_gets_everything_at_once():
-    assert seen({"first": (0, 0)}, {"first": (100, 100)}).wrong(50, 25) == []
-
-
-def test_a_cluster_that_the_status_no_longer_names_has_nothing():
-    shares = seen({"old": (50, 50), "new": (50, 50)}, {"new": (50, 50)}, {})
-    latest = shares.latest("old")
-    assert latest is not None
-    assert (latest.capacity, latest.weight) == (0, 0)
-    assert shares.weight("new") == 50
 
 
 @pytest.mark.parametrize(
