@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -52,6 +53,7 @@ from controller.runtime.plan import (
     Plan,
     StatusPatch,
     Target,
+    stages_of,
 )
 from controller.runtime.reconcile.definitions import (
     DefinitionReader,
@@ -74,20 +76,15 @@ def _plan_runs(seen: CronJobObservation, now: datetime) -> Plan:
     if isinstance(valid, Problem):
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
     timing = read_timing(seen, valid, now)
+    plan = Plan(requeue_after=_requeue_after(valid, timing, now))
     if seen.has_pending_writes:
-        return Plan(requeue_after=_requeue_after(valid, timing, now))
+        return plan
     due = _tick_to_create(seen, valid, timing)
     if due is not None:
-        replaced = [_delete(run) for run in active_runs(seen, valid, ConcurrencyPolicy.REPLACE)]
-        stages = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
-        return Plan(stages=stages, requeue_after=_requeue_after(valid, timing, now))
+        replaced = active_runs(seen, valid, ConcurrencyPolicy.REPLACE)
+        return replace(plan, stages=stages_of(map(_delete, replaced), [_create(seen, valid, due)]))
     status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
-    surplus = tuple(_delete(run) for run in _surplus(seen, valid, now))
-    return Plan(
-        stages=(surplus,) if surplus else (),
-        status=status,
-        requeue_after=_requeue_after(valid, timing, now),
-    )
+    return replace(plan, stages=stages_of(map(_delete, _surplus(seen, valid, now))), status=status)
 
 
 def _tick_to_create(
@@ -103,10 +100,8 @@ def _tick_to_create(
 
 def _requeue_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
     """Return the seconds until the next tick or the starting deadline of the due tick."""
-    if valid.spec.suspend:
-        return None
     moments = [moment for moment in (timing.next, timing.deadline) if moment is not None]
-    return (min(moments) - now).total_seconds() if moments else None
+    return (min(moments) - now).total_seconds() if moments and not valid.spec.suspend else None
 
 
 def _create(seen: CronJobObservation, valid: ValidCronJob, tick: datetime) -> Create:
@@ -245,9 +240,8 @@ class RayCronJobKind(Kind["CronJobObservation"]):
         """Return the plan's status, naming the first failed write."""
         seen, valid = observation, observation.validated
         failed = next((failure for failure in failures if not failure.may_resolve), None)
-        if failed is None or isinstance(valid, Problem):
-            return plan.status
-        if is_left_as_it_is(seen.cron, seen.definition):
+        is_untouched = is_left_as_it_is(seen.cron, seen.definition)
+        if failed is None or isinstance(valid, Problem) or is_untouched:
             return plan.status
         timing = read_timing(seen, valid, now)
         return cron_job_status(seen, failed_write_condition(failed), now, timing)

@@ -166,7 +166,6 @@ def observe_cron_job(
         for job in reads.by_index(RAYJOBS, CRON_JOB_INDEX, key)
         if not is_owned_by(job.metadata, meta.uid)
     }
-    definition = read_definition(reads, cron)
     return CronJobObservation(
         cron,
         validate(cron),
@@ -175,6 +174,6 @@ def observe_cron_job(
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.record(meta.uid).pending_scopes,
         unknown_fields=unknown_fields_of(cron, reads),
-        definition=definition,
+        definition=read_definition(reads, cron),
         consistency_warnings=reads.record(meta.uid).consistency_warnings,
     )

@@ -19,7 +19,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
-from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
 from controller.ray.children.child import BOUNDS, in_place_operations
 from controller.ray.children.child_cluster import child_cluster, separate_redis
@@ -164,11 +164,6 @@ def place_of(goal: FleetGoal, index: int) -> dict[str, str]:
     return {labels.CLUSTER_INDEX: str(index), labels.CLUSTER_COUNT: str(goal.spec.replicas)}
 
 
-def changes_in_place(cluster: RayCluster, goal: FleetGoal) -> tuple[Body, ...]:
-    """Return the JSON patch that brings an up-to-date copy's worker groups to what is wanted."""
-    return in_place_operations(cluster, goal.spec.template.spec, _IN_PLACE)
-
-
 # Writes that create, change and delete the RayClusters of a fleet.
 
 
@@ -213,7 +208,8 @@ def update_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
 
 def _update(seen: FleetObservation, copy: Copy) -> Iterator[Write]:
     meta, goal = copy.cluster.metadata, seen.valid_goal
-    operations = changes_in_place(copy.cluster, goal) if copy.up_to_date else ()
+    wanted = goal.spec.template.spec
+    operations = in_place_operations(copy.cluster, wanted, _IN_PLACE) if copy.up_to_date else ()
     if operations:
         note = f"Updated RayCluster {copy.name}"
         updated = Event(
@@ -222,11 +218,11 @@ def _update(seen: FleetObservation, copy: Copy) -> Iterator[Write]:
         yield JsonPatch(_target(seen, copy.name), meta.uid, operations, on_success=updated)
         return  # it changes the revision that a second patch would ask for
     patch: dict[str, object] = {}
-    suspend = goal.spec.template.spec.get("suspend")
+    suspend = wanted.get("suspend")
     if suspend is not None and copy.is_told_to_suspend is not suspend:
         patch["spec"] = {"suspend": suspend}
-    wanted, present = place_of(goal, copy.index), meta.annotations or {}
-    stamps = {key: value for key, value in wanted.items() if present.get(key) != value}
+    place, present = place_of(goal, copy.index), meta.annotations or {}
+    stamps = {key: value for key, value in place.items() if present.get(key) != value}
     if stamps:
         patch["metadata"] = {"annotations": stamps}
     if patch:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +64,11 @@ class Copy:
     def name(self) -> str:
         """Name of the RayCluster."""
         return self.cluster.metadata.name
+
+    @property
+    def age_order(self) -> tuple[int, str, str]:
+        """Sort key: by index, the oldest first."""
+        return self.index, self.cluster.metadata.creation_timestamp or "", self.name
 
     @property
     def stays(self) -> bool:
@@ -253,11 +259,12 @@ def observe_fleet(
     fleet = goal_of.present(key, reads.get(RAYCLUSTERFLEETS, key))
     if fleet is None:
         return None
-    definition = read_definition(reads, fleet)
     meta, goal = fleet.metadata, goal_of(fleet)
-    wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
+    indexes = range(0 if isinstance(goal, Problem) else goal.spec.replicas)
+    wanted_hash = "" if isinstance(goal, Problem) else goal.template_hash
+    wanted = tuple(copy_name(meta, index, wanted_hash) for index in indexes)
     owned = owned_by(reads, RAYCLUSTERS, meta)
-    copies = tuple(sorted(_copies(fleet, goal, owned), key=_order))
+    copies = tuple(sorted(_copies(fleet, goal, owned), key=attrgetter("age_order")))
     return FleetObservation(
         fleet,
         goal,
@@ -271,15 +278,10 @@ def observe_fleet(
             owner_reference(RAYCLUSTERFLEETS, meta),
         ),
         unknown_fields=unknown_fields_of(fleet, reads),
-        definition=definition,
+        definition=read_definition(reads, fleet),
         consistency_warnings=reads.record(meta.uid).consistency_warnings,
         clock_steady_since=reads.clock_steady_since,
     )
-
-
-def _wanted_names(fleet: ObjectMeta, goal: FleetGoal) -> Iterator[str]:
-    for index in range(goal.spec.replicas):
-        yield copy_name(fleet, index, goal.template_hash)
 
 
 def _copies(
@@ -319,10 +321,6 @@ def _is_up_to_date(
     if cluster.metadata.name == copy_name(fleet.metadata, index, goal.template_hash):
         return True
     return not is_outdated(stamped, goal.template_hash)
-
-
-def _order(copy: Copy) -> tuple[int, str, str]:
-    return copy.index, copy.cluster.metadata.creation_timestamp or "", copy.name
 
 
 def _name_conflicts(

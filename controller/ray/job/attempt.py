@@ -1,10 +1,11 @@
-"""An attempt of a RayJob: its cluster, its submission, and the writes that begin and end it."""
+"""An attempt of a RayJob: its cluster, submission and PodGroup, and the writes that make them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -14,13 +15,21 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.patches import difference
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
+from controller.ray.api.batch_schedulers import VOLCANO
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
+from controller.ray.children.child import create_child, repair_child
 from controller.ray.children.child_cluster import child_cluster
+from controller.ray.children.scheduling_groups import (
+    NO_GROUPS,
+    ObservedGroups,
+    observe_group,
+    volcano_group,
+)
 from controller.ray.children.services import stable_head_service
 from controller.ray.diagnosis.pod import ending
 from controller.ray.diagnosis.writes import created_cluster
-from controller.ray.job.facts import Deadlines, SubmitterFact
+from controller.ray.job.facts import Deadlines, State, SubmitterFact
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SERVICE_SCOPE,
@@ -29,14 +38,18 @@ from controller.ray.job.observation import (
 )
 from controller.ray.job.submitter import (
     SubmissionTarget,
+    default_container,
     marks_of_job,
     submitter_job,
+    submitter_pod,
     submitting_container,
     with_sidecar,
 )
 from controller.ray.pods import hashes
+from controller.ray.pods.gang import GangSize, gang_size
 from controller.ray.pods.hashes import changed_fields, digest, field_digests
 from controller.ray.settings import RaySettings
+from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target, Write
 
 # The RayCluster that an attempt runs on.
@@ -113,26 +126,10 @@ _FIELDS: Final = (
 )
 
 
-def submission_record(seen: JobObservation) -> str:
-    """Return the submission id and what is submitted under it, as the RayJob carries them."""
-    return f"{seen.job_id} {field_digests(_present(seen))}"
-
-
-def is_recorded(seen: JobObservation) -> bool:
-    """Return whether the RayJob carries what is submitted under the present id."""
-    recorded = _recorded(seen)
-    return bool(recorded) and recorded.partition(" ")[0] == seen.job_id
-
-
 def changed_after_submission(seen: JobObservation) -> list[str]:
     """Return the fields that have changed since the present submission, sorted."""
-    if not is_recorded(seen):
-        return []
-    return sorted(changed_fields(_recorded(seen).partition(" ")[2], _present(seen)))
-
-
-def _recorded(seen: JobObservation) -> str:
-    return (seen.job.metadata.annotations or {}).get(labels.SUBMITTED, "")
+    recorded = seen.submitted[1] if seen.is_recorded else None
+    return sorted(changed_fields(recorded, _present(seen)))
 
 
 def _present(seen: JobObservation) -> dict[str, Any]:
@@ -323,16 +320,10 @@ def forget_head(seen: JobObservation) -> MergePatch:
 
 
 def _record_incarnation(seen: JobObservation, incarnation: str) -> MergePatch:
-    meta = seen.job.metadata
     stamps = {labels.RUNS_ON: f"{seen.cluster_name}/{incarnation}"}
-    if not is_recorded(seen):
-        stamps[labels.SUBMITTED] = submission_record(seen)
-    return MergePatch(
-        Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
-        meta.uid,
-        {"metadata": {"annotations": stamps}},
-        resource_version=meta.resource_version,
-    )
+    if not seen.is_recorded:
+        stamps[labels.SUBMITTED] = f"{seen.job_id} {field_digests(_present(seen))}"
+    return _record(seen, stamps)
 
 
 def record_disruption(seen: JobObservation) -> MergePatch | None:
@@ -340,11 +331,16 @@ def record_disruption(seen: JobObservation) -> MergePatch | None:
     is_known = seen.disruption == seen.recorded_disruption
     if is_known or not seen.disruption or seen.spec.disruption_backoff_limit <= 0:
         return None
-    meta, uid = seen.job.metadata, seen.recorded_head.partition("/")[0]
+    uid = seen.recorded_head.partition("/")[0]
+    return _record(seen, {labels.DISRUPTED: f"{uid}/{seen.disruption}"})
+
+
+def _record(seen: JobObservation, annotations: dict[str, str]) -> MergePatch:
+    meta = seen.job.metadata
     return MergePatch(
         Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
         meta.uid,
-        {"metadata": {"annotations": {labels.DISRUPTED: f"{uid}/{seen.disruption}"}}},
+        {"metadata": {"annotations": annotations}},
         resource_version=meta.resource_version,
     )
 
@@ -355,3 +351,76 @@ def _target(seen: JobObservation, name: str, scope: str) -> Target:
 
 def _created(what: str, name: str) -> Event:
     return Event("Normal", f"Created{what}", "Create", f"Created {name}")
+
+
+# The Volcano PodGroup of a RayJob: the cluster's pods, and room for the submitter.
+#
+# It is made before the cluster. An attempt that has ended gives back its place in the queue: the
+# group shrinks to what is left of the cluster, as in KubeRay.
+
+
+def observe_job_group(seen: JobObservation, reads: CacheReader) -> ObservedGroups:
+    """Observe the group of a RayJob with a cluster of its own."""
+    spec = seen.spec
+    is_ours = seen.settings.batch_scheduler is VOLCANO and not spec.selected_cluster
+    if not is_ours or seen.problem is not None or seen.job.metadata.terminating:
+        return NO_GROUPS
+    size = _size(seen)
+    if size is None:
+        return NO_GROUPS
+    found = observe_group(volcano_group(RAYJOBS, seen.job.metadata, size), seen.job.metadata, reads)
+    return found if seen.state.has_attempt else replace(NO_GROUPS, drifted=found.drifted)
+
+
+def sync_group(seen: JobObservation, now: datetime) -> Iterator[Write]:
+    """Make the group, or give it the size that it should have now."""
+    namespace = seen.job.metadata.namespace
+    for child in seen.groups.absent:
+        if child.scope not in seen.pending_scopes:
+            yield create_child(namespace, child, now)
+    for drift in seen.groups.drifted:
+        write = repair_child(namespace, drift, now)
+        if write is None or drift.child.scope in seen.pending_scopes:
+            continue
+        if seen.state.has_attempt:
+            yield write
+        else:
+            name = seen.job.metadata.name
+            note = f"Cleaned up batch scheduler resources of RayJob {name}"
+            yield replace(
+                write, on_success=Event("Normal", "BatchSchedulerCleanedUp", "Cleanup", note)
+            )
+
+
+def awaits_group(seen: JobObservation) -> bool:
+    """Return whether the cluster must not be created yet."""
+    children = (*seen.groups.absent, *(drift.child for drift in seen.groups.drifted))
+    unknown = any(child.scope in seen.pending_scopes for child in children)
+    return seen.groups.hold_up or unknown
+
+
+def _size(seen: JobObservation) -> GangSize | None:
+    """Return the size that the group should have; None while it does not matter."""
+    if seen.state in {State.SUSPENDING, State.SUSPENDED, State.RETRYING}:
+        return GangSize()
+    gone = seen.cluster is None or seen.cluster.metadata.terminating
+    live = None if gone else seen.cluster_spec  # an edit of the job reaches the next attempt only
+    if seen.state.terminal:
+        return GangSize() if live is None else gang_size(live, least=True)
+    if not seen.state.has_attempt:
+        return None
+    cluster = live or msgspec.convert(seen.spec.ray_cluster_spec or {}, ClusterSpec)
+    return gang_size(cluster, _reserved(seen.spec, cluster, live), least=True)
+
+
+def _reserved(
+    spec: JobSpec, cluster: ClusterSpec, live: ClusterSpec | None
+) -> list[Mapping[str, Any]]:
+    """Return the containers of the submitter; as a sidecar it is a part of the live cluster.
+
+    It counts in no number of members: it waits for the cluster, which must not wait for it.
+    """
+    if spec.submission_mode is SubmissionMode.K8S_JOB:
+        return submitter_pod(spec, cluster)["containers"]
+    is_sidecar = spec.submission_mode is SubmissionMode.SIDECAR
+    return [default_container(cluster)] if is_sidecar and live is None else []

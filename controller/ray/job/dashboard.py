@@ -93,9 +93,9 @@ def submit(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
     return (HeadCommand(seen.head.dashboard, command),)
 
 
-def stop(seen: JobObservation, until: datetime) -> tuple[HeadCommand, ...]:
+def stop(seen: JobObservation, until: datetime | None) -> tuple[HeadCommand, ...]:
     """Return the command that stops the job, while nobody knows that it has ended."""
-    if seen.head is None or not seen.may_still_run:
+    if until is None or seen.head is None or not seen.may_still_run:
         return ()
     occasion = DELETED if seen.job.metadata.terminating else ""
     if isinstance(seen.stop_outcome, CommandDone):  # Ray did not know the job that it knows now

@@ -135,21 +135,36 @@ class JobObservation:
         )
 
     @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations of the RayJob."""
+        return self.job.metadata.annotations or {}
+
+    @property
+    def submitted(self) -> tuple[str, str]:
+        """The submission id before which the RayJob was recorded last, and what was; may be empty.
+
+        The head is recorded with it, so that one of an earlier attempt is not taken for this one's.
+        """
+        submission, _, fields = self.annotations.get(labels.SUBMITTED, "").partition(" ")
+        return submission, fields
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the RayJob carries what is submitted under the present id."""
+        return bool(self.annotations.get(labels.SUBMITTED)) and self.submitted[0] == self.job_id
+
+    @property
     def recorded_head(self) -> str:
         """Id of the head recorded for this attempt; empty if none was recorded."""
-        annotations = self.job.metadata.annotations or {}
-        cluster, _, incarnation = annotations.get(labels.RUNS_ON, "").partition("/")
-        submission = annotations.get(labels.SUBMITTED, "").partition(" ")[0]
-        is_of_this = cluster == self.cluster_name and submission in {"", self.job_id}
+        cluster, _, incarnation = self.annotations.get(labels.RUNS_ON, "").partition("/")
+        is_of_this = cluster == self.cluster_name and self.submitted[0] in {"", self.job_id}
         return incarnation if is_of_this else ""
 
     @property
     def awaits_other_head(self) -> bool:
         """Whether the recorded head was lost, certainly without the job, and no other is known."""
-        annotations = self.job.metadata.annotations or {}
-        submission = annotations.get(labels.SUBMITTED, "").partition(" ")[0]
-        is_emptied = annotations.get(labels.RUNS_ON) == f"{self.cluster_name}/"
-        return is_emptied and submission == self.job_id
+        is_emptied = self.annotations.get(labels.RUNS_ON) == f"{self.cluster_name}/"
+        return is_emptied and self.submitted[0] == self.job_id
 
     @property
     def mode(self) -> SubmissionMode | None:
@@ -306,6 +321,5 @@ class JobObservation:
     @property
     def recorded_disruption(self) -> str:
         """What was recorded about it when the pod was there."""
-        record = (self.job.metadata.annotations or {}).get(labels.DISRUPTED, "")
-        uid, _, reason = record.partition("/")
+        uid, _, reason = self.annotations.get(labels.DISRUPTED, "").partition("/")
         return reason if uid and uid == self.recorded_head.partition("/")[0] else ""

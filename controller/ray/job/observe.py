@@ -33,9 +33,9 @@ from controller.ray.head import (
     head_keys,
     is_gcs_fault_tolerant,
 )
+from controller.ray.job.attempt import observe_job_group
 from controller.ray.job.dashboard import STOP_OCCASIONS, stop_command_id, submit_command_id
 from controller.ray.job.facts import State
-from controller.ray.job.gang import observe_job_group
 from controller.ray.job.observation import (
     CLUSTER_SCOPE,
     SUBMITTER_SCOPE,

@@ -19,18 +19,17 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.api.validation.job import ignored_cluster
 from controller.ray.children.child import NAME_CONFLICT_RETRY
-from controller.ray.dashboard import CommandExpired, HeadCommand
+from controller.ray.dashboard import CommandExpired
 from controller.ray.job import attempt
 from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patch, next_deletion
 from controller.ray.job.collect_facts import collect_facts
 from controller.ray.job.dashboard import STOP_PATIENCE, interests, stop, stop_until, submit
 from controller.ray.job.facts import ClusterFact, Deadlines, HeadFact, JobFacts, State
-from controller.ray.job.gang import awaits_group, sync_group
 from controller.ray.job.observation import JobObservation
 from controller.ray.job.readiness import events_to_read
 from controller.ray.job.status import current_status, transition_patch
 from controller.ray.job.table import DueTransition, next_step
-from controller.runtime.plan import NOTHING, Event, MergePatch, Plan, stages_of
+from controller.runtime.plan import NOTHING, Event, Plan, Write, stages_of
 from controller.runtime.reconcile import definitions
 from controller.runtime.reconcile.definitions import EVENT_INTERVAL, DefinitionReader
 
@@ -42,47 +41,42 @@ def plan_job(seen: JobObservation, now: datetime) -> Plan:
     deadlines = Deadlines(now, seen.clock_jumped_at, seen.clock_steady_since)
     if seen.job.metadata.terminating:
         return finalize(seen, deadlines)
-    untouched = leave_as_it_is(seen)
-    if untouched is not None:
-        return replace(untouched, subscriptions=interests(seen, deadlines))
+    watched = interests(seen, deadlines)
+    return replace(leave_as_it_is(seen) or _plan(seen, deadlines), subscriptions=watched)
+
+
+def _plan(seen: JobObservation, deadlines: Deadlines) -> Plan:
     facts = collect_facts(seen, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:
         return _plan_transition(seen, step, deadlines)
-    plan = _plan_state(seen, facts, deadlines)
-    if seen.state.has_attempt and plan.commit is None and not plan.lookups:
-        plan = replace(plan, commit=attempt.record_disruption(seen))
-    watched = interests(seen, deadlines)
+    plan = Plan(lookups=events_to_read(seen, deadlines))
+    if not plan.lookups:
+        status = current_status(seen, deadlines)
+        plan = replace(_plan_state(seen, facts, deadlines), status=status)
+        if seen.state.has_attempt and plan.commit is None:
+            plan = replace(plan, commit=attempt.record_disruption(seen))
     taken = seen.foreign_cluster or seen.foreign_submitter or seen.groups.taken
     retry = NAME_CONFLICT_RETRY if taken else None
-    waits = [
-        wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
-    ]
-    notes = _notes(seen) if seen.state.has_attempt else ()
+    waits = (plan.requeue_after, deadlines.seconds_to_next, retry)
     return replace(
         plan,
-        subscriptions=watched,
-        events=(*plan.events, *notes),
-        requeue_after=min(waits, default=None),
+        events=_notes(seen) if seen.state.has_attempt else (),
+        requeue_after=min((wait for wait in waits if wait is not None), default=None),
     )
 
 
 def _plan_transition(seen: JobObservation, step: DueTransition, deadlines: Deadlines) -> Plan:
     """Write the next state; for a failed attempt, read the logs first."""
-    watched = interests(seen, deadlines)
     unread = (seen.submitter.log if seen.log is None else None, seen.head_log)
     lookups = tuple(log for log in unread if log is not None)
     if step.failed and lookups:
-        return Plan(lookups=lookups, subscriptions=watched)
-    commit: MergePatch | None = None
-    if seen.state is State.NEW and step.state is State.INITIALIZING:
-        commit = finalizer_patch(seen)  # added before anything is created
-    begins = step.state is State.INITIALIZING and commit is None
-    return Plan(
-        commit=commit or transition_patch(seen, step, deadlines),
-        subscriptions=watched,
-        events=_notes(seen) if begins else (),
-    )
+        return Plan(lookups=lookups)
+    begins = step.state is State.INITIALIZING
+    if begins and seen.state is State.NEW and (finalizer := finalizer_patch(seen)) is not None:
+        return Plan(commit=finalizer)  # added before anything is created
+    commit = transition_patch(seen, step, deadlines)
+    return Plan(commit=commit, events=_notes(seen) if begins else ())
 
 
 def _notes(seen: JobObservation) -> tuple[Event, ...]:
@@ -112,39 +106,38 @@ def _plan_state(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> 
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, deadlines)
         case State.SUSPENDED:
-            late = stages_of(
-                [*attempt.delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
-            )
-            return Plan(stages=late, status=current_status(seen, deadlines))
+            return Plan(stages=stages_of(_always(seen, deadlines)))
         case _:
-            return Plan(status=current_status(seen, deadlines))
+            return Plan()
+
+
+def _always(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Yield what is due in every state: no earlier cluster stays, and the group has its size."""
+    yield from attempt.delete_stale_clusters(seen)
+    yield from attempt.sync_group(seen, deadlines.now)
 
 
 def _prepare_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*attempt.delete_stale_clusters(seen)]
-    may_create = facts.valid and seen.state is State.INITIALIZING and not awaits_group(seen)
+    may_create = facts.valid and seen.state is State.INITIALIZING and not attempt.awaits_group(seen)
     if may_create and facts.cluster is ClusterFact.ABSENT:
         writes += attempt.create_cluster(seen)
     is_due = facts.valid and facts.cluster is ClusterFact.READY and not facts.records_late
     return Plan(
         commit=attempt.record_head(seen) if is_due else None,
-        stages=stages_of(sync_group(seen, deadlines.now), writes),
-        status=current_status(seen, deadlines),
+        stages=stages_of(attempt.sync_group(seen, deadlines.now), writes),
     )
 
 
 def _run_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) -> Plan:
     """Submit the job once to the recorded head, unless the specification is invalid."""
-    lookups = events_to_read(seen, deadlines)
-    if lookups:
-        return Plan(lookups=lookups)
     if facts.head is HeadFact.AWAITED and not facts.records_late and not seen.awaits_other_head:
-        return Plan(commit=attempt.forget_head(seen), status=current_status(seen, deadlines))
+        return Plan(commit=attempt.forget_head(seen))
     recordable = (facts.valid and seen.has_answered) or not seen.is_unsubmitted
     came_later = facts.head is HeadFact.REPLACED and not seen.gcs_fault_tolerant
     if (facts.head is HeadFact.UNRECORDED and recordable) or (came_later and seen.info):
-        return Plan(commit=attempt.record_head(seen), status=current_status(seen, deadlines))
+        return Plan(commit=attempt.record_head(seen))
     here = facts.valid and facts.head is HeadFact.SAME
     return Plan(
         commands=submit(seen, deadlines.now) if here else (),
@@ -153,10 +146,8 @@ def _run_attempt(seen: JobObservation, facts: JobFacts, deadlines: Deadlines) ->
             *attempt.stop_submitter_retries(seen),
             *attempt.end_failed_submitters(seen, deadlines),
             *attempt.reconcile_head_service(seen),
-            *attempt.delete_stale_clusters(seen),
-            *sync_group(seen, deadlines.now),
+            *_always(seen, deadlines),
         ),
-        status=current_status(seen, deadlines),
     )
 
 
@@ -166,41 +157,33 @@ def _end_attempt(seen: JobObservation, deadlines: Deadlines) -> Plan:
     A cluster that is the job's own is deleted after some seconds even if Ray has not confirmed the
     stop: the job ends with it.
     """
-    status = current_status(seen, deadlines)
-    writes = [*attempt.delete_submitter(seen), *sync_group(seen, deadlines.now)]
+    writes = [*attempt.delete_submitter(seen), *attempt.sync_group(seen, deadlines.now)]
     stopping = seen.state is State.SUSPENDING and seen.may_still_run
     given_up = seen.owns_cluster and isinstance(seen.stop_outcome, CommandExpired)
     if not stopping or given_up:
-        return Plan(stages=stages_of([*attempt.delete_clusters(seen), *writes]), status=status)
-    return Plan(commands=_stop(seen, deadlines), stages=stages_of(writes), status=status)
-
-
-def _stop(seen: JobObservation, deadlines: Deadlines) -> tuple[HeadCommand, ...]:
-    until = stop_until(seen, deadlines)
-    return stop(seen, until) if until is not None else ()
+        return Plan(stages=stages_of([*attempt.delete_clusters(seen), *writes]))
+    return Plan(commands=stop(seen, stop_until(seen, deadlines)), stages=stages_of(writes))
 
 
 def _clean_up(seen: JobObservation, deadlines: Deadlines) -> Plan:
-    """Delete what the deletion rules name, after the last attempt."""
+    """Delete what the deletion rules name, after the last attempt.
+
+    Before its cluster is deleted, a job that may still run gets some time to end in order.
+    """
     policy, delay = next_deletion(seen, deadlines)
-    writes = [*attempt.delete_stale_clusters(seen), *sync_group(seen, deadlines.now)]
-    if not _is_stop_awaited(seen, deadlines):
+    writes, failed = [*_always(seen, deadlines)], seen.state is State.FAILED
+    ended = time_of(seen.status.get("endTime"))
+    stopping = failed and seen.may_still_run and not deadlines.waited(ended, STOP_PATIENCE)
+    if not stopping:
         writes += deletion_writes(seen, policy)
     writes += attempt.delete_outlived_submitter(seen, deadlines)
-    if seen.state is State.FAILED:
+    if failed:
         writes += attempt.delete_surviving_submitter(seen, deadlines)
     return Plan(
-        commands=_stop(seen, deadlines),
+        commands=stop(seen, stop_until(seen, deadlines)),
         stages=stages_of(writes),
-        status=current_status(seen, deadlines),
         requeue_after=delay.total_seconds() if delay is not None else None,
     )
-
-
-def _is_stop_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
-    """Return whether the job may end in order before its cluster is deleted."""
-    stopping = seen.state is State.FAILED and seen.may_still_run
-    return stopping and not deadlines.waited(time_of(seen.status.get("endTime")), STOP_PATIENCE)
 
 
 # Fields on which a RayJob's planner relies: without them jobs would run again.

@@ -43,7 +43,7 @@ from controller.ray.service.serve import (
     reported_config,
     unreached_since,
 )
-from controller.ray.service.traffic import is_incremental, routed_clusters
+from controller.ray.service.traffic import routed_clusters
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -110,8 +110,8 @@ def create_pending(seen: ServiceObservation) -> Iterator[Write]:
     pending = seen.pending
     if pending is None or pending.cluster is not None or pending.foreign:
         return
-    stepwise = is_incremental(seen)
-    body = cluster_body(seen.service, seen.valid_goal, pending.name, from_least=stepwise)
+    goal, stepwise = seen.valid_goal, seen.is_incremental
+    body = cluster_body(seen.service, goal, pending.name, from_least=stepwise)
     again = bool(mapping(seen.recorded(PENDING).get("rayClusterStatus")))
     created = created_cluster(seen.service.metadata, pending.name, again=again)
     yield Create(_target(seen, pending.name), body, on_success=created)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
@@ -18,7 +16,7 @@ from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS, upgrade_type
 from controller.ray.head import head_ports
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import SpecChange
-from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
+from controller.ray.service.observation import PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.proxies import accepts_requests
 from controller.ray.service.rollout import (
     FULL,
@@ -28,11 +26,10 @@ from controller.ray.service.rollout import (
     Options,
     RolloutFacts,
     SelectedCluster,
-    Shares,
 )
 from controller.ray.service.serve import Readiness, readiness_of
 from controller.ray.service.services import fit_head
-from controller.ray.service.traffic import gateway_class, is_incremental, routing_problem
+from controller.ray.service.traffic import gateway_class, routing_problem
 
 
 def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:
@@ -40,23 +37,22 @@ def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> Roll
 
     The goal of an invalid RayService is what had begun: an upgrade, a rollback or a first cluster.
     """
-    facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
+    facts, begun = cluster_facts(seen, now), isinstance(seen.goal, Problem)
     if begun and not is_followed(seen):
         return replace(facts, goal=GoalCluster.ACTIVE)
-    facts = replace(facts, strategy=upgrade_type(seen.upgrade, seen.settings.default_upgrade))
     to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
-    facts = replace(facts, goal=to if begun else _goal(seen))
+    strategy = upgrade_type(seen.upgrade, seen.settings.default_upgrade)
+    facts = replace(facts, strategy=strategy, goal=to if begun else _goal(seen))
     if not facts.incremental:
         return facts
-    left = seconds_to_next_shift(seen, now) if now is not None else None
+    found = seen.upgrade_options
+    options = (found.max_surge_percent, found.step_size_percent or FULL) if found else ()
     return replace(
         facts,
-        active=_with_connections(seen, seen.active, facts.active, now),
-        pending=_with_connections(seen, seen.pending, facts.pending, now),
-        options=_options(seen),
+        options=Options(*options),
         gateway_is_possible=bool(gateway_class(seen)),
         route_in_force=not routing_problem(seen),
-        interval_passed=left is None,
+        interval_passed=now is None or seconds_to_next_shift(seen, now) is None,
     )
 
 
@@ -69,7 +65,7 @@ def is_followed(seen: ServiceObservation) -> bool:
     pending = seen.pending
     if pending is None or not pending.exists or pending.spec is None:
         return False
-    if is_incremental(seen) and seen.upgrade_options is None:
+    if seen.is_incremental and seen.upgrade_options is None:
         return False
     return seen.is_known("serveService") or keeps_services(seen, pending)
 
@@ -81,29 +77,17 @@ def keeps_services(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     return fit_head(seen.services, head_ports(cluster.spec, cluster.heads))
 
 
-def _with_connections(
-    seen: ServiceObservation,
-    cluster: ServingCluster | None,
-    facts: ClusterFacts,
-    now: datetime | None,
-) -> ClusterFacts:
-    if cluster is None or now is None:
-        return facts
-    return replace(facts, keeps_connections=seen.awaits_closing(cluster.name, now))
-
-
-def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
+def cluster_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:
     """Return the facts that do not depend on the specification, which may be invalid."""
-    facts = RolloutFacts(
-        active=_cluster(seen, seen.active),
-        pending=_cluster(seen, seen.pending),
-        incremental=is_incremental(seen),
+    moment = now if seen.is_incremental else None
+    return RolloutFacts(
+        active=_cluster(seen, seen.active, moment),
+        pending=_cluster(seen, seen.pending, moment),
+        incremental=seen.is_incremental,
         rolling_back=seen.is_true(ROLLBACK_IN_PROGRESS),
         selection=_selection(seen),
+        shares=seen.shares,
     )
-    if not facts.incremental:
-        return facts
-    return replace(facts, shares=_shares(seen.recorded(ACTIVE), seen.recorded(PENDING)))
 
 
 def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:
@@ -169,13 +153,16 @@ def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
     return GoalCluster.ACTIVE if latest is seen.active else GoalCluster.PENDING
 
 
-def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:
+def _cluster(
+    seen: ServiceObservation, cluster: ServingCluster | None, now: datetime | None
+) -> ClusterFacts:
     if cluster is None:
         return NO_CLUSTER
     readiness = readiness_of(cluster)
     failing = cluster.answer is not None and cluster.answer.failing_since is not None
     lost = cluster.head is None or cluster.head.terminating
-    has_head = not lost and _head_is_ready(cluster)
+    present = conditions_of(cluster.cluster) if cluster.cluster is not None else ()
+    has_head = not lost and is_true(present, HEAD_POD_READY)
     return ClusterFacts(
         recorded=True,
         exists=cluster.exists or cluster.orphaned,
@@ -185,8 +172,9 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
             not (lost or failing)
             and readiness is not None
             and readiness.serves
-            and accepts_requests(seen, cluster)
+            and accepts_requests(cluster)
         ),
+        keeps_connections=now is not None and seen.awaits_closing(cluster.name, now),
     )
 
 
@@ -201,44 +189,19 @@ def _ready(readiness: Readiness | None, *, has_head: bool, failing: bool) -> int
     return None if readiness is None else readiness.ready
 
 
-def _head_is_ready(cluster: ServingCluster) -> bool:
-    assert cluster.cluster is not None
-    return is_true(conditions_of(cluster.cluster), HEAD_POD_READY)
-
-
 def _selection(seen: ServiceObservation) -> SelectedCluster:
     """Return the cluster that all stable services select; neither if they differ or are missing."""
     names = {_selected(observed.present) for _, observed in seen.children}
-    if len(names) != 1:
-        return SelectedCluster.NEITHER
-    name = names.pop()
-    for cluster, selection in (
-        (seen.active, SelectedCluster.ACTIVE),
-        (seen.pending, SelectedCluster.PENDING),
-    ):
-        if cluster is not None and cluster.name == name:
-            return selection
+    if seen.active is not None and names == {seen.active.name}:
+        return SelectedCluster.ACTIVE
+    if seen.pending is not None and names == {seen.pending.name}:
+        return SelectedCluster.PENDING
     return SelectedCluster.NEITHER
 
 
 def _selected(present: object) -> str:
     selector = present.spec.selector if isinstance(present, Service) else None
     return (selector or {}).get(labels.CLUSTER, "")
-
-
-def _options(seen: ServiceObservation) -> Options:
-    found = seen.upgrade_options
-    if found is None:
-        return Options()
-    return Options(surge=found.max_surge_percent, step=found.step_size_percent or FULL)
-
-
-def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
-    return Shares(
-        active_capacity=active.get("targetCapacity", FULL),
-        pending_capacity=pending.get("targetCapacity", 0),
-        pending_weight=pending.get("trafficRoutedPercent", 0),
-    )
 
 
 # Describes how two clusters share capacity and requests.

@@ -41,6 +41,7 @@ from controller.ray.service.identity import (
     StoredConfig,
     store,
 )
+from controller.ray.service.rollout import FULL, Shares
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Event, Failure, MergePatch
 from controller.runtime.reconcile.definitions import (
@@ -104,6 +105,7 @@ class ServingCluster:
         put_id: id of the next PUT of that config and capacity.
         pods: its pods that are not being deleted.
         proxies: answers of the Serve proxies that Manta probes, by uid of the pod.
+        excludes_head: whether its head is to get no requests.
     """
 
     name: str
@@ -122,6 +124,7 @@ class ServingCluster:
     put_id: str = ""
     pods: tuple[Pod, ...] = ()
     proxies: Mapping[str, ProbeObservation] = field(default_factory=dict[str, ProbeObservation])
+    excludes_head: bool = False
 
     @property
     def suspended(self) -> bool:
@@ -296,11 +299,6 @@ class ServiceObservation:
         return next((each for each in stored if each is not None), None)
 
     @property
-    def excludes_head(self) -> bool:
-        """See `excludes_head` below."""
-        return excludes_head(self.service)
-
-    @property
     def clusters(self) -> tuple[ServingCluster, ...]:
         """The clusters that the status names."""
         return tuple(each for each in (self.active, self.pending) if each is not None)
@@ -312,6 +310,23 @@ class ServiceObservation:
     def recorded(self, role: str) -> Mapping[str, Any]:
         """Return the status's record of the cluster in this role."""
         return mapping(self.status.get(role))
+
+    @property
+    def is_incremental(self) -> bool:
+        """True if the pending cluster takes over step by step, as decided at its start."""
+        return self.active is not None and "targetCapacity" in self.recorded(PENDING)
+
+    @property
+    def shares(self) -> Shares:
+        """The stored capacities and weights; all is the active cluster's if nothing is divided."""
+        active, pending = self.recorded(ACTIVE), self.recorded(PENDING)
+        if not self.is_incremental:
+            return Shares()
+        return Shares(
+            active_capacity=active.get("targetCapacity", FULL),
+            pending_capacity=pending.get("targetCapacity", 0),
+            pending_weight=pending.get("trafficRoutedPercent", 0),
+        )
 
     @property
     def conditions(self) -> Sequence[Mapping[str, Any]]:
@@ -348,11 +363,6 @@ class ServiceObservation:
             "observedGeneration": meta.generation,
         }
         return status_commit(RAYSERVICES, meta, scope, status, event)
-
-
-def excludes_head(service: RayService) -> bool:
-    """Return whether the head gets no requests, even if the specification is invalid."""
-    return mapping(service.spec).get("excludeHeadPodFromServeSvc") is True
 
 
 # Fields on which a RayService's planner relies: without them clusters would be replaced.

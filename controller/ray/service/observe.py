@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayservice import RAYSERVICES, RayService, read_upgrade
 from controller.ray.children.child import Child, ObservedChild, observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
-from controller.ray.dashboard import Dashboards, ProbeObservation, ProxyProbe, ServeProbe
+from controller.ray.dashboard import Dashboards, ProxyProbe, ServeProbe
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings
@@ -34,7 +34,6 @@ from controller.ray.service.observation import (
     ServiceGoal,
     ServiceObservation,
     ServingCluster,
-    excludes_head,
 )
 from controller.ray.service.proxies import endpoints_of, gated_pods, proxy_on, with_assumed_serve
 from controller.ray.service.rollout import SelectedCluster, wanted_selection
@@ -78,18 +77,16 @@ def observe_service(
     service = sources.goal_of.present(key, reads.get(RAYSERVICES, key))
     if service is None:
         return None
-    meta, status = service.metadata, status_of(service)
-    active = _serving_cluster(service, status, ACTIVE, reads, sources)
-    pending = _serving_cluster(service, status, PENDING, reads, sources)
+    meta, goal = service.metadata, sources.goal_of(service)
+    active = _serving_cluster(service, ACTIVE, reads, sources)
+    pending = _serving_cluster(service, PENDING, reads, sources)
     names = {each.name for each in (active, pending) if each is not None}
     owned = owned_by(reads, RAYCLUSTERS, meta)
-    definition = sources.read_definition(reads, service)
-    goal = sources.goal_of(service)
     gates = sources.settings.feature_gates
     seen = ServiceObservation(
         service,
         goal,
-        status,
+        status_of(service),
         active,
         pending,
         others=tuple(each for each in owned if each.metadata.name not in names),
@@ -103,7 +100,7 @@ def observe_service(
         ),
         unknown_fields=sources.unknown_fields_of(service, reads),
         begun=read_upgrade(service, gates) if isinstance(goal, Problem) else None,
-        definition=definition,
+        definition=sources.read_definition(reads, service),
         clock_steady_since=reads.clock_steady_since,
         settings=sources.settings,
     )
@@ -118,13 +115,9 @@ def observe_service(
 
 
 def _serving_cluster(
-    service: RayService,
-    status: Mapping[str, Any],
-    role: str,
-    reads: CacheReader,
-    sources: ServiceSources,
+    service: RayService, role: str, reads: CacheReader, sources: ServiceSources
 ) -> ServingCluster | None:
-    recorded = mapping(status.get(role))
+    recorded = mapping(status_of(service).get(role))
     name = recorded.get("rayClusterName")
     if not name or not isinstance(name, str):
         return None
@@ -147,6 +140,7 @@ def _serving_cluster(
         origin=_origin(cluster),
         config=None if unreadable else config,
         config_problem=str(config) if unreadable else "",
+        excludes_head=mapping(service.spec).get("excludeHeadPodFromServeSvc") is True,
     )
     if spec is None:
         return found
@@ -154,11 +148,7 @@ def _serving_cluster(
     pods = owned_by(reads, PODS, cluster.metadata)
     present = tuple(pod for pod in pods if not pod.metadata.terminating)
     found = replace(found, head=head, pods=present)
-    if sources.assumes_serve:
-        return with_assumed_serve(found)
-    found = _with_serve(found, sources.dashboards)
-    gated = gated_pods(found, sources.settings, excludes_head=excludes_head(service))
-    return replace(found, proxies=dict(_proxies(found, gated, sources.dashboards)))
+    return with_assumed_serve(found) if sources.assumes_serve else _with_serve(found, sources)
 
 
 def _was_created_for(service: RayService, cluster: RayCluster) -> bool:
@@ -169,29 +159,27 @@ def _was_created_for(service: RayService, cluster: RayCluster) -> bool:
     return named or cluster.metadata.controller is None
 
 
-def _with_serve(found: ServingCluster, dashboards: Dashboards) -> ServingCluster:
-    """Return the cluster with its Serve's report."""
+def _with_serve(found: ServingCluster, sources: ServiceSources) -> ServingCluster:
+    """Return the cluster with the reports of its Serve and of the proxies that Manta probes."""
     if found.head is None:
         return found
-    head = found.head.dashboard
+    head, dashboards = found.head.dashboard, sources.dashboards
     found = replace(found, answer=dashboards.observation(head, ServeProbe()))
+    proxies = {
+        pod.metadata.uid: proxy_on(found, pod) for pod in gated_pods(found, sources.settings)
+    }
+    answers = {
+        uid: dashboards.observation(proxy, ProxyProbe())
+        for uid, proxy in proxies.items()
+        if proxy is not None
+    }
+    found = replace(found, proxies={uid: each for uid, each in answers.items() if each is not None})
     if found.config is None:
         return found
     first, other = put_command_ids(found.config, found.capacity)
     if (outcome := dashboards.outcome(head, first)) is not None:
         return replace(found, put_outcome=outcome, put_id=other)
     return replace(found, put_outcome=dashboards.outcome(head, other), put_id=first)
-
-
-def _proxies(
-    found: ServingCluster, pods: Iterable[Pod], dashboards: Dashboards
-) -> Iterator[tuple[str, ProbeObservation]]:
-    """Yield the answers of the proxies on these pods."""
-    for pod in pods:
-        proxy = proxy_on(found, pod)
-        seen = None if proxy is None else dashboards.observation(proxy, ProxyProbe())
-        if seen is not None:
-            yield pod.metadata.uid, seen
 
 
 def _origin(cluster: RayCluster) -> Origin:
@@ -217,12 +205,9 @@ def _children(
 
 def _endpoints(seen: ServiceObservation) -> Iterator[Pod]:
     """Yield the ready pods behind the observed stable service of the applications."""
-    selectors = (service.spec.selector or {} for service in seen.services)
-    selected = {
-        selector.get(labels.CLUSTER)
-        for selector in selectors
-        if selector.get(labels.SERVE) == "true"
-    }
+    selectors = [service.spec.selector or {} for service in seen.services]
+    serving = (each for each in selectors if each.get(labels.SERVE) == "true")
+    selected = {each.get(labels.CLUSTER) for each in serving}
     for cluster in seen.clusters:
         if cluster.name in selected:
             yield from endpoints_of(cluster)

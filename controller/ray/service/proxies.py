@@ -36,13 +36,11 @@ _PORT_NAME: Final = "serve"
 _DEFAULT_PORT: Final = 8000
 
 
-def gated_pods(
-    cluster: ServingCluster, settings: RaySettings, *, excludes_head: bool
-) -> Iterator[Pod]:
+def gated_pods(cluster: ServingCluster, settings: RaySettings) -> Iterator[Pod]:
     """Yield pods that may get requests and whose proxies no kubelet probes."""
     if cluster.head is None or cluster.head.terminating or cluster.spec is None:
         return
-    if not excludes_head:
+    if not cluster.excludes_head:
         yield cluster.head.pod
     groups = _unprobed_groups(cluster.spec, settings)
     for worker in cluster.workers if groups else ():
@@ -97,13 +95,13 @@ def endpoints_of(cluster: ServingCluster) -> tuple[Pod, ...]:
     return tuple(pod for pod in cluster.pods if is_ready(pod) and is_admitted(pod))
 
 
-def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+def accepts_requests(cluster: ServingCluster) -> bool:
     """Return whether the service of the applications may select the cluster: endpoints are ready.
 
     The head is one of them unless the user excludes it: Serve runs a proxy there first.
     """
     found = {pod.metadata.uid for pod in endpoints_of(cluster) if not _is_silent(cluster, pod)}
-    if seen.excludes_head:
+    if cluster.excludes_head:
         return bool(found)
     return cluster.head is not None and cluster.head.pod.metadata.uid in found
 
@@ -194,10 +192,10 @@ def label_pods(seen: ServiceObservation) -> Iterator[Write]:
     """
     for cluster in seen.clusters:
         kept = last_resorts(cluster)
-        for pod in gated_pods(cluster, seen.settings, excludes_head=seen.excludes_head):
+        for pod in gated_pods(cluster, seen.settings):
             if pod.metadata.uid not in kept:
                 yield from _labelled(pod, serves=takes_requests(cluster, pod))
-        if seen.excludes_head and cluster.head is not None:
+        if cluster.excludes_head and cluster.head is not None:
             yield from _labelled(cluster.head.pod, serves=False)
 
 

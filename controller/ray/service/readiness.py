@@ -11,7 +11,6 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import ChildState
 from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
@@ -98,41 +97,35 @@ def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCau
     if wanted is False and cluster is seen.active and cluster.suspended and seen.pending:
         follower = seen.pending.name
         return ServiceCause(f"cluster {cluster.name} stays suspended, as {follower} replaces it")
-    return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
+    return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(cluster)
 
 
-def _unusable(cluster: ServingCluster) -> ServiceCause | None:
-    """Return why this RayService cannot use the RayCluster at all."""
+def _of_objects(  # noqa: PLR0911  one for each cause
+    cluster: ServingCluster,
+) -> ServiceCause | None:
+    name, taken = cluster.name, "FailedToCreateRayCluster"
     if cluster.orphaned:
         message = (
-            f"RayCluster {cluster.name} no longer belongs to this RayService, because another "
-            "client took its owner reference away; stop that client and delete the cluster"
+            f"RayCluster {name} no longer belongs to this RayService, because another client took "
+            "its owner reference away; stop that client and delete the cluster"
         )
-        return ServiceCause(message, "FailedToCreateRayCluster")
+        return ServiceCause(message, taken)
     if cluster.foreign:
-        message = f"RayCluster {cluster.name} belongs to another owner; delete it"
-        return ServiceCause(message, "FailedToCreateRayCluster")
+        return ServiceCause(f"RayCluster {name} belongs to another owner; delete it", taken)
     if cluster.cluster is None:
-        return ServiceCause(f"cluster {cluster.name} is being created")
+        return ServiceCause(f"cluster {name} is being created")
     if needs_identity(cluster):
         message = (
-            f"RayCluster {cluster.name} lacks the annotation {labels.MADE_FROM}, without which "
-            "nothing is deployed to it: another client or a webhook takes it off; stop that "
-            "client, or exempt RayClusters from that webhook"
+            f"RayCluster {name} lacks the annotation {labels.MADE_FROM}, without which nothing is "
+            "deployed to it: another client or a webhook takes it off; stop that client, or exempt "
+            "RayClusters from that webhook"
         )
         return ServiceCause(message)
-    return None
-
-
-def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
-    if (cause := _unusable(cluster)) is not None or cluster.cluster is None:
-        return cause
     if cluster.config_problem:
         message = f"{cluster.config_problem}; remove it, and it is written anew from what Ray has"
         return ServiceCause(message, "FailedToUpdateServeApplications")
     if cluster.head is None or not is_ready(cluster.head.pod):
-        message = _not_ready(cluster.cluster) or "its head is not ready yet"
-        return ServiceCause(f"cluster {cluster.name}: {message}")
+        return ServiceCause(f"cluster {name}: {_not_ready(cluster) or 'its head is not ready yet'}")
     return None
 
 
@@ -146,9 +139,7 @@ def _of_dashboard(cluster: ServingCluster) -> ServiceCause | None:
             f"{answer.error}; look at the head's log, and whether a network policy is in the way"
         )
         return ServiceCause(message)
-    if cluster.config is None:
-        return ServiceCause(_not_stored(cluster))
-    return None
+    return ServiceCause(_not_stored(cluster)) if cluster.config is None else None
 
 
 def _not_stored(cluster: ServingCluster) -> str:
@@ -164,46 +155,41 @@ def _not_stored(cluster: ServingCluster) -> str:
     )
 
 
-def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
+def _of_serve(cluster: ServingCluster) -> ServiceCause | None:
+    name, readiness = cluster.name, readiness_of(cluster)
     if refused := refusal(cluster):
-        message = f"Ray refuses the config of cluster {cluster.name}: {refused}"
-        return ServiceCause(
-            f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications"
-        )
-    readiness = readiness_of(cluster)
+        message = f"Ray refuses the config of cluster {name}: {refused}; correct spec.serveConfigV2"
+        return ServiceCause(message, "FailedToUpdateServeApplications")
+    if readiness is None and (cluster.answer is None or cluster.answer.value is None):
+        return ServiceCause(f"Serve of cluster {name} has not reported yet")
     if readiness is None:
-        return ServiceCause(_not_reported(cluster))
+        message = (
+            f"Serve of cluster {name} takes requests, but its controller does not answer the "
+            "dashboard; look at the log of the head, and whether its processor is too busy"
+        )
+        return ServiceCause(message)
     if readiness.first_cause:
-        assert cluster.cluster is not None
-        parts = (readiness.first_cause, _not_ready(cluster.cluster))
-        return ServiceCause(f"cluster {cluster.name}: {'; '.join(filter(None, parts))}")
-    return _of_proxies(seen, cluster)
+        parts = filter(None, (readiness.first_cause, _not_ready(cluster)))
+        return ServiceCause(f"cluster {name}: {'; '.join(parts)}")
+    return _of_proxies(cluster)
 
 
-def _not_reported(cluster: ServingCluster) -> str:
-    if cluster.answer is None or cluster.answer.value is None:
-        return f"Serve of cluster {cluster.name} has not reported yet"
-    return (
-        f"Serve of cluster {cluster.name} takes requests, but its controller does not answer the "
-        "dashboard; look at the log of the head, and whether its processor is too busy"
-    )
-
-
-def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
+def _of_proxies(cluster: ServingCluster) -> ServiceCause | None:
     names = {pod.metadata.uid: pod.metadata.name for pod in cluster.pods}
     for uid, observed in cluster.proxies.items():
         if failure := failure_of(observed):
             pod = names.get(uid, uid)
             message = f"the Serve proxy on pod {pod} takes no requests: {failure}"
             return ServiceCause(f"{message}; look at its log in /tmp/ray/session_latest/logs/serve")
-    if not accepts_requests(seen, cluster):
+    if not accepts_requests(cluster):
         return ServiceCause(f"no pod of cluster {cluster.name} is ready to take requests yet")
     return None
 
 
-def _not_ready(cluster: RayCluster) -> str:
+def _not_ready(cluster: ServingCluster) -> str:
     """Return why the RayCluster is not ready, in its own words; empty if it is."""
-    ready = find_condition(conditions_of(cluster), READY) or {}
+    stored = conditions_of(cluster.cluster) if cluster.cluster is not None else ()
+    ready = find_condition(stored, READY) or {}
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 

@@ -196,7 +196,7 @@ def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
         if each.head is None or each.head.terminating:
             continue
         found.append(ProbeSubscription(each.head.dashboard, ServeProbe()))
-        pods = gated_pods(each, seen.settings, excludes_head=seen.excludes_head)
+        pods = gated_pods(each, seen.settings)
         proxies = (proxy_on(each, pod) for pod in pods)
         found += (ProbeSubscription(proxy, ProxyProbe()) for proxy in proxies if proxy is not None)
     return (*found, *(ProbeSubscription(each.head, ServeProbe()) for each in seen.closings))

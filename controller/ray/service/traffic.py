@@ -25,7 +25,7 @@ from controller.ray.api.rayservice import (
 )
 from controller.ray.children.child import Child, ChildState, ObservedChild, observe_child
 from controller.ray.head import head_ports, serve_ports
-from controller.ray.service.observation import PENDING, Routing, ServiceObservation, ServingCluster
+from controller.ray.service.observation import Routing, ServiceObservation, ServingCluster
 from controller.ray.service.rollout import FULL
 from controller.ray.service.services import backend, cluster_serve_service, gateway, route
 from controller.runtime.kind import CacheReader
@@ -49,41 +49,36 @@ def observe_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
     existing route is kept up to date with any strategy and specification, because clients may use
     it.
     """
-    is_valid = not isinstance(seen.goal, Problem)
-    asked = is_incremental(seen) or (is_valid and _asks(seen))
-    routing = replace(present_routing(seen, reads), wanted=asked)
-    if not routing.served or (not asked and routing.route is None):
+    if not (reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)):
+        return Routing(wanted=_is_wanted(seen), served=False)
+    meta = seen.service.metadata
+    routing = Routing(
+        wanted=_is_wanted(seen),
+        gateway=_own(reads, GATEWAYS, meta, gateway_name(meta)),
+        route=_own(reads, HTTP_ROUTES, meta, route_name(meta)),
+    )
+    if not routing.wanted and routing.route is None:
         return routing
     services = tuple(_services(seen, reads))
     objects = _objects(replace(seen, routing=routing), reads, [found for _, found in services])
     return replace(routing, children=(*services, *objects))
 
 
-def present_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
-    """Return the existing Gateway and route, whether wanted or not."""
-    if not (reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)):
-        return Routing(served=False)
-    meta = seen.service.metadata
-    return Routing(
-        gateway=_own(reads, GATEWAYS, meta, gateway_name(meta)),
-        route=_own(reads, HTTP_ROUTES, meta, route_name(meta)),
-    )
-
-
-def is_incremental(seen: ServiceObservation) -> bool:
-    """Return whether the pending cluster takes over step by step, as decided at its start."""
-    return seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
+def _is_wanted(seen: ServiceObservation) -> bool:
+    if seen.is_incremental or isinstance(seen.goal, Problem):
+        return seen.is_incremental
+    strategy = upgrade_type(seen.goal.spec, seen.settings.default_upgrade)
+    return strategy is UpgradeType.INCREMENTAL
 
 
 def wanted_weights(seen: ServiceObservation) -> dict[str, int]:
     """Return the stored share of the requests of each cluster in percent, by name."""
     if seen.active is None:
         return {}
-    if not is_incremental(seen) or seen.pending is None or seen.pending.cluster is None:
+    if not seen.is_incremental or seen.pending is None or seen.pending.cluster is None:
         return {seen.active.name: FULL}
-    stored = seen.recorded(PENDING).get("trafficRoutedPercent")
-    weight = min(max(stored, 0), FULL) if isinstance(stored, int) else 0
-    return {seen.active.name: FULL - weight, seen.pending.name: weight}
+    shares = seen.shares
+    return {seen.active.name: shares.active_weight, seen.pending.name: shares.pending_weight}
 
 
 def routed_clusters(seen: ServiceObservation) -> frozenset[str]:
@@ -113,11 +108,6 @@ def gateway_class(seen: ServiceObservation) -> str:
     if options is not None and options.gateway_class_name:
         return options.gateway_class_name
     return "" if present is None else present.spec.gateway_class_name
-
-
-def _asks(seen: ServiceObservation) -> bool:
-    strategy = upgrade_type(seen.valid_goal.spec, seen.settings.default_upgrade)
-    return strategy is UpgradeType.INCREMENTAL
 
 
 def _own(reads: CacheReader, resource: Resource[T], meta: ObjectMeta, name: str) -> T | None:
@@ -161,7 +151,8 @@ def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str
     A present backend stays while its cluster exists, whose service may not be observed yet, or
     while it has a weight. A gateway rejects a route to a missing service.
     """
-    weights, known = wanted_weights(seen), _backend_names(seen.routing.route)
+    weights = wanted_weights(seen)
+    known = {cluster_serve_service_name(name) for name in routed_clusters(seen)}
     for each in seen.clusters:
         name = cluster_serve_service_name(each.name)
         stays = name in known and (each.cluster is not None or weights.get(each.name, 0) > 0)
@@ -174,25 +165,16 @@ def _port(cluster: ServingCluster) -> int:
     return ports.get("serve", DEFAULT_PORT)
 
 
-def _backend_names(found: HTTPRoute | None) -> set[str]:
-    return {cluster_serve_service_name(name) for name in _weights(found)}
-
-
 def _weights(found: HTTPRoute | None) -> dict[str, int]:
     """Return the weights that a route has, by cluster; 1 is the default of the Gateway API."""
     rules = found.spec.rules if found is not None else ()
     backends = [each for rule in rules for each in mappings(rule.get("backendRefs"))]
+    named = ((each.get("name"), each.get("weight")) for each in backends)
     return {
-        cluster_behind(each["name"]): _weight(each)
-        for each in backends
-        if isinstance(each.get("name"), str)
+        cluster_behind(name): weight if isinstance(weight, int) else 1
+        for name, weight in named
+        if isinstance(name, str)
     }
-
-
-def _weight(backend_ref: dict[str, Any]) -> int:
-    """Return the weight of a backend; a value that is not a number counts as absent."""
-    found = backend_ref.get("weight")
-    return found if isinstance(found, int) else 1
 
 
 def state_text(observed: ObservedChild) -> str:
@@ -221,11 +203,8 @@ def _gateway_problem(found: Gateway) -> str:
 
 def _route_problem(seen: ServiceObservation, found: HTTPRoute) -> str:
     meta = found.metadata
-    present = _weights(found)
-    wanted = wanted_weights(seen)
-    if {name: weight for name, weight in present.items() if weight} != {
-        name: weight for name, weight in wanted.items() if weight
-    }:
+    present, wanted = set(_weights(found).items()), set(wanted_weights(seen).items())
+    if any(weight for _, weight in present ^ wanted):
         return f"HTTPRoute {meta.name} has other weights than the stored ones"
     parent = gateway_name(seen.service.metadata)
     problems = [

@@ -139,5 +139,6 @@ def scene(
         put_outcome=outcome,
         pods=pods,
         proxies={each.metadata.uid: proxy for each in asked},
+        excludes_head=bool(spec.get("excludeHeadPodFromServeSvc")),
     )
     return ServiceObservation(service, goal, {ACTIVE: {"rayClusterName": "svc-a"}}, serving)

@@ -36,10 +36,7 @@ def labelled(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> dict
 
 def asked(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> list[str]:
     assert seen.active is not None
-    return [
-        each.metadata.name
-        for each in gated_pods(seen.active, settings, excludes_head=seen.excludes_head)
-    ]
+    return [each.metadata.name for each in gated_pods(seen.active, settings)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +71,7 @@ def test_of_several_endpoints_that_do_not_answer_all_keep_the_label():
     seen = scene(*pods, own_readiness=True, proxy=DEAD)
     assert seen.active is not None
     assert labelled(seen) == {}
-    assert not accepts_requests(seen, seen.active)
+    assert not accepts_requests(seen.active)
 
 
 def test_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
@@ -177,4 +174,4 @@ def test_a_cluster_accepts_requests_if_its_endpoints_are_ready(
     workers = () if worker is None else (worker,)
     seen = scene(head, *workers, excludeHeadPodFromServeSvc=excluded)
     assert seen.active is not None
-    assert accepts_requests(seen, seen.active) == accepts
+    assert accepts_requests(seen.active) == accepts
