@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition, rfc3339
-from controller.kube.resources import JOBS
+from controller.kube.objects import Job
+from controller.kube.resources import JOBS, PODS
+from controller.ray.dashboard import JobStatus
 from controller.runtime.kind import FailedCreate, LogText
-from controller.runtime.plan import FailedCreates, MergePatch
+from controller.runtime.plan import Delete, FailedCreates, MergePatch, Plan
 from tests.ray.cluster.support import NOW
-from tests.ray.job.scenes import Scene, running, submitter
+from tests.ray.job.scenes import Scene, ended, running, submitter
 
 FIELD = "spec.submitterPodTemplate"
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "mine", "image": "ray"}]}}
@@ -115,3 +118,138 @@ def test_the_deadline_before_running_covers_a_submitter_that_never_had_a_pod():
     assert "minimum memory usage per Container" in commit.patch["status"]["message"]
     assert reason(told(without_pod(preRunningDeadlineSeconds=70), FLOOR)) == ""
     assert reason(scene.with_submitter_pod()) == "", "it runs"
+
+
+# -- a proxy beside the submitter ----------------------------------------------------------------
+
+
+PROXY: dict[str, Any] = {"name": "istio-proxy", "state": {"running": {}}}
+WORKING: dict[str, Any] = {"name": "mine", "state": {"running": {}}}
+
+
+def meshed(*containers: dict[str, Any], **more: Any) -> Scene:
+    """A job in K8sJobMode whose submitter's pod has these containers."""
+    made = running(submissionMode="K8sJobMode", **more).with_submitter()
+    made.reads.logs["batch.kubernetes.io/controller-uid=uid-of-submitter"] = LogText("x")
+    return made.with_submitter_pod(*containers)
+
+
+def writes(plan: Plan) -> list[Any]:
+    """The writes to the submitter's Job and pods."""
+    every = (*chain.from_iterable(plan.stages), *plan.independent)
+    return [each for each in every if each.target.scope == "submitter"]
+
+
+def next_state(scene: Scene) -> str:
+    commit = scene.plan().commit
+    return commit.patch["status"]["jobDeploymentStatus"] if isinstance(commit, MergePatch) else ""
+
+
+@pytest.mark.parametrize("containers", [(ended(0, 1), PROXY), (PROXY, ended(0, 1))])
+def test_a_job_is_complete_as_soon_as_its_submitter_has_ended_whatever_the_proxy_does(
+    containers: tuple[dict[str, Any], ...],
+):
+    assert next_state(meshed(*containers).says(JobStatus.SUCCEEDED)) == "Complete"
+    assert next_state(meshed(WORKING, PROXY).says(JobStatus.SUCCEEDED)) == ""
+
+
+def test_a_failed_job_is_not_tried_again_by_a_submitter_that_has_failed_beside_a_proxy():
+    scene = meshed(ended(1, 1), PROXY).says(JobStatus.FAILED)
+    (write,) = (each for each in writes(scene.plan()) if isinstance(each, MergePatch))
+    assert write.patch == {"spec": {"backoffLimit": 0}}
+    assert next_state(stopped(scene)) == "Failed"
+
+
+def stopped(scene: Scene) -> Scene:
+    job = submitter()
+    spec = msgspec.structs.replace(job.spec, backoff_limit=0)
+    scene.reads.add(JOBS, msgspec.structs.replace(job, spec=spec))
+    return scene
+
+
+def test_a_submitter_that_failed_beside_a_proxy_is_tried_again_as_without_one():
+    (delete,) = (
+        each
+        for each in writes(meshed(ended(1, 30), PROXY).knows_nothing().plan())
+        if isinstance(each, Delete)
+    )
+    assert delete.uid == "uid-of-example-x"
+    assert delete.on_success is not None
+    assert "mine ended with exit code 1 (Error)" in delete.on_success.note
+    assert "istio-proxy kept the pod alive" in delete.on_success.note
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        meshed(ended(1, 5), PROXY),
+        meshed(ended(0, 30), PROXY),
+        meshed(WORKING, PROXY),
+        meshed(ended(1, 30), PROXY).with_submitter("Failed"),
+    ],
+    ids=["the proxy may end yet", "it has succeeded", "it runs", "the job has failed"],
+)
+def test_no_other_pod_of_a_submitter_is_deleted(scene: Scene):
+    assert [each for each in writes(scene.knows_nothing().plan()) if isinstance(each, Delete)] == []
+
+
+def test_a_submitter_without_attempts_left_has_failed_and_says_how():
+    scene = stopped(meshed(ended(2, 60), PROXY).knows_nothing())
+    commit = scene.plan().commit
+    assert isinstance(commit, MergePatch)
+    assert commit.patch["status"]["reason"] == "SubmissionFailed"
+    assert "exit code 2 (Error)" in commit.patch["status"]["message"]
+
+
+@pytest.mark.parametrize("state", ["Complete", "Failed"])
+def test_nothing_lives_on_when_there_is_nothing_left_to_wait_for(state: str):
+    status = {"jobStatus": "SUCCEEDED", "endTime": "2026-08-20T09:59:30Z"}
+
+    def deleted(*containers: dict[str, Any], **more: Any) -> list[str]:
+        scene = Scene(state, submissionMode="K8sJobMode", status=status).with_cluster().with_head()
+        scene.with_submitter(**more).with_submitter_pod(*containers)
+        return [each.uid for each in writes(scene.plan()) if isinstance(each, Delete)]
+
+    assert deleted(ended(0, 30), PROXY) == ["uid-of-submitter"]
+    assert deleted(ended(0, 5), PROXY) == [], "the proxy may end yet"
+    finished: dict[str, Any] = {"condition": "Complete", "ended": NOW - timedelta(minutes=1)}
+    assert deleted(ended(0, 60), PROXY, **finished) == [], "it is kept for its log"
+
+
+def test_the_job_is_looked_at_again_when_its_proxy_has_had_its_time():
+    scene = Scene("Complete", submissionMode="K8sJobMode").with_cluster().with_submitter()
+    scene.with_submitter_pod(ended(0, 5), PROXY)
+    assert scene.plan().requeue_after == 15
+
+
+def test_the_container_that_submits_is_known_by_its_variable_if_a_webhook_changed_the_job():
+    variable = [{"name": "RAY_JOB_SUBMISSION_ID", "value": "x"}]
+    containers = [{"name": "agent"}, {"name": "mine", "env": variable}]
+    job = submitter()
+    spec = msgspec.structs.replace(job.spec, template={"spec": {"containers": containers}})
+    scene = meshed({"name": "agent", "state": {"running": {}}}, ended(0, 1))
+    scene.reads.add(JOBS, msgspec.structs.replace(job, spec=spec))
+    assert next_state(scene.says(JobStatus.SUCCEEDED)) == "Complete"
+    seen = scene.kind.observe("default/example", scene.reads)
+    assert seen is not None
+    assert seen.submitter.log is not None
+    assert seen.submitter.log.container == "mine"
+
+
+def test_a_pod_that_only_has_the_labels_of_a_submitter_says_nothing():
+    scene = running(submissionMode="K8sJobMode").with_submitter().says(JobStatus.SUCCEEDED)
+    scene.with_submitter_pod(ended(0, 1))
+    pod = scene.reads.get(PODS, "default/example-x")
+    stranger = msgspec.structs.replace(pod.metadata, owner_references=())
+    scene.reads.add(PODS, msgspec.structs.replace(pod, metadata=stranger))
+    assert next_state(scene) == ""
+
+
+def test_an_odd_template_of_a_job_has_a_container_to_read_the_log_of():
+    scene = running(submissionMode="K8sJobMode")
+    owner = submitter().metadata
+    scene.reads.add(JOBS, Job(metadata=owner))
+    seen = scene.kind.observe("default/example", scene.reads)
+    assert seen is not None
+    assert seen.submitter.log is not None
+    assert seen.submitter.log.container == "ray-job-submitter"
