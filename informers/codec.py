@@ -7,10 +7,12 @@ A decoder creates a new string for each `"Running"` and a new tuple for each lis
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Generic, TypeVar, cast
+from itertools import zip_longest
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -26,7 +28,16 @@ from informers.store import (
     Undecodable,
     Upserted,
     WatchEvent,
+    key_of,
 )
+
+Known: TypeAlias = Callable[[str], T | None]
+"""Returns the present version of an object by its key."""
+
+
+def nothing(_key: str) -> None:
+    """Know no earlier version of any object."""
+
 
 _LIMIT = 4096
 _IDENTITY = frozenset({"name", "uid", "resource_version"})
@@ -39,34 +50,42 @@ class InternPool:
     def __init__(self) -> None:
         self._parts: dict[Any, Any] = {}
 
-    def share(self, struct: msgspec.Struct) -> None:
-        """Replace parts of a new frozen Struct by equal parts of earlier ones."""
+    def share(self, struct: msgspec.Struct, before: msgspec.Struct | None = None) -> None:
+        """Replace parts of a new frozen Struct by equal parts of earlier ones.
+
+        First by those of its own version `before`, which are most of it. Whoever remembers one of
+        them, such as the specification that was planned, then keeps no second one.
+        """
         if len(self._parts) > _LIMIT:
             self._parts.clear()
-        self._share_fields(struct)
+        self._share_fields(struct, before)
 
-    def _share_fields(self, struct: msgspec.Struct) -> None:
+    def _share_fields(self, struct: msgspec.Struct, before: Any = None) -> None:
         shared = self._parts.setdefault
+        known = before if type(before) is type(struct) else None
         for field in _fields_worth_sharing(type(struct)):
             value = getattr(struct, field)
             if not value:
                 continue
-            match value:
-                case str():
-                    found = shared(value, value)
-                case tuple():
-                    found = self._shared_tuple(cast("tuple[Any, ...]", value))
-                case dict():
-                    found = self._shared_mapping(cast("dict[Any, Any]", value))
-                case msgspec.Struct():
-                    self._share_fields(value)
-                    continue
-                case _:
-                    continue
+            earlier = getattr(known, field, None)
+            if value == earlier and (
+                type(value) is not dict or _as_json(value) == _as_json(earlier)
+            ):
+                found = earlier  # in plain data true equals 1, so that there the texts must too
+            elif isinstance(value, str):
+                found = shared(value, value)
+            elif isinstance(value, tuple):
+                found = self._shared_tuple(cast("tuple[Any, ...]", value), earlier)
+            elif isinstance(value, dict):
+                found = self._shared_mapping(cast("dict[Any, Any]", value))
+            else:
+                if isinstance(value, msgspec.Struct):
+                    self._share_fields(value, earlier)
+                continue
             if found is not value:
                 msgspec.structs.force_setattr(struct, field, found)
 
-    def _shared_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _shared_tuple(self, value: tuple[Any, ...], before: Any) -> tuple[Any, ...]:
         """Return an equal earlier tuple if there is one, else this one with shared parts."""
         if not isinstance(value[0], msgspec.Struct):
             return value
@@ -75,8 +94,8 @@ class InternPool:
         except TypeError:  # an element is not hashable
             known = value
         if known is value:
-            for item in cast("tuple[msgspec.Struct, ...]", value):
-                self._share_fields(item)
+            for item, earlier in zip_longest(value, (before or ())[: len(value)]):
+                self._share_fields(item, earlier)
         return known
 
     def _shared_mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
@@ -213,6 +232,7 @@ def _decoders(view: Any) -> _Decoders[Any]:
 
 _list_metadata = msgspec.json.Decoder(_ListMetadata)
 _text = msgspec.json.Decoder(str)
+_as_json = msgspec.json.encode
 _changed_kind = msgspec.json.Decoder(_Change)
 
 _LEAD = re.compile(rb'\{"type":"[A-Z]+","object":\{(?:"apiVersion":"[^"\\]*",)?"kind":"([^"\\]*)"')
@@ -241,8 +261,13 @@ class Codec(Generic[T]):
         self._metadata, self._plain = decoders.metadata, decoders.plain
         self._item, self._page, self._event = decoders.item, decoders.page, decoders.event
 
-    def page(self, body: bytes) -> Page[T]:
+    def page(self, body: bytes, known: Known[T] = nothing) -> Page[T]:
         """Decode one page of a list.
+
+        Args:
+            body: a list in JSON.
+            known: returns the present version of an object by its key; equal parts of the new one
+                are replaced by it.
 
         Raises:
             Malformed: not a list with metadata, or its strings and brackets are not closed.
@@ -250,18 +275,18 @@ class Codec(Generic[T]):
         try:
             page = self._page.decode(body)
         except UnicodeDecodeError:
-            return self.page(_valid_utf8(body))
+            return self.page(_valid_utf8(body), known)
         except _UNDECODABLE:
-            return self._page_by_item(body)
+            return self._page_by_item(body, known)
         items = page.items or []
-        if any(too_deep(item, self._plain) for item in items):
-            return self._page_by_item(body)
-        objects = [self._shared(item) for item in items if item.metadata.name]
+        if self._plain and any(too_deep(item, self._plain) for item in items):
+            return self._page_by_item(body, known)
+        objects = [self._shared(item, known) for item in items if item.metadata.name]
         nameless = tuple(NAMELESS for _ in range(len(items) - len(objects)))
         return _page_of(page.kind, page.metadata, objects, nameless)
 
-    def event(self, line: bytes) -> WatchEvent[T]:
-        """Decode one line of a watch.
+    def event(self, line: bytes, known: Known[T] = nothing) -> WatchEvent[T]:
+        """Decode one line of a watch; `known` as for a page.
 
         Raises:
             SourceError: the error for the Status of an ERROR event.
@@ -270,9 +295,9 @@ class Codec(Generic[T]):
         try:
             event = self._event.decode(line)
         except UnicodeDecodeError:
-            return self.event(_valid_utf8(line))
+            return self.event(_valid_utf8(line), known)
         except _UNDECODABLE as error:
-            return self._odd_event(line, str(error))
+            return self._odd_event(line, known, str(error))
         match event:
             case _Bookmark(marker):
                 return _bookmark_of(marker)
@@ -280,10 +305,10 @@ class Codec(Generic[T]):
                 raise _error_of(status)
             case _ if foreign := self._foreign_kind(line):
                 return Ignored(f"an object of kind {foreign}")
-            case _ if too_deep(event.object, self._plain):
-                return self._odd_event(line)
+            case _ if self._plain and too_deep(event.object, self._plain):
+                return self._odd_event(line, known)
             case _:
-                return self._change(event.object, deleted=isinstance(event, _Deleted))
+                return self._change(event.object, known, deleted=isinstance(event, _Deleted))
 
     def item(self, raw: bytes) -> T | Undecodable:
         """Decode one object, whatever it holds."""
@@ -297,7 +322,7 @@ class Codec(Generic[T]):
             return describe(raw, error, self._metadata)
         return obj if obj.metadata.name else NAMELESS
 
-    def _page_by_item(self, body: bytes) -> Page[T]:
+    def _page_by_item(self, body: bytes, known: Known[T]) -> Page[T]:
         try:
             members = dict(split_json(body))
             kind = _text.decode(members.get("kind", b'""'))
@@ -312,10 +337,10 @@ class Codec(Generic[T]):
             if isinstance(item, Undecodable):
                 undecodable.append(item)
             else:
-                objects.append(self._shared(item))
+                objects.append(self._shared(item, known))
         return _page_of(kind, metadata, objects, tuple(undecodable))
 
-    def _odd_event(self, line: bytes, reason: str = "") -> WatchEvent[T]:
+    def _odd_event(self, line: bytes, known: Known[T], reason: str = "") -> WatchEvent[T]:
         """Decode an event that did not decode as a whole."""
         try:
             members = dict(split_json(line))
@@ -335,14 +360,14 @@ class Codec(Generic[T]):
             if found.metadata is not None and self._is_elsewhere(found.metadata):
                 return _elsewhere(found.metadata)
             return replace(found, removed=kind == "DELETED")
-        return self._change(found, deleted=kind == "DELETED")
+        return self._change(found, known, deleted=kind == "DELETED")
 
-    def _change(self, obj: T, *, deleted: bool) -> WatchEvent[T]:
+    def _change(self, obj: T, known: Known[T], *, deleted: bool) -> WatchEvent[T]:
         if not (obj.metadata.name and obj.metadata.resource_version):
             return _WITHOUT_METADATA
         if self._is_elsewhere(obj.metadata):
             return _elsewhere(obj.metadata)
-        return Removed(obj) if deleted else Upserted(self._shared(obj))
+        return Removed(obj) if deleted else Upserted(self._shared(obj, known))
 
     def _is_elsewhere(self, metadata: Metadata) -> bool:
         found = metadata.namespace
@@ -356,9 +381,10 @@ class Codec(Generic[T]):
         kind = lead[1].decode(errors="replace") if lead else _kind_in(line)
         return "" if kind == self._kind else kind
 
-    def _shared(self, obj: T) -> T:
+    def _shared(self, obj: T, known: Known[T]) -> T:
         with suppress(RecursionError):  # plain data in the depth of an object; sharing is optional
-            self._pool.share(cast("msgspec.Struct", obj))
+            before = cast("msgspec.Struct | None", known(key_of(obj)))
+            self._pool.share(cast("msgspec.Struct", obj), before)
         return obj
 
 

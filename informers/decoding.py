@@ -100,12 +100,14 @@ class LineSplitter:
         Raises:
             Malformed: a line exceeds the limit.
         """
-        *complete, rest = chunk.split(b"\n")
-        lines: list[bytes] = []
-        for piece in complete:
-            self._append(piece)
-            lines.append(self.tail())
-        self._append(rest)
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._parts:
+            lines[0] = self.tail() + lines[0]
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        if max(map(len, lines), default=0) > self._limit or self._size > self._limit:
+            raise Malformed(f"a line of more than {self._limit} bytes")
         return [line for line in lines if line]
 
     def tail(self) -> bytes:
@@ -114,13 +116,6 @@ class LineSplitter:
         self._parts.clear()
         self._size = 0
         return line
-
-    def _append(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > self._limit:
-            raise Malformed(f"a line of more than {self._limit} bytes")
-        if piece:
-            self._parts.append(piece)
 
 
 # What is known of an object that cannot be decoded: its metadata, and the reason.
@@ -196,13 +191,8 @@ def _exceeds(value: Any, limit: int) -> bool:
     for _ in range(limit):
         if not level:
             return False
-        level = [
-            child for each in level for child in _members(each) if isinstance(child, _CONTAINERS)
-        ]
+        below: list[Any] = []
+        for each in level:
+            below += cast("list[Any]", each.values() if isinstance(each, dict) else each)
+        level = [child for child in below if isinstance(child, _CONTAINERS)]
     return bool(level)
-
-
-def _members(container: Any) -> Iterable[Any]:
-    if isinstance(container, dict):
-        return cast("dict[str, Any]", container).values()
-    return cast("list[Any]", container)

@@ -52,6 +52,7 @@ class SharedInformer(Generic[T]):
 
     Attributes:
         lister: the read side of the store.
+        present: its `get`, for the reflector.
         quarantined: by key, the objects that do not fit their type. The store shows what is left
             of them if their type can hold that, otherwise their last valid state.
     """
@@ -85,10 +86,10 @@ class SharedInformer(Generic[T]):
             on_error=self._report_error,
         )
         self.lister: Lister[T] = self._store
+        self.present = self._store.get
         self.quarantined: Mapping[str, Undecodable] = MappingProxyType(self._processor.quarantined)
         self._handlers: Handlers[T] = Handlers()
-        self._on_change: list[Callable[[list[Notification[T]]], None]] = []
-        self._on_advance: list[Callable[[str], None]] = []
+        self._on_change: list[Callable[[list[Notification[T]], str], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
         self._begun = False
         self._stopped = False
@@ -136,20 +137,13 @@ class SharedInformer(Generic[T]):
             raise InformerStopped(f"{self.name} has stopped")
         self._handlers.add(handler, name or type(handler).__qualname__, self._store.list())
 
-    def on_change(self, callback: Callable[[list[Notification[T]]], None]) -> None:
-        """Call back with the changes of each event or list, before any handler is called.
+    def on_change(self, callback: Callable[[list[Notification[T]], str], None]) -> None:
+        """Call back with the changes of each event or list, and the revision that it has led to.
 
-        An exception in a callback ends `run`.
+        The store's contents are then at that revision, no other task has run in between, and no
+        handler has been called. An exception in a callback ends `run`.
         """
         self._on_change.append(callback)
-
-    def on_advance(self, callback: Callable[[str], None]) -> None:
-        """Call back with the store's revision after each change of it.
-
-        The contents are then at that revision, and no other task has run in between. An exception
-        in a callback ends `run`.
-        """
-        self._on_advance.append(callback)
 
     def on_error(self, callback: Callable[[SourceError], None]) -> None:
         """Call back with each failure to list or watch."""
@@ -188,7 +182,7 @@ class SharedInformer(Generic[T]):
         A watch that lags behind would otherwise replay objects that have come and gone since.
         """
         self._store.advance(revision)
-        self._report_revision()
+        self._publish([])
 
     def relist(self, sign: str) -> None:
         """List again at quorum, because of a sign that the server went back in time.
@@ -234,31 +228,27 @@ class SharedInformer(Generic[T]):
             raise InvalidResourceVersion(f"{self._source.description}: {replaced.revision!r}")
         if sign := self._processor.contradiction(replaced):
             raise HistoryChanged(f"{self._source.description}: {sign}")
-        self._publish(self._processor.replace(replaced), began)
+        self._publish(self._processor.replace(replaced))
+        self._metrics.processed(self._clock.time() - began)
         self._synced_or_stopped.set()
         self._replaced_or_stopped.set()
         self._replaced_or_stopped = asyncio.Event()
-        self._report_revision()
 
     def apply(self, event: WatchEvent[T], /) -> None:
         """Apply one event. For the reflector only."""
         began = self._clock.time()
-        self._publish(self._processor.apply(event), began)
-        self._report_revision()
+        self._publish(self._processor.apply(event))
+        self._metrics.processed(self._clock.time() - began)
 
     def shows(self, event: WatchEvent[T], /) -> bool:
         """Return whether the event tells nothing new. For the reflector only."""
         return self._processor.shows(event)
 
-    def _publish(self, notifications: list[Notification[T]], began: float) -> None:
+    def _publish(self, notifications: list[Notification[T]]) -> None:
         for callback in self._on_change:
-            callback(notifications)
-        self._handlers.notify(notifications)
-        self._metrics.processed(self._clock.time() - began)
-
-    def _report_revision(self) -> None:
-        for callback in self._on_advance:
-            callback(self._store.resource_version)
+            callback(notifications, self._store.resource_version)
+        if notifications:
+            self._handlers.notify(notifications)
 
     def _report_error(self, error: SourceError) -> None:
         for callback in self._on_error:

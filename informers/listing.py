@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol
 
-from informers.codec import Codec
+from informers.codec import Codec, Known, nothing
 from informers.errors import Expired, Malformed
 from informers.settings import ReflectorSettings
 from informers.states import Listing, ReflectorContext, Streaming, Watching
@@ -194,34 +194,38 @@ class Listed(Generic[T]):
     paginated: bool
 
 
-async def read_list(source: Source, codec: Codec[T], request: ListRequest) -> Listed[T]:
+async def read_list(
+    source: Source, codec: Codec[T], request: ListRequest, known: Known[T] = nothing
+) -> Listed[T]:
     """Read all pages; if the snapshot expires meanwhile, read the whole list at once (INF-6).
+
+    `known` returns the present version of an object by its key.
 
     Raises:
         Malformed: pages repeat, so that they might never end.
         SourceError: a page failed. `Expired` is raised for the first page only.
     """
-    first = codec.page(await source.list(request.first_page()))
+    first = codec.page(await source.list(request.first_page()), known)
     if not first.continue_:
         return Listed(first.objects, first.undecodable, first.revision, paginated=False)
     try:
-        return await _read_rest(source, codec, request, first)
+        return await _read_rest(source, codec, request, known, first)
     except Expired:
         whole = ListRequest(revision=request.revision)
-    page = codec.page(await source.list(whole.first_page()))
+    page = codec.page(await source.list(whole.first_page()), known)
     if page.continue_:
         raise Malformed("a list without a limit came in pages")
     return Listed(page.objects, page.undecodable, page.revision, paginated=True)
 
 
 async def _read_rest(
-    source: Source, codec: Codec[T], request: ListRequest, first: Page[T]
+    source: Source, codec: Codec[T], request: ListRequest, known: Known[T], first: Page[T]
 ) -> Listed[T]:
     objects, undecodable = first.objects, first.undecodable
     token, read = first.continue_, _PagesRead(first)
     while token:
         await asyncio.sleep(0)  # decoding a page takes milliseconds: yield to other tasks
-        page = codec.page(await source.list(request.next_page(token)))
+        page = codec.page(await source.list(request.next_page(token)), known)
         read.add(page)
         objects.extend(page.objects)
         undecodable += page.undecodable

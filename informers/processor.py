@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
@@ -179,12 +179,11 @@ class Processor(Generic[T]):
             old = self._store.put(obj)
         except IndexFunctionError as error:
             return self._quarantine(_unindexable(obj, error))
-        key = key_of(obj)
-        self.quarantined.pop(key, None)
-        change = _change(old, obj, initial=False)
-        if old is not None and isinstance(change, Added):
-            return [Deleted(old), change]
-        return [change]
+        if self.quarantined:
+            self.quarantined.pop(key_of(obj), None)
+        if old is None:
+            return [Added(obj)]
+        return [Updated(old, obj)] if _same_object(old, obj) else [Deleted(old), Added(obj)]
 
     def _remove(self, obj: T) -> list[Notification[T]]:
         """Notify even of unknown keys; of two deletions if the store held another object."""
@@ -257,18 +256,19 @@ class Handlers(Generic[T]):
         """Add a handler, which first receives what is present as an initial addition."""
         self.failures[name] += 0  # so that the metric exists before the first failure
         self._handlers.append((name, handler))
-        for obj in present:
-            self._dispatch(name, handler, Added(obj, initial=True))
+        self._call([(name, handler)], [Added(obj, initial=True) for obj in present])
 
     def notify(self, notifications: Iterable[Notification[T]]) -> None:
         """Call all handlers with each notification."""
-        for notification in notifications:
-            for name, handler in self._handlers:
-                self._dispatch(name, handler, notification)
+        self._call(self._handlers, notifications)
 
-    def _dispatch(self, name: str, handler: Handler[T], notification: Notification[T]) -> None:
-        try:
-            handler(notification)
-        except Exception:  # noqa: BLE001  a handler may raise anything; other items must not suffer
-            self.failures[name] += 1
-            _log.exception("handler %s failed", name)
+    def _call(
+        self, handlers: Sequence[tuple[str, Handler[T]]], notifications: Iterable[Notification[T]]
+    ) -> None:
+        for notification in notifications:
+            for name, handler in handlers:
+                try:
+                    handler(notification)
+                except Exception:  # noqa: BLE001  a handler may raise anything; others must not suffer
+                    self.failures[name] += 1
+                    _log.exception("handler %s failed", name)

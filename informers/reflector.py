@@ -11,10 +11,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Generic, Protocol
 
-from informers.codec import Codec
+from informers.codec import Codec, Known
 from informers.decoding import LineSplitter
 from informers.errors import Disconnected, Expired, HistoryChanged, Malformed, SourceError
 from informers.listing import InitialState, Source, list_request, read_list, watch_query
@@ -44,10 +43,9 @@ from informers.store import (
     Replaced,
     T,
     WatchEvent,
+    is_comparable,
     is_newer,
-    is_odd,
     is_older,
-    later,
     revision_of,
 )
 
@@ -60,6 +58,11 @@ class Sink(Protocol[T]):
     @property
     def resource_version(self) -> str:
         """Revision up to which everything was applied; empty before the first `replace`."""
+        ...
+
+    @property
+    def present(self) -> Known[T]:
+        """Returns the object with a key, None if there is none."""
         ...
 
     def replace(self, replaced: Replaced[T], /) -> None:
@@ -208,7 +211,7 @@ class Reflector(Generic[T]):
         self._begin_list(state)
         request = list_request(state, held, self._settings)
         try:
-            listed = await read_list(self._source, self._codec, request)
+            listed = await read_list(self._source, self._codec, request, self._sink.present)
         except SourceError as error:
             return Broken(error)
         if is_older(listed.revision, held) and request.revision:
@@ -256,29 +259,31 @@ class Reflector(Generic[T]):
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
         """Read until the stream ends or proves useless."""
+        codec, present, left = self._codec, self._sink.present, self._settings.batch
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()
-            lines = iter(stream.splitter.feed(chunk))
-            while batch := list(islice(lines, self._settings.batch)):
-                for line in batch:
-                    useless = await self._handle_event(stream, self._codec.event(line))
-                    if useless is not None:
-                        return useless
-                await asyncio.sleep(0)  # other tasks run between batches
+            for line in stream.splitter.feed(chunk):
+                if left == 0:  # a source that always has a chunk would never wait
+                    await asyncio.sleep(0)
+                    left = self._settings.batch
+                left -= 1
+                useless = self._handle_event(stream, codec.event(line, present))
+                if useless is not None:
+                    return useless
             watchdog.reschedule(self._read_deadline(stream))
-        if (useless := await self._handle_tail(stream)) is not None:
+        if (useless := self._handle_tail(stream)) is not None:
             return useless
         return Ended(self._lived(stream), stream.progressed)
 
-    async def _handle_tail(self, stream: _Stream[T]) -> ReadOutcome | None:
+    def _handle_tail(self, stream: _Stream[T]) -> ReadOutcome | None:
         """Handle the last line, which may lack its end; if incomplete, the connection broke."""
         if tail := stream.splitter.tail():
             try:
-                event = self._codec.event(tail)
+                event = self._codec.event(tail, self._sink.present)
             except Malformed as error:
                 raise Disconnected("the stream ended inside a line") from error
-            return await self._handle_event(stream, event)
+            return self._handle_event(stream, event)
         return None
 
     def _lived(self, stream: _Stream[T]) -> float:
@@ -330,9 +335,7 @@ class Reflector(Generic[T]):
         if is_older(revision, held):
             raise HistoryChanged(f"{self._source.description} went back from {held} to {revision}")
 
-    async def _handle_event(
-        self, stream: _Stream[T], event: WatchEvent[T]
-    ) -> Stale | Rewound | None:
+    def _handle_event(self, stream: _Stream[T], event: WatchEvent[T]) -> Stale | Rewound | None:
         """Handle one event. Return what is wrong with the whole stream, None if nothing is."""
         self.statistics.last_event = stream.last_event = self._clock.time()
         if isinstance(event, Bookmark):
@@ -343,7 +346,7 @@ class Reflector(Generic[T]):
             case Ignored(reason):
                 self._skip(reason)
             case Bookmark(revision, ends_initial_events) if streaming:
-                return await self._finish_initial(stream, revision) if ends_initial_events else None
+                return self._finish_initial(stream, revision) if ends_initial_events else None
             case _ if streaming:
                 stream.initial.apply(event)
             case Bookmark(revision) if is_older(revision, self._sink.resource_version):
@@ -353,7 +356,7 @@ class Reflector(Generic[T]):
                 return self._advance(stream, event)
         return None
 
-    async def _finish_initial(self, stream: _Stream[T], revision: str) -> Stale | None:
+    def _finish_initial(self, stream: _Stream[T], revision: str) -> Stale | None:
         """Replace the store by the temporary one and continue with the same stream."""
         if is_older(revision, stream.held) and not stream.consistent:
             return Stale()
@@ -373,11 +376,13 @@ class Reflector(Generic[T]):
 
         Unless the stream is not in order: then the event was passed over.
         """
-        revision, held = revision_of(event), self._sink.resource_version
-        newest, stream.newest = stream.newest, later(stream.newest, revision)
-        if is_newer(revision, held) and not is_odd(revision, held):
+        revision, held, newest = revision_of(event), self._sink.resource_version, stream.newest
+        comparable = is_comparable(revision)
+        if comparable and is_newer(revision, newest):
+            stream.newest = revision
+        if comparable and is_newer(revision, held):
             self._sink.apply(event)
-            stream.progressed |= self._sink.resource_version != held
+            stream.progressed = True
         elif not is_newer(revision, newest) and not self._sink.shows(event):
             self._has_gaps = True
             return Rewound(f"an event at {revision} after one at {newest}")

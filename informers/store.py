@@ -12,9 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
-
-import msgspec
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from informers.errors import IndexFunctionError
 
@@ -45,11 +43,6 @@ def is_newer(a: str, b: str) -> bool:
 def is_odd(a: str, b: str) -> bool:
     """Return whether `a` cannot be compared, though `b` can be with others."""
     return is_comparable(b) and not is_comparable(a)
-
-
-def later(a: str, b: str) -> str:
-    """Return the newer of two revisions; of a number and what is none, the number."""
-    return b if is_older(a, b) or not is_comparable(a) else a
 
 
 class Metadata(Protocol):
@@ -98,7 +91,8 @@ def object_key(namespace: str, name: str) -> str:
 
 def key_of(obj: ApiObject) -> str:
     """Return the key of an object."""
-    return object_key(obj.metadata.namespace, obj.metadata.name)
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
 # Results of the codec: pages of a list and events of a watch, as values.
@@ -267,9 +261,7 @@ class Store(Generic[T]):
         """
         if name in self._indexes:
             raise IndexFunctionError(f"there is already an index {name!r}")
-        index = _Index(name, function)
-        index.fill(self._objects)
-        self._indexes[name] = index
+        self._indexes[name] = _Index(name, function, self._objects)
 
     def put(self, obj: T) -> T | None:
         """Insert or replace one object; the revision becomes the object's.
@@ -281,12 +273,11 @@ class Store(Generic[T]):
             IndexFunctionError: an index function raised; the store is unchanged.
         """
         key = key_of(obj)
-        values = [(index, index.values(key, obj)) for index in self._indexes.values()]
+        values = [index.values(key, obj) for index in self._indexes.values()]
+        for index, after in zip(self._indexes.values(), values, strict=True):
+            if after != index.held.get(key, ()):
+                index.move(key, after)
         old = self._objects.get(key)
-        if old is not None:
-            _share_unchanged(obj, old)
-        for index, after in values:
-            index.move(key, index.values(key, old) if old is not None else (), after)
         self._objects[key] = obj
         self.advance(obj.metadata.resource_version)
         return old
@@ -298,9 +289,8 @@ class Store(Generic[T]):
             The removed object.
         """
         old = self._objects.pop(key, None)
-        if old is not None:
-            for index in self._indexes.values():
-                index.move(key, index.values(key, old), ())
+        for index in self._indexes.values():
+            index.move(key, ())
         self.advance(revision)
         return old
 
@@ -316,13 +306,10 @@ class Store(Generic[T]):
             IndexFunctionError: an index function raised; the store is unchanged.
         """
         fresh = {key_of(obj): obj for obj in objects}
-        for key, obj in fresh.items():
-            if (old := self._objects.get(key)) is not None:
-                _share_unchanged(obj, old)
-        indexes = {name: _Index(name, index.function) for name, index in self._indexes.items()}
-        for index in indexes.values():
-            index.fill(fresh)
-        self._objects, self._indexes, self.resource_version = fresh, indexes, revision
+        self._indexes = {
+            name: _Index(name, index.function, fresh) for name, index in self._indexes.items()
+        }
+        self._objects, self.resource_version = fresh, revision
 
     def check_indexes(self, obj: T) -> None:
         """Call all index functions on `obj`.
@@ -334,53 +321,39 @@ class Store(Generic[T]):
             index.values(key_of(obj), obj)
 
 
-def _share_unchanged(obj: Any, old: Any) -> None:
-    """Let a new version have the parts of the one before that are equal.
-
-    Whoever remembers a part, as the specification that was planned, then keeps no second one.
-    """
-    if type(obj) is not type(old) or not isinstance(obj, msgspec.Struct):
-        return
-    for name in obj.__struct_fields__:
-        new, part = getattr(obj, name), getattr(old, name)
-        # In plain data, true equals 1: there the texts must be equal too.
-        if new == part and (type(new) is not dict or _text(new) == _text(part)):
-            msgspec.structs.force_setattr(obj, name, part)
-
-
-_text = msgspec.json.encode
-
-
 class _Index(Generic[T]):
     """Keys by value, in order of insertion, so that runs are reproducible.
 
-    Values without keys are dropped, otherwise the index would leak.
+    Values without keys are dropped, otherwise the index would leak. `held` has the values of each
+    key that has any: to call the function on the old object too would double its work.
     """
 
-    def __init__(self, name: str, function: IndexFunction[T]) -> None:
+    def __init__(self, name: str, function: IndexFunction[T], objects: Mapping[str, T]) -> None:
         self.name = name
         self.function = function
+        self.held: dict[str, tuple[str, ...]] = {}
         self._keys: dict[str, dict[str, None]] = {}
+        for key, obj in objects.items():
+            self.move(key, self.values(key, obj))
 
     def keys(self, value: str) -> Mapping[str, None]:
         return self._keys.get(value, {})
 
-    def values(self, key: str, obj: T) -> frozenset[str]:
+    def values(self, key: str, obj: T) -> tuple[str, ...]:
         try:
-            return frozenset(self.function(obj))
+            return tuple(self.function(obj))
         except Exception as error:
             raise IndexFunctionError(f"index {self.name!r} on {key}: {error!r}") from error
 
-    def fill(self, objects: Mapping[str, T]) -> None:
-        for key, obj in objects.items():
-            self.move(key, (), self.values(key, obj))
-
-    def move(self, key: str, before: Iterable[str], after: Iterable[str]) -> None:
-        before, after = frozenset(before), frozenset(after)
-        for value in before - after:
+    def move(self, key: str, after: tuple[str, ...]) -> None:
+        """Find `key` under these values, and no others."""
+        before = self.held.pop(key, ())
+        for value in {*before}.difference(after):
             keys = self._keys[value]
-            keys.pop(key, None)
+            del keys[key]
             if not keys:
                 del self._keys[value]
-        for value in after - before:
+        for value in {*after}.difference(before):
             self._keys.setdefault(value, {})[key] = None
+        if after:
+            self.held[key] = after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -21,7 +21,6 @@ from controller.kube.errors import (
     UnexpectedResponse,
 )
 from controller.kube.resources import Resource
-from controller.kube.transport import Chunks
 from informers import (
     ConnectionRefused,
     Disconnected,
@@ -69,20 +68,12 @@ class ResourceSource:
     @asynccontextmanager
     async def watch(self, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open a stream; see `informers.Source.watch`."""
+        # What an error of the stream raises in the caller's block passes here too.
         with translate_errors():
-            async with (
-                self._client.stream(self._path, {**self._selectors, **query}) as chunks,
-                aclosing(_translating(chunks)) as lines,
-            ):
+            async with self._client.stream(self._path, {**self._selectors, **query}) as chunks:
                 if self._on_watch is not None:
                     self._on_watch()
-                yield lines
-
-
-async def _translating(chunks: Chunks) -> Chunks:
-    with translate_errors():
-        async for chunk in chunks:
-            yield chunk
+                yield chunks
 
 
 @contextmanager

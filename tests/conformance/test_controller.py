@@ -470,9 +470,11 @@ def test_a_cluster_scoped_owner_has_a_key_without_namespace():
 
 def test_the_mapping_is_applied_to_both_states():
     keys = Keys([])
-    handler = enqueue_handler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
+    handler = enqueue_handler(
+        keys, lambda states, _exists: [*(each.metadata.resource_version for each in states), "both"]
+    )
     handler(Updated(orphan("1"), orphan("2")))
-    assert keys.added == [("1", 0), ("both", 0), ("2", 0)]
+    assert keys.added == [("1", 0), ("2", 0), ("both", 0)]
 
 
 def test_only_initial_objects_and_unchanged_revisions_are_low():
@@ -516,7 +518,7 @@ def test_owners_are_matched_by_group_and_kind_whatever_the_version():
 def test_a_child_enqueues_its_owner_and_those_that_its_kind_names_if_they_are_served():
     owned = Owned(CONFIG_MAPS, also_enqueues=lambda obj: ("near/a", "far/a"))
     near = owner_keys(WIDGETS, owned, lambda _key: None, is_served=lambda key: key != "far/a")
-    assert near(owned_by("f"), True) == ["default/f", "near/a"]
+    assert near([owned_by("f")], True) == ["default/f", "near/a"]
 
 
 # -- owners and changes ---------------------------------------------------------------------------

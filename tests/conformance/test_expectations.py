@@ -740,7 +740,7 @@ async def test_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
     assert len(widgets.created) == 2, "nobody could know yet"
     informer = informer_of(operator, CONFIG_MAPS)
     relisted: list[float] = []
-    informer.on_advance(lambda _revision: relisted.append(widgets.loop.time()))
+    informer.on_change(lambda _changes, _revision: relisted.append(widgets.loop.time()))
     operator.transport.rules = []
     await widgets.eventually(lambda: len(widgets.created) == 3, seconds=25)
     assert widgets.loop.time() - relisted[0] < 1

@@ -145,7 +145,7 @@ class TestWatching:
         )
         informer = informer_of(source, settings=PAGED)
         revisions: list[str] = []
-        informer.on_advance(revisions.append)
+        informer.on_change(lambda _changes, revision: revisions.append(revision))
         async with running(informer):
             await settle()
             assert names(informer) == ["a", "b"]
@@ -376,7 +376,7 @@ class TestErrors:
         errors: list[str] = []
         informer.on_error(lambda error: errors.append(str(error)))
         seen: list[tuple[str, list[str]]] = []
-        informer.on_advance(lambda revision: seen.append((revision, names(informer))))
+        informer.on_change(lambda _changes, revision: seen.append((revision, names(informer))))
         async with running(informer):
             await asyncio.sleep(60)
         assert seen == [
@@ -707,7 +707,7 @@ class TestLists:
         )
         informer = informer_of(source, settings=PAGED)
         revisions: list[str] = []
-        informer.on_advance(revisions.append)
+        informer.on_change(lambda _changes, revision: revisions.append(revision))
         async with running(informer):
             await asyncio.sleep(5)
         asked = [query.get("resourceVersion") for query in source.queries("list")]

@@ -331,7 +331,7 @@ class TestHandlers:
         def broken(revision: str) -> None:
             raise ZeroDivisionError
 
-        informer.on_advance(broken)
+        informer.on_change(lambda _changes, revision: broken(revision))
         with pytest.raises(ZeroDivisionError):
             await informer.run()
 
@@ -415,7 +415,7 @@ class TestLife:
         informer = informer_of(server)
         async with running(informer):
             revisions: list[str] = []
-            informer.on_advance(revisions.append)
+            informer.on_change(lambda _changes, revision: revisions.append(revision))
             informer.on_error(lambda error: None)
             server.put("a")
             await settle()
@@ -426,8 +426,8 @@ class TestLife:
         server.put("a")
         informer = informer_of(server)
         told: list[object] = []
-        informer.on_change(lambda changes: told.append((informer.resource_version, *changes)))
-        informer.on_advance(told.append)
+        informer.add_handler(lambda change: told.append(informer.resource_version))
+        informer.on_change(lambda changes, revision: told.append((revision, *changes)))
         async with running(informer):
             await informer.wait_for_sync()
             server.delete("a")
@@ -584,7 +584,7 @@ class TestHistories:
             stored = {key_of(obj): obj.metadata.resource_version for obj in informer.lister.list()}
             assert stored == world.past[int(revision)]
 
-        informer.on_advance(check)
+        informer.on_change(lambda _changes, revision: check(revision))
         async with running(informer):
             for _ in range(400):
                 await world.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
 import tracemalloc
 
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.pods import watch_line
 from controller.kube.objects import Pod
-from controller.ray.api.raycluster import ClusterMeta, RayCluster
+from controller.ray.api.raycluster import RayCluster
 from informers import Codec, IndexFunctionError, Store, is_comparable, key_of, object_key
 from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
@@ -57,17 +58,20 @@ class TestContents:
 
     @pytest.mark.parametrize("relisted", [False, True])
     def test_a_new_version_has_the_equal_parts_of_the_one_before(self, relisted: bool):
+        codec = Codec(RayCluster)
         filled: Store[RayCluster] = Store({})
 
         def stored(revision: str, value: object, state: str) -> RayCluster:
-            meta = ClusterMeta("a", "ns", "uid-a", revision)
+            meta = {"name": "a", "namespace": "ns", "uid": "uid-a", "resourceVersion": revision}
             spec = {"deep": [{"value": value}]}
-            made = RayCluster(meta, spec=spec, status={"state": state})
+            obj = {"metadata": meta, "spec": spec, "status": {"state": state}}
             if relisted:
-                filled.replace([made], revision)
+                page = {"kind": "RayClusterList", "metadata": meta, "items": [obj]}
+                (made,) = codec.page(json.dumps(page).encode(), filled.get).objects
             else:
-                filled.put(made)
-            assert filled.get("ns/a") is made
+                event = {"type": "MODIFIED", "object": obj}
+                made = codec.event(json.dumps(event).encode(), filled.get).object
+            filled.put(made)
             return made
 
         first, second = stored("1", 1, ""), stored("2", 1, "ready")

@@ -75,7 +75,7 @@ class TestTheWay:
         informer = informer_of(source)
         informer.add_handler(recorder := Recorder())
         revisions: list[str] = []
-        informer.on_advance(revisions.append)
+        informer.on_change(lambda _changes, revision: revisions.append(revision))
         async with running(informer):
             await settle()
             assert informer.statistics().mode == "streaming"
@@ -241,7 +241,7 @@ class TestRetries:
         )
         informer = informer_of(source)
         told: list[str] = []
-        informer.on_advance(told.append)
+        informer.on_change(lambda _changes, revision: told.append(revision))
         with pytest.raises(HistoryChanged, match="went back from 50 to 9"):
             await informer.run()
         assert told == ["50"]

@@ -54,7 +54,7 @@ async def test_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again(
     informer = informer_of(source, settings=ReflectorSettings(streaming=False))
     recorder, revisions = Recorder(), list[str]()
     informer.add_handler(recorder)
-    informer.on_advance(revisions.append)
+    informer.on_change(lambda _changes, revision: revisions.append(revision))
     async with running(informer):
         await informer.wait_for_sync()
         informer.advance("9")

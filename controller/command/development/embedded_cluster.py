@@ -83,7 +83,7 @@ def follow(
         rng=random.Random(),
     )
 
-    def tell(changes: list[Notification[Any]]) -> None:
+    def tell(changes: list[Notification[Any]], _revision: str) -> None:
         for each in changes:
             key = key_of(each.new if isinstance(each, Updated) else each.object)
             saw(key, informer.lister.get(key))

@@ -226,12 +226,11 @@ class Watch:
             self._problems[resource] = f"{resource} may be old, and are asked for again: {error}"
             self._changed.set()
 
-        def on_advance(_: str) -> None:
-            if self._problems.pop(resource, ""):
-                self._changed.set()
+        def on_change(_changes: object, _revision: str) -> None:
+            self._problems.pop(resource, "")
+            self._changed.set()
 
-        informer.on_change(lambda _: self._changed.set())
-        informer.on_advance(on_advance)
+        informer.on_change(on_change)
         informer.on_error(on_error)
         self._informers[resource] = informer
         return informer

@@ -64,7 +64,7 @@ class CacheBarrier:
         self._selection = selection
         self._informer = informer
         self._advanced = asyncio.Event()
-        informer.on_advance(lambda _revision: self._advanced.set())
+        informer.on_change(lambda _changes, _revision: self._advanced.set())
 
     async def wait(self, since: float) -> None:
         """Return when the store shows everything that was written before that time.
@@ -167,8 +167,6 @@ class Cache:
     def newly_quarantined(self) -> list[Undecodable]:
         """Return the objects that can no longer be decoded, each once for each reason."""
         present = self.informer.quarantined
-        if not present and not self.reported:
-            return []
         found = [odd for key, odd in present.items() if self.reported.get(key) != odd.reason]
         self.reported = {key: odd.reason for key, odd in present.items()}
         return found

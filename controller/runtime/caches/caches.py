@@ -352,9 +352,7 @@ class Caches:
         )
         cache = Cache(scope, informer, CacheBarrier(self._client, scope, informer))
         overlay = self._expectations.overlay(resource)
-        informer.on_change(partial(self._changed, overlay))
-        informer.on_advance(partial(overlay.observe_revision, namespace))
-        informer.on_advance(lambda _revision: self._report_quarantine(cache))
+        informer.on_change(partial(self._changed, cache, overlay))
         informer.on_error(cache.note_error)
         self._added.append(cache)
         if self._tasks is not None:
@@ -383,22 +381,26 @@ class Caches:
         )
         self.caches.append(cache)
 
-    def _changed(self, overlay: Overlay[Any], changes: list[Notification[Any]]) -> None:
+    def _changed(
+        self, cache: Cache, overlay: Overlay[Any], changes: list[Notification[Any]], revision: str
+    ) -> None:
+        """Compare what was expected with what a store shows now; report what it cannot decode."""
         for change in changes:
             match change:
+                case Deleted(obj):
+                    self._expectations.observe_delete(overlay.resource, obj)
+                    continue
                 case Updated(old, obj):
                     self._expectations.observe_owner_change(overlay.resource, old, obj)
-                    overlay.observe_change(obj.metadata.key)
                 case Added(obj):
-                    overlay.observe_change(obj.metadata.key)
-                case Deleted():
-                    self._expectations.observe_delete(overlay.resource, change.object)
-
-    def _report_quarantine(self, cache: Cache) -> None:
-        """Report objects that can no longer be decoded, each reason once."""
-        for odd in cache.newly_quarantined():
-            if self._on_quarantine is not None:
-                self._on_quarantine(cache.scope.resource, odd)
+                    pass
+            if overlay.expectations:
+                overlay.observe_change(obj.metadata.key)
+        overlay.observe_revision(cache.scope.namespace, revision)
+        if cache.informer.quarantined or cache.reported:
+            for odd in cache.newly_quarantined():
+                if self._on_quarantine is not None:
+                    self._on_quarantine(cache.scope.resource, odd)
 
     def _relist(self, resource: Resource[Any], sign: str) -> None:
         """List a resource at quorum: the server may have gone back in time (EXP-45)."""

@@ -104,32 +104,34 @@ def _primary(kind: Kind[Any]) -> Owned[Any]:
 T = TypeVar("T", bound=KubeObject)
 
 
-def enqueue_handler(queue: WorkQueue[str], keys: Callable[[T, bool], list[str]]) -> Handler[T]:
+def enqueue_handler(
+    queue: WorkQueue[str], keys: Callable[[Sequence[T], bool], Iterable[str]]
+) -> Handler[T]:
     """Return an informer's handler that enqueues the keys of both states of an object, each once.
 
     Args:
         queue: where to.
-        keys: keys for an object; its second argument is False if the object was deleted.
+        keys: keys for the states of an object; its second argument is False if it was deleted.
     """
 
     def handle(change: Notification[T]) -> None:
         match change:
             case Added(obj, low):
-                found = keys(obj, True)
+                found = keys((obj,), True)
             case Updated(old, new):
                 low = old.metadata.resource_version == new.metadata.resource_version
-                found = [*(keys(old, True) if old is not new else ()), *keys(new, True)]
+                found = keys((new,) if old is new else (old, new), True)
             case Deleted(obj):
-                low, found = False, keys(obj, False)
+                low, found = False, keys((obj,), False)
         for key in dict.fromkeys(found):
             queue.add(key, priority=LOW_PRIORITY if low else 0)
 
     return handle
 
 
-def own_key(obj: KubeObject, _existing: bool = True) -> list[str]:
+def own_key(states: Sequence[KubeObject], _existing: bool = True) -> list[str]:
     """Return the object's own key."""
-    return [obj.metadata.key]
+    return [states[-1].metadata.key]
 
 
 def owner_keys(
@@ -138,8 +140,8 @@ def owner_keys(
     uid_of: Callable[[str], str | None],
     referring: Callable[[References[Any], str], Iterable[KubeObject]] = lambda _by, _key: (),
     is_served: Callable[[str], bool] = lambda _key: True,
-) -> Callable[[T, bool], list[str]]:
-    """Return a function that gives the keys of an object's owner and of related objects.
+) -> Callable[[Sequence[T], bool], list[str]]:
+    """Return a function that gives the keys of an object's owners and of related objects.
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
     that name has another uid, the object belonged to an earlier owner: then only its deletion
@@ -154,26 +156,40 @@ def owner_keys(
             namespace may name an owner in any.
     """
 
-    def owner(obj: KubeObject, *, existing: bool) -> list[str]:
-        controller = obj.metadata.controller
-        if controller is not None and refers_to(controller, primary):
-            namespace = obj.metadata.namespace if primary.namespaced else ""
-            key = f"{namespace}/{controller.name}" if namespace else controller.name
-            if not existing or uid_of(key) in {None, controller.uid}:
-                return [key]
-        return []
-
-    def keys(obj: T, existing: bool) -> list[str]:
-        found = owner(obj, existing=existing)
-        if owned.also_enqueues is not None:
-            found.extend(filter(is_served, owned.also_enqueues(obj)))
-        if (references := owned.references) is not None:
-            for key in references.of_object(obj):
-                for each in referring(references, key):
-                    found += owner(each, existing=True) if references.through else own_key(each)
+    def keys(states: Sequence[T], existing: bool) -> list[str]:
+        found: list[str] = []
+        owners = None
+        for obj in states:
+            if obj.metadata.owner_references != owners:  # most events leave the owner as it is
+                owners = obj.metadata.owner_references
+                found += _owner(primary, obj, uid_of, existing=existing)
+            if owned.also_enqueues is not None:
+                found.extend(filter(is_served, owned.also_enqueues(obj)))
+            if (references := owned.references) is not None:
+                for key in references.of_object(obj):
+                    for each in referring(references, key):
+                        is_owned = references.through is not None
+                        found += _owner(primary, each, uid_of) if is_owned else own_key([each])
         return found
 
     return keys
+
+
+def _owner(
+    primary: Resource[Any],
+    obj: KubeObject,
+    uid_of: Callable[[str], str | None],
+    *,
+    existing: bool = True,
+) -> list[str]:
+    """Return the key of the object's owner, if that is a primary."""
+    controller = obj.metadata.controller
+    if controller is not None and refers_to(controller, primary):
+        namespace = obj.metadata.namespace if primary.namespaced else ""
+        key = f"{namespace}/{controller.name}" if namespace else controller.name
+        if not existing or uid_of(key) in {None, controller.uid}:
+            return [key]
+    return []
 
 
 # Finds out which of the optional resources the API server has.

@@ -92,6 +92,9 @@ class Expectations:
         self, resource: Resource[Any], old: KubeObject, new: KubeObject
     ) -> None:
         """Record that others gave an object another owner, which need not exist."""
+        was, meta = old.metadata, new.metadata
+        if was.owner_references == meta.owner_references and was.labels == meta.labels:
+            return
         before, after = owner_uid(old.metadata), owner_uid(new.metadata)
         if before != after and after:
             reference = ObjectReference(resource, old.metadata.key)

@@ -114,4 +114,4 @@ def test_an_object_enqueues_the_owners_of_those_that_refer_to_it():
         {"default/a": "uid-of-a"}.get,
         lambda by, key: index.get((by.index, key), ()),
     )
-    assert keys(named("n1"), True) == ["default/a"]
+    assert keys([named("n1")], True) == ["default/a"]

@@ -34,7 +34,7 @@ class Cache:
         self.store: Store[ConfigMap] = Store()
         self.store.replace(objects, str(revision))
         self.lister = self.store
-        self.callbacks: list[Callable[[str], None]] = []
+        self.callbacks: list[Callable[[list[object], str], None]] = []
         self.quarantined: dict[str, Undecodable] = {}
         self.quorum_read: float | None = None
 
@@ -42,7 +42,7 @@ class Cache:
     def resource_version(self) -> str:
         return self.store.resource_version
 
-    def on_advance(self, callback: Callable[[str], None]) -> None:
+    def on_change(self, callback: Callable[[list[object], str], None]) -> None:
         self.callbacks.append(callback)
 
     def advance(self, revision: str) -> None:
@@ -51,7 +51,7 @@ class Cache:
     def move(self, *objects: ConfigMap, revision: int) -> None:
         self.store.replace(objects, str(revision))
         for callback in self.callbacks:
-            callback(str(revision))
+            callback([], str(revision))
 
 
 class Server:
