@@ -327,13 +327,37 @@ _REFERENCE: Final = re.compile(r"\$\(([^)]+)\)")
 
 def in_canonical_order(value: Any, around: str = "") -> Any:
     """Return plain data with lists sorted as far as their order has no meaning."""
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value).items()
-        return {name: in_canonical_order(item, name) for name, item in fields}
-    if isinstance(value, list):
-        items = [in_canonical_order(item, around) for item in cast("list[Any]", value)]
-        return _sorted(items, around)
-    return value
+    copy, parts = copied(value, around)
+    for part, name in reversed(parts):
+        if isinstance(part, list):
+            part[:] = _sorted(part, name)
+    return copy
+
+
+Part: TypeAlias = dict[str, Any] | list[Any]
+
+
+def copied(
+    value: Any, around: str = "", *, is_leaf: Callable[[str, str], bool] | None = None
+) -> tuple[Any, list[tuple[Part, str]]]:
+    """Return a copy of plain data, and all mappings and lists in it, which may be changed.
+
+    Each comes with the name of the field around it, `around` for the outermost, and before those
+    in it. What `is_leaf` says of a field, by the name around it and its own, stays whole.
+    """
+    root = [value]
+    parts: list[tuple[Part, str]] = [(root, around)]
+    for part, field in parts:  # users nest as they like, so that this grows and nothing recurses
+        members: Any = part
+        is_list = isinstance(part, list)
+        for key, item in enumerate(members) if is_list else members.items():
+            name = field if is_list else str(key)
+            if not isinstance(item, dict | list):
+                continue
+            if is_list or is_leaf is None or not is_leaf(field, name):
+                members[key] = copy = cast("Part", item).copy()
+                parts.append((copy, name))
+    return root[0], parts[1:]
 
 
 def _sorted(items: list[Any], around: str) -> list[Any]:

@@ -156,68 +156,47 @@ class _Reader:
                 if event.version not in {None, (1, 1)}:
                     raise _invalid("only YAML 1.1 is read; leave out the line %YAML", event)
                 self._anchors = {}
-                value = _json(self._node(next(self._events), 0))
+                value = _json(self._node())
                 next(self._events)  # The end, which shows whether something else follows.
                 yield value
 
-    def _node(self, event: Any, depth: int) -> Any:
-        """Return a value of JSON, or a number that JSON may write otherwise or not have."""
+    def _node(self) -> Any:
+        """Return the next value of JSON, or a number that JSON may write otherwise or not have."""
+        around: list[_Collection] = []  # what has begun and not ended, the innermost last
+        while True:
+            event = next(self._events)
+            if isinstance(event, yaml.CollectionEndEvent):
+                ended = around.pop()
+                event, value = ended.event, ended.value
+                self._name(event, value, ended.before)
+            elif around and around[-1].begins_merge(event):
+                continue
+            elif isinstance(event, yaml.CollectionStartEvent):
+                if around and around[-1].expects_key:
+                    raise _invalid("a key is a list or a mapping; keys must be text", event)
+                if event.anchor:
+                    self._anchors[event.anchor] = _Anchored()
+                around.append(_Collection(event, self._count))
+                self._counted(len(around) - 1)
+                continue
+            else:
+                value = self._leaf(event, len(around))
+            if not around:
+                return value
+            around[-1].add(value, event)
+
+    def _leaf(self, event: Any, depth: int) -> Any:
+        """Return a scalar, or what an alias stands for."""
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
-        before, anchored = self._count, None
-        if event.anchor:
-            self._anchors[event.anchor] = anchored = _Anchored()
-        if isinstance(event, yaml.ScalarEvent):
-            value = self._measured(self._scalar(event), depth)
-        else:
-            self._counted(depth)
-            is_mapping = isinstance(event, yaml.MappingStartEvent)
-            value = self._mapping(depth + 1) if is_mapping else self._sequence(depth + 1)
-        if anchored is not None:
-            anchored.value, anchored.weight = value, self._count - before
+        before, value = self._count, self._measured(self._scalar(event), depth)
+        self._name(event, value, before)
         return value
 
-    def _sequence(self, depth: int) -> list[Any]:
-        found: list[Any] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            found.append(_json(self._node(event, depth)))
-        return found
-
-    def _mapping(self, depth: int) -> dict[str, Any]:
-        """Return the pairs; what stands later counts, be it a pair or a merged mapping."""
-        found: dict[str, Any] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            if _is_merge(event):
-                found |= self._merged(next(self._events), depth)
-            else:
-                key = self._key(event, depth)
-                found[key] = _json(self._node(next(self._events), depth))
-        return found
-
-    def _merged(self, event: Any, depth: int) -> dict[str, Any]:
-        """Return the pairs of one mapping, or of a list, the first of which counts."""
-        value = self._node(event, depth)
-        sources = value if isinstance(event, yaml.SequenceStartEvent) else [value]
-        found: dict[str, Any] = {}
-        for source in reversed(sources):
-            if not isinstance(source, dict):
-                raise _invalid("only mappings can be merged by <<", event)
-            found |= source
-        return found
-
-    def _key(self, event: Any, depth: int) -> str:
-        if isinstance(event, yaml.CollectionStartEvent):
-            raise _invalid("a key is a list or a mapping; keys must be text", event)
-        value = self._node(event, depth)
-        if isinstance(value, bool):
-            return str(value).lower()
-        if isinstance(value, int) and value >= 1 << 63:
-            raise _invalid("a key is a number of more than 63 bits; put it in quotes", event)
-        if isinstance(value, float):
-            return _float_key(value)
-        if not isinstance(value, str | int):
-            raise _invalid("a key is null, a list or a mapping; keys must be text", event)
-        return str(value)
+    def _name(self, event: Any, value: Any, before: int) -> None:
+        """Keep a value with an anchor, and how many values it counts for."""
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(value, self._count - before)
 
     def _alias(self, event: Any, depth: int) -> Any:
         anchored = self._anchors.get(event.anchor)
@@ -261,12 +240,67 @@ class _Reader:
         return value
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Anchored:
     """A value with an anchor, and how many values it counts for; none until its end is read."""
 
     value: Any = None
     weight: int = 0
+
+
+class _Collection:
+    """A list or mapping that has begun. In a mapping what stands later counts, pair or merge."""
+
+    def __init__(self, event: Any, before: int) -> None:
+        self.event = event
+        self.before = before
+        self._is_mapping = isinstance(event, yaml.MappingStartEvent)
+        self.value: Any = {} if self._is_mapping else []
+        self.expects_key = self._is_mapping
+        self._key: str | None = None  # of the next value; None for one that is merged
+
+    def begins_merge(self, event: Any) -> bool:
+        """Return whether the event is `<<` in the place of a key."""
+        if not (self.expects_key and _is_merge(event)):
+            return False
+        self.expects_key, self._key = False, None
+        return True
+
+    def add(self, value: Any, event: Any) -> None:
+        """Add a key or a value, which `event` began."""
+        if not self._is_mapping:
+            self.value.append(_json(value))
+        elif self.expects_key:
+            self.expects_key, self._key = False, _key_of(value, event)
+        else:
+            self.expects_key = True
+            if self._key is None:
+                self.value |= _merged(value, event)
+            else:
+                self.value[self._key] = _json(value)
+
+
+def _merged(value: Any, event: Any) -> dict[str, Any]:
+    """Return the pairs of one mapping, or of a list, the first of which counts."""
+    sources = value if isinstance(event, yaml.SequenceStartEvent) else [value]
+    found: dict[str, Any] = {}
+    for source in reversed(sources):
+        if not isinstance(source, dict):
+            raise _invalid("only mappings can be merged by <<", event)
+        found |= source
+    return found
+
+
+def _key_of(value: Any, event: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value >= 1 << 63:
+        raise _invalid("a key is a number of more than 63 bits; put it in quotes", event)
+    if isinstance(value, float):
+        return _float_key(value)
+    if not isinstance(value, str | int):
+        raise _invalid("a key is null, a list or a mapping; keys must be text", event)
+    return str(value)
 
 
 def _is_merge(event: Any) -> bool:

@@ -6,11 +6,11 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import in_canonical_order, mapping
+from controller.apimachinery.custom_object import copied, in_canonical_order, mapping
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.apimachinery.template import plain_path
 from controller.ray.api.labels import MANAGED_BY_US
@@ -73,22 +73,27 @@ def canonical(value: Any, around: str = "") -> Any:
         value: plain data.
         around: name of the field that encloses it.
     """
-    if isinstance(value, list):
-        items = [canonical(item, around) for item in cast("list[Any]", value)]
-        return _host_aliases(items) if around == "hostAliases" else items
-    if not isinstance(value, dict):
-        return value
-    result: dict[str, Any] = {}
-    for name, item in cast("dict[str, Any]", value).items():
-        if around in _AMOUNTS or name in _AMOUNT:
-            normal = _amount(item)
-        elif isinstance(item, dict | list):
-            normal = canonical(item, name)
-        else:
-            normal = _in_plain_notation(around, name, item)
-        if not _is_meaningless(around, name, normal):
-            result[name] = normal
-    return result
+    copy, parts = copied(value, around, is_leaf=_is_amount)
+    for part, name in reversed(parts):
+        if isinstance(part, dict):
+            _drop_meaningless(part, name)
+        elif name == "hostAliases":
+            part[:] = _host_aliases(part)
+    return copy
+
+
+def _is_amount(around: str, name: str) -> bool:
+    return around in _AMOUNTS or name in _AMOUNT
+
+
+def _drop_meaningless(fields: dict[str, Any], around: str) -> None:
+    for name, item in tuple(fields.items()):
+        if _is_amount(around, name):
+            fields[name] = _amount(item)
+        elif not isinstance(item, dict | list):
+            fields[name] = _in_plain_notation(around, name, item)
+        if _is_meaningless(around, name, fields[name]):
+            del fields[name]
 
 
 def _in_plain_notation(around: str, name: str, value: Any) -> Any:
