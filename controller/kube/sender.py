@@ -226,7 +226,8 @@ class Sender:
             timer = self._listen(request, on_silence)
             answer = failure = None
             try:
-                answer = await self._exchange(request, lane, limit)
+                most = MAX_LIST if lane.verb == "list" else MAX_BODY
+                answer = await self._exchange(request, limit, most, self._metrics)
                 self.pauses.record(lane, answer)
             except OutcomeUnknown as error:
                 failure = error
@@ -259,7 +260,7 @@ class Sender:
         server, so the attempt is not counted as one to it, and a slow service must not use up the
         slots of Kubernetes requests.
         """
-        return await self._answer(request, timeout, limit)
+        return await self._exchange(request, timeout, limit)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
@@ -321,33 +322,25 @@ class Sender:
                 return slot
             self.limiter.release(slot)
 
-    async def _exchange(self, request: Request, lane: Lane, limit: float) -> Response:
+    async def _exchange(
+        self, request: Request, limit: float, max_bytes: int, metrics: ClientMetrics = NO_METRICS
+    ) -> Response:
         """Send once, read the whole response within `limit` seconds, and count the attempt."""
         started = self._clock.time()
-        try:
-            answer = await self._answer(
-                request, limit, MAX_LIST if lane.verb == "list" else MAX_BODY
-            )
-        except (NotSent, OutcomeUnknown, UnexpectedResponse):
-            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
-            raise
-        elapsed = self._clock.time() - started
-        self._metrics.record_attempt(request.method, str(answer.status), elapsed)
-        self._metrics.record_transfer(request.method, len(request.body or b""), len(answer.body))
-        return answer
-
-    async def _answer(self, request: Request, limit: float, max_bytes: int) -> Response:
-        """Send once and read the whole response within `limit` seconds."""
         try:
             async with asyncio.timeout(limit):
                 status, headers, chunks = await self._transport.request(self._complete(request))
                 body = await read_body(status, chunks, max_bytes)
-        except TimeoutError:
-            raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
-        except UnexpectedResponse as error:
-            if request.method == "GET":
-                raise
-            raise WriteUnconfirmed(f"{request}: {error}") from error
+        except (TimeoutError, NotSent, OutcomeUnknown, UnexpectedResponse) as error:
+            metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
+            if isinstance(error, TimeoutError):
+                text = f"{request}: no complete answer within {limit:.1f} s"
+                raise OutcomeUnknown(text) from None
+            if isinstance(error, UnexpectedResponse) and request.method != "GET":
+                raise WriteUnconfirmed(f"{request}: {error}") from error
+            raise
+        metrics.record_attempt(request.method, str(status), self._clock.time() - started)
+        metrics.record_transfer(request.method, len(request.body or b""), len(body))
         return Response(status, headers, body)
 
     def _complete(self, request: Request) -> Request:

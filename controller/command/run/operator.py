@@ -219,7 +219,7 @@ def connect(
     metrics = RestClientMetrics(registry).for_host(credentials.endpoint.host)
     transport = HttpTransport(credentials, user_agent=user_agent, metrics=metrics)
     client = Client(
-        FencedTransport(transport, election),
+        transport if isinstance(election, AlwaysLeader) else FencedTransport(transport, election),
         user_agent=user_agent,
         clock=asyncio.get_running_loop(),
         concurrency=settings.client_concurrency,
