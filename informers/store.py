@@ -251,7 +251,7 @@ class Store(Generic[T]):
         Raises:
             KeyError: there is no such index.
         """
-        return [self._objects[key] for key in self._indexes[index].keys(value)]
+        return [self._objects[key] for key in self._indexes[index].found.get(value, ())]
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index and fill it from the current objects.
@@ -325,19 +325,16 @@ class _Index(Generic[T]):
     """Keys by value, in order of insertion, so that runs are reproducible.
 
     Values without keys are dropped, otherwise the index would leak. `held` has the values of each
-    key that has any: to call the function on the old object too would double its work.
+    key that has any, so that the function need not be called on the old object too.
     """
 
     def __init__(self, name: str, function: IndexFunction[T], objects: Mapping[str, T]) -> None:
         self.name = name
         self.function = function
         self.held: dict[str, tuple[str, ...]] = {}
-        self._keys: dict[str, dict[str, None]] = {}
+        self.found: dict[str, dict[str, None]] = {}
         for key, obj in objects.items():
             self.move(key, self.values(key, obj))
-
-    def keys(self, value: str) -> Mapping[str, None]:
-        return self._keys.get(value, {})
 
     def values(self, key: str, obj: T) -> tuple[str, ...]:
         try:
@@ -349,11 +346,11 @@ class _Index(Generic[T]):
         """Find `key` under these values, and no others."""
         before = self.held.pop(key, ())
         for value in {*before}.difference(after):
-            keys = self._keys[value]
+            keys = self.found[value]
             del keys[key]
             if not keys:
-                del self._keys[value]
+                del self.found[value]
         for value in {*after}.difference(before):
-            self._keys.setdefault(value, {})[key] = None
+            self.found.setdefault(value, {})[key] = None
         if after:
             self.held[key] = after

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.custom_object import copied, mapping
 from controller.kube.objects import ContainerStateTerminated, Job, Pod
 
 # RFC 3339 timestamps as Kubernetes writes them. All times are UTC.
@@ -64,11 +64,13 @@ def time_of(value: Any) -> datetime | None:
 
 def without_times(value: Any) -> Any:
     """Return plain data with every timestamp replaced by an empty string, for comparisons."""
-    if isinstance(value, dict):
-        return {key: without_times(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [without_times(item) for item in cast("list[Any]", value)]
-    return "" if isinstance(value, str) and _RFC3339.fullmatch(value) else value
+    root, parts = copied(value)
+    for part, _ in parts:
+        fields: Any = part
+        for key, item in enumerate(fields) if isinstance(part, list) else fields.items():
+            if isinstance(item, str) and _RFC3339.fullmatch(item):
+                fields[key] = ""
+    return "" if isinstance(root, str) and _RFC3339.fullmatch(root) else root
 
 
 def counted_from(start: datetime, steady_since: datetime | None, now: datetime) -> datetime:

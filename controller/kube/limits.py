@@ -259,9 +259,10 @@ class FairLimiter:
     def _grant_all(self) -> None:
         """Grant the free slots to waiting requests."""
         self._find_slow()
-        while (following := self._next()) is not None:
+        while self._waiting and (following := self._next()) is not None:
             self._serve(*following)
-        self._set_timer()
+        if self._waiting:
+            self._set_timer()
 
     def _set_timer(self) -> None:
         """Look again when the oldest write becomes slow, if a request waits for its slot."""

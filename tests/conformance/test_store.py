@@ -37,7 +37,7 @@ def names(objects) -> set[str]:
 
 
 def buckets(filled: Store[Thing]) -> dict[str, set[str]]:
-    return {value: set(keys) for value, keys in filled._indexes["colour"]._keys.items()}
+    return {value: set(keys) for value, keys in filled._indexes["colour"].found.items()}
 
 
 class TestContents:

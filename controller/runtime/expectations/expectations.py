@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from controller.apimachinery.conditions import rfc3339
@@ -65,22 +66,17 @@ class Expectations:
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._now = now
         self._wall = wall
-        self._overlays: dict[Resource[Any], Overlay[Any]] = {}
+        self._overlays = _Overlays(now, self.enqueue_owner)
         self._records: dict[str, Record] = {}
         self._uid_of: dict[tuple[str, str], str] = {}
         self._live_reads = 0
-        self.reader = OverlayReader(self.overlay, self.record)
+        self.reader = OverlayReader(self._overlays, self.record)
         self.enqueue: Callable[[Owner], None] = _ignore
         self.on_rewound: Callable[[Resource[Any], str], None] = _ignore
 
     def overlay(self, resource: Resource[T]) -> Overlay[T]:
         """Return the overlay of one resource, created on first use."""
-        found = self._overlays.get(resource)
-        if found is None:
-            found = self._overlays[resource] = Overlay(
-                resource, now=self._now, notify=self.enqueue_owner
-            )
-        return found
+        return self._overlays[resource]
 
     def record(self, uid: str) -> Record:
         """Return the record of the owner with that uid; one that nobody keeps if it is unknown."""
@@ -337,6 +333,20 @@ class Expectations:
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
             self.on_rewound(expectation.reference.resource, sign)
+
+
+class _Overlays(dict[Resource[Any], Overlay[Any]]):
+    """The overlays by resource, each made on first use: a plan reads a hundred times."""
+
+    def __init__(
+        self, now: Callable[[], float], notify: Callable[[Expectation[Any]], None]
+    ) -> None:
+        super().__init__()
+        self._make = partial(Overlay[Any], now=now, notify=notify)
+
+    def __missing__(self, resource: Resource[Any]) -> Overlay[Any]:
+        made = self[resource] = self._make(resource)
+        return made
 
 
 def _ignore(*_: object) -> None:

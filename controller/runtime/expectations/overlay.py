@@ -121,7 +121,7 @@ class Overlay(Generic[T]):
         Raises:
             NotCached: there is none.
         """
-        cache = self._cache_of(namespace)
+        cache = self._caches.get("" if "" in self._caches else namespace)
         if cache is None:
             where = f" in namespace {namespace}" if self._caches and namespace else ""
             raise NotCached(f"{self.resource}{where} are not watched by any kind")
@@ -366,9 +366,9 @@ class OverlayReader:
     """
 
     def __init__(
-        self, overlay: Callable[[Resource[Any]], Overlay[Any]], record: Callable[[str], Record]
+        self, overlays: Mapping[Resource[Any], Overlay[Any]], record: Callable[[str], Record]
     ) -> None:
-        self._overlay = overlay
+        self._overlays = overlays
         self.record = record
         self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
         self.unverified: Mapping[Resource[Any], Container[str]] = {}
@@ -382,7 +382,7 @@ class OverlayReader:
             NotCached: no kind watches it.
             ObjectUnreadable: it exists, and the cache could never decode it.
         """
-        overlay: Overlay[T] = self._overlay(resource)
+        overlay: Overlay[T] = self._overlays[resource]
         found = overlay.get(key)
         if found is None and (reason := overlay.why_unreadable(key)):
             raise ObjectUnreadable(resource.kind, key, reason)
@@ -395,17 +395,17 @@ class OverlayReader:
             NotCached: no kind watches it.
             KeyError: there is no such index.
         """
-        return self._overlay(resource).by_index(index, value)
+        return self._overlays[resource].by_index(index, value)
 
     def serves(self, resource: Resource[Any]) -> bool:
-        return self._overlay(resource).watched
+        return self._overlays[resource].watched
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
-        return self._overlay(resource).unreadable(namespace)
+        return self._overlays[resource].unreadable(namespace)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
         record = self.record(owner_uid)
-        cache = self._overlay(resource).cache_of(record.owner.namespace)
+        cache = self._overlays[resource].cache_of(record.owner.namespace)
         return record.observe_revision(resource, cache.resource_version)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
