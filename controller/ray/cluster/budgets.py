@@ -75,13 +75,9 @@ def selected_cluster(budget: PodDisruptionBudget) -> tuple[str, ...]:
     return (f"{budget.metadata.namespace}/{name}",) if name else ()
 
 
-def observe_budgets(
-    desired: DesiredCluster,
-    reads: CacheReader,
-    heads: Sequence[Pod],
-    workers: Mapping[str, Sequence[Pod]],
-) -> ObservedBudgets:
+def observe_budgets(seen: ClusterObservation, reads: CacheReader) -> ObservedBudgets:
     """Observe the budgets that the cluster has or may have, and those of others."""
+    desired = seen.desired
     identity, is_asked = desired.identity, desired.spec.disruption_budgets is not None
     if not reads.serves(DISRUPTION_BUDGETS):
         return ObservedBudgets(notes=(_UNSERVED,) if is_asked else ())
@@ -96,7 +92,7 @@ def observe_budgets(
         if not each.metadata.terminating
     ]
     for child, group in _desired(desired):
-        pods = heads if group == labels.HEAD_GROUP else workers.get(group, ())
+        pods = seen.heads if group == labels.HEAD_GROUP else seen.workers.get(group, ())
         other = _selecting(foreign, pods)
         observed = observe_child(child, identity.namespace, identity.uid, reads)
         if other is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +30,6 @@ from controller.ray.children.child import (
 )
 from controller.ray.cluster.children import Note, ObservedCertificates, child_metadata
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import Identity
@@ -67,8 +65,9 @@ EXPIRES_SOON: Final = "MTLSCertificateExpiringSoon"
 _AUTHORITY_REPLACED: Final = "MTLSAuthorityReplaced"
 
 
-def certificate_children(identity: Identity, pods: PodsByRole) -> Iterator[Child]:
+def certificate_children(seen: ClusterObservation) -> Iterator[Child]:
     """Yield the issuers and certificates of a cluster with mTLS."""
+    identity = seen.desired.identity
     name, authority = identity.name, authority_secret(identity)
     own, issuer = f"ray-selfsigned-issuer-{name}", f"ray-ca-issuer-{name}"
     spec: Body = {
@@ -88,7 +87,7 @@ def certificate_children(identity: Identity, pods: PodsByRole) -> Iterator[Child
     body = _body(identity, issuer, "ca-issuer", {"ca": {"secretName": authority}})
     yield Child(ISSUERS, body, desired_fields=as_made)
     for role in _ROLES:
-        names, addresses = certified(role, identity, pods)
+        names, addresses = certified(role, seen)
         spec = {
             "secretName": certificate_secret(name, role),
             **_LEAF,
@@ -102,13 +101,13 @@ def certificate_children(identity: Identity, pods: PodsByRole) -> Iterator[Child
         yield Child(CERTIFICATES, body, desired_fields=_names_and_addresses)
 
 
-def certified(role: Role, identity: Identity, pods: PodsByRole) -> tuple[list[str], list[str]]:
+def certified(role: Role, seen: ClusterObservation) -> tuple[list[str], list[str]]:
     """Return the DNS names and the addresses in the certificate of a role, sorted.
 
     Workers are called by their addresses; the head also by the name of its service.
     """
-    own = pods.heads if role == "head" else [*chain.from_iterable(pods.workers.values())]
-    names = {"localhost", identity.head_fqdn} if role == "head" else {"localhost"}
+    own = seen.heads if role == "head" else seen.all_workers
+    names = {"localhost", seen.desired.identity.head_fqdn} if role == "head" else {"localhost"}
     addresses = {pod.status.pod_ip for pod in own if _is_live(pod)}
     return sorted(names), sorted({"127.0.0.1", *addresses} - {""})
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
-from controller.apimachinery.conditions import is_true, tells
-from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.conditions import tells
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import (
@@ -87,13 +85,13 @@ from controller.ray.cluster.own_certificates import (
     own_certificates,
     renewal_writes,
 )
-from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 from controller.ray.pods.tls import uses_certificates
-from controller.ray.settings import MANTA, RaySettings
+from controller.ray.settings import MANTA
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.plan import Event, Write
 
@@ -106,31 +104,24 @@ T = TypeVar("T", Child, Drift, Cause, Note)
 
 
 def desired_children(
-    cluster: RayCluster,
-    desired: DesiredCluster,
-    endpoint: HeadEndpoint,
-    settings: RaySettings,
-    *,
-    routes: bool,
+    seen: ClusterObservation, endpoint: HeadEndpoint, *, routes: bool
 ) -> Iterator[Child]:
     """Yield all children of the cluster.
 
     Args:
-        cluster: the object.
-        desired: its desired state.
+        seen: the cluster.
         endpoint: the head to which they lead.
-        settings: settings of the RayCluster controller.
         routes: whether the API server serves routes.
     """
-    spec, identity = desired.spec, desired.identity
-    for policy in network_policies(cluster, spec, identity, endpoint):
+    spec, identity, settings = seen.desired.spec, seen.desired.identity, seen.settings
+    for policy in network_policies(seen, endpoint):
         yield Child(NETWORK_POLICIES, policy, desired_fields=desired_policy_fields)
-    annotations = cluster.metadata.annotations or {}
+    annotations = seen.cluster.metadata.annotations or {}
     head = head_service(spec, identity, endpoint, cluster_ip=settings.head_cluster_ip_service)
     yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
     if needs_headless_service(spec):
         yield Child(SERVICES, headless_service(identity), desired_fields=desired_service_fields)
-    if wants_serve_service(cluster, endpoint):
+    if wants_serve_service(seen.cluster, endpoint):
         serve = with_owned_fields(serve_service(spec, identity, endpoint))
         yield Child(
             SERVICES,
@@ -148,20 +139,18 @@ def desired_children(
             resource = INGRESSES
             body = ingress(spec, identity, endpoint, annotations)
         yield Child(resource, with_owned_fields(body), OwnerConflict.IGNORE, independent=True)
-    yield from _secret_and_claim(cluster, desired, settings)
+    yield from _secret_and_claim(seen)
     if spec.autoscaling:
-        yield from _access(desired, endpoint)
+        yield from _access(seen.desired, endpoint)
 
 
-def _secret_and_claim(
-    cluster: RayCluster, desired: DesiredCluster, settings: RaySettings
-) -> Iterator[Child]:
-    spec, identity = desired.spec, desired.identity
+def _secret_and_claim(seen: ClusterObservation) -> Iterator[Child]:
+    spec, identity = seen.desired.spec, seen.desired.identity
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
     if auth is not None and needs_token_secret(auth):
         secret = token_secret(identity, token_secret_name(identity.name, auth))
-        yield Child(SECRETS, secret, secret=partial(token_data, settings.new_token))
-    state, storage = state_storage(cluster, spec), options and options.storage
+        yield Child(SECRETS, secret, secret=partial(token_data, seen.settings.new_token))
+    state, storage = state_storage(seen.cluster, spec), options and options.storage
     if isinstance(state, EmbeddedStorage) and not (storage and storage.claim_name):
         claim = storage_claim(identity, state.claim, storage)
         yield Child(
@@ -222,27 +211,26 @@ _Finding: TypeAlias = Child | Drift | Cause | Note
 
 
 def observe_children(
-    cluster: RayCluster,
-    desired: DesiredCluster,
-    reads: CacheReader,
-    settings: RaySettings,
-    pods: PodsByRole,
-    *,
-    is_foreseen: bool = False,
+    seen: ClusterObservation, reads: CacheReader, *, is_foreseen: bool = False
 ) -> ObservedChildren:
     """Observe all children. If there is a head, what only a new head needs blocks nothing.
 
     A plan without the world, which `is_foreseen`, takes certificates for issued.
     """
-    identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(pods.heads)
-    endpoint = head_endpoint(desired.spec, identity, pods.heads)
-    children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
+    cluster, desired, settings, has_head = (
+        seen.cluster,
+        seen.desired,
+        seen.settings,
+        bool(seen.heads),
+    )
+    identity, endpoint = desired.identity, head_endpoint(desired.spec, desired.identity, seen.heads)
+    children = tuple(desired_children(seen, endpoint, routes=reads.serves(ROUTES)))
     certificates = ObservedCertificates()
     if desired.spec.has_mtls and settings.mtls_issuer == MANTA:
-        own, certificates = own_certificates(identity, pods, reads)
+        own, certificates = own_certificates(seen, reads)
         children += own
     elif desired.spec.has_mtls:
-        children += tuple(certificate_children(identity, pods))
+        children += tuple(certificate_children(seen))
         certificates = observe_certificates(identity, reads, are_issued=is_foreseen)
     found: list[_Finding] = [*policies_impossible(desired.spec, reads)]
     for child in children:
@@ -256,9 +244,12 @@ def observe_children(
             "of the head has no port named `serve` or `serve-...`"
         )
         found.append(Note("FailedToCreateService", message))
-    missing = [*missing_objects(desired, reads)]
-    found += (note for note, _ in missing)
-    idle = desired.spec.suspend or is_true(conditions_of(cluster), SUSPENDED)
+    for note, of_head in missing_objects(desired, reads):
+        found.append(note)
+        if of_head and not has_head:
+            words = f"{note.message}; the head is not created before it exists"
+            found.append(Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True))
+    idle = desired.spec.suspend or seen.is_true(SUSPENDED)
     groups = NO_GROUPS  # what a suspended cluster has is kept for its resumption, as in KubeRay
     if not idle:
         groups = observe_cluster_groups(settings.batch_scheduler, cluster, desired.spec, reads)
@@ -266,9 +257,8 @@ def observe_children(
         head_service=_own_head_service(identity, reads),
         absent=(*_only(found, Child), *groups.absent),
         drifted=_only(found, Drift),
-        surplus=tuple(_surplus(children, desired, reads, pods, settings)),
+        surplus=tuple(_surplus(children, seen, reads)),
         blocked=(*_only(found, Cause), *_without_groups(groups)),
-        missing_required=tuple(n.message for n, of_head in missing if of_head and not has_head),
         groups=groups,
         certificates=certificates,
         notes=_only(found, Note),
@@ -328,18 +318,13 @@ def _name_taken(child: Child, sentence: str) -> Cause:
 
 
 def _surplus(
-    children: Iterable[Child],
-    desired: DesiredCluster,
-    reads: CacheReader,
-    pods: PodsByRole,
-    settings: RaySettings,
+    children: Iterable[Child], seen: ClusterObservation, reads: CacheReader
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
     """Yield objects that are no longer specified: all but secrets, access and storage."""
-    identity = desired.identity
+    identity, settings = seen.desired.identity, seen.settings
     specified = {(child.resource, child.name) for child in children}
     optional: list[Resource[Any]] = [ROUTES, NETWORK_POLICIES]
-    every_pod = chain(pods.heads, *pods.workers.values())
-    if settings.feature_gates.enabled(MTLS) and not any(map(uses_certificates, every_pod)):
+    if settings.feature_gates.enabled(MTLS) and not any(map(uses_certificates, seen.all_pods)):
         optional += [SECRETS] if settings.mtls_issuer == MANTA else [ISSUERS, CERTIFICATES, SECRETS]
     resources: list[Resource[Any]] = [SERVICES, INGRESSES, *filter(reads.serves, optional)]
     for resource in resources:
@@ -348,31 +333,30 @@ def _surplus(
             if meta.terminating or (resource, meta.name) in specified:
                 continue
             if resource is SERVICES and not (
-                is_serve_service(identity, meta) or _is_left_behind(meta, identity, reads, pods)
+                is_serve_service(identity, meta) or _is_left_behind(meta, seen, reads)
             ):
                 continue
             if resource is SECRETS and not is_own_certificate(meta):
                 continue
-            if resource is NETWORK_POLICIES and is_still_needed(obj, desired.spec, pods.workers):
+            if resource is NETWORK_POLICIES and is_still_needed(
+                obj, seen.desired.spec, seen.workers
+            ):
                 continue
             yield resource, obj
 
 
-def _is_left_behind(
-    meta: ObjectMeta, identity: Identity, reads: CacheReader, pods: PodsByRole
-) -> bool:
+def _is_left_behind(meta: ObjectMeta, seen: ClusterObservation, reads: CacheReader) -> bool:
     """Return whether it is the head service under its name before, and no worker knows that name.
 
     A worker finds the head by the name that the service had when it was created.
     """
     if (meta.labels or {}).get(labels.NODE_TYPE) != labels.HEAD:
         return False
-    present = reads.get(SERVICES, f"{identity.namespace}/{identity.head_service}")
+    present = reads.get(SERVICES, f"{meta.namespace}/{seen.desired.identity.head_service}")
     since = present.metadata.creation_timestamp if present is not None else None
     if since is None or not (meta.creation_timestamp or since) < since:
         return False
-    workers = (pod for group in pods.workers.values() for pod in group)
-    return all((pod.metadata.creation_timestamp or "") > since for pod in workers)
+    return all((pod.metadata.creation_timestamp or "") > since for pod in seen.all_workers)
 
 
 def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:

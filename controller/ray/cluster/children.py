@@ -326,8 +326,6 @@ class ObservedChildren:
         drifted: children that differ from their desired state.
         surplus: the cluster's objects that are no longer desired.
         blocked: causes for which no pod may be created: children that pods need cannot be made.
-        missing_required: sentences about missing objects that users must create before a head
-            can be created.
         groups: the objects that describe the cluster's pods to a batch scheduler.
         certificates: those of its pods.
         notes: other problems that only a person can solve; missing objects are among them.
@@ -338,7 +336,6 @@ class ObservedChildren:
     drifted: tuple[Drift, ...] = ()
     surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
     blocked: tuple[Cause, ...] = ()
-    missing_required: tuple[str, ...] = ()
     groups: ObservedGroups = NO_GROUPS
     certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
     notes: tuple[Note, ...] = ()
@@ -347,8 +344,3 @@ class ObservedChildren:
     def notes_in_words(self) -> str:
         """The sentences of the notes, as the condition has them."""
         return "; ".join(note.message for note in self.notes)
-
-    @property
-    def block_pods(self) -> bool:
-        """True if no pod may be created for now."""
-        return bool(self.blocked or self.missing_required)

@@ -7,26 +7,21 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import is_true
-from controller.apimachinery.custom_object import conditions_of
 from controller.kube.objects import Node, Pod
 from controller.kube.resources import NODES, PODS
 from controller.ray.api import labels
 from controller.ray.api.lifetime_options import grace_of
-from controller.ray.api.names import SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
-from controller.ray.api.raycluster import ClusterSpec, RayCluster
+from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.cluster.idle import idle_outlook
 from controller.ray.cluster.observation import (
     AnyCluster,
     ClusterObservation,
-    DesiredCluster,
-    PodHistory,
 )
 from controller.ray.cluster.pods import (
     draining_now,
@@ -61,35 +56,14 @@ OF_NODES: Final = (
 """The nodes of a cluster's pods, for operators that may read nodes."""
 
 
-def observe_disruptions(
-    cluster: RayCluster,
-    desired: DesiredCluster,
-    pods: Iterable[Pod],
-    reads: CacheReader,
-    *,
-    history: PodHistory,
-    watches: bool,
-) -> dict[str, Disruption]:
-    """Return the disruptions of pods by uid; none of pods that this operator has deleted.
-
-    Args:
-        cluster: its owner.
-        desired: what it should be.
-        pods: its pods.
-        reads: the caches.
-        history: what its last plan has left.
-        watches: whether nodes are watched.
-    """
-    conditions = conditions_of(cluster)
-    suspends = desired.spec.suspend or any(
-        is_true(conditions, each) for each in (SUSPENDED, SUSPENDING)
-    )
-    if cluster.metadata.terminating or suspends:
+def observe_disruptions(seen: ClusterObservation, reads: CacheReader) -> dict[str, Disruption]:
+    """Return the disruptions of pods by uid; none of pods that this operator has deleted."""
+    if seen.is_ending:
         return {}
-    reads_nodes = watches and reads.serves(_RAY_NODES)
+    reads_nodes = seen.settings.watch_nodes and reads.serves(_RAY_NODES)
     found: dict[str, Disruption] = {}
-    for pod in pods:
-        if pod.metadata.uid in history.condemned:
+    for pod in seen.all_pods:
+        if pod.metadata.uid in seen.history.condemned:
             continue
         name = pod.spec.node_name
         going = disruption_of(pod, reads.get(_RAY_NODES, name) if reads_nodes and name else None)

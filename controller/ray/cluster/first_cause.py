@@ -215,9 +215,6 @@ def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
         words = f"{sentence}; no pod is created until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
     yield from seen.children.blocked
-    for sentence in seen.children.missing_required:
-        words = f"{sentence}; the head is not created before it exists"
-        yield Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True)
     if not seen.heads:
         for sentence in seen.foreign_heads:
             words = f"{sentence}; the head is not created before that pod is gone"

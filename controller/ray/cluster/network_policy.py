@@ -24,6 +24,7 @@ from controller.ray.api.raycluster import (
 )
 from controller.ray.children.child import Body, DesiredFields, OwnedKeys, body_of
 from controller.ray.cluster.children import child_metadata
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity
 from controller.ray.pods.hashes import canonical
@@ -34,17 +35,16 @@ NAME_COLLISION = "NetworkPolicyNameCollision"
 """KubeRay's reason of the event about a policy that another owner has."""
 
 
-def network_policies(
-    cluster: RayCluster, spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint
-) -> Iterator[Body]:
+def network_policies(seen: ClusterObservation, endpoint: HeadEndpoint) -> Iterator[Body]:
     """Yield the policies that the specification asks for; `endpoint` is the head that is there."""
+    spec, identity = seen.desired.spec, seen.desired.identity
     options = spec.network_policy
     if options is None:
         return
     own = {"from": [_pods({labels.CLUSTER: identity.name})]}
     head = {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.HEAD}
     name = f"{identity.name}-head"
-    admitted = [own, *_submitter(cluster, spec, endpoint)]
+    admitted = [own, *_submitter(seen.cluster, spec, endpoint)]
     yield _policy(identity, name, labels.HEAD_GROUP, head, _spec(options, options.head, admitted))
     for group in spec.worker_group_specs:
         selected = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 from controller.apimachinery.custom_object import SpecificationMemo, status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
@@ -28,7 +27,6 @@ from controller.ray.cluster.observation import (
     ClusterObservation,
     DesiredCluster,
     InvalidCluster,
-    PodHistory,
     WorkerUnits,
     read_units,
 )
@@ -71,109 +69,75 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
     desired, settings = sources.desired_of(cluster), sources.settings
     if isinstance(desired, DesiredCluster):
         desired = resumed(cluster, desired)
-    uid, record = cluster.metadata.uid, reads.record(cluster.metadata.uid)
+    record = reads.record(cluster.metadata.uid)
     groups = desired.spec.worker_group_specs if isinstance(desired, DesiredCluster) else ()
     pods = sort_by_role(
         cluster.metadata.name,
         (group.group_name for group in groups),
         owned_by(reads, PODS, cluster.metadata),
     )
-    heads, workers = pods.heads, pods.workers
-    history: PodHistory = record.memory or NO_HISTORY
+    known: dict[str, Any] = {
+        "cluster": cluster,
+        "heads": pods.heads,
+        "workers": pods.workers,
+        "pods_listed": record.has_listed(every_pod(cluster)),
+        "pending_scopes": record.pending_scopes,
+        "cleanup": observe_cleanup(cluster, reads),
+        "settings": settings,
+        "history": record.memory or NO_HISTORY,
+    }
+    unreadable = tuple(_unreadable_pods(cluster, reads))
     if not isinstance(desired, DesiredCluster):
-        return InvalidCluster(
-            cluster=cluster,
-            problem=desired,
-            heads=heads,
-            workers=workers,
-            unreadable=tuple(_unreadable_pods(cluster, reads)),
-            pods_listed=record.has_listed(every_pod(cluster)),
-            pending_scopes=record.pending_scopes,
-            cleanup=observe_cleanup(cluster, reads),
-            settings=settings,
-            history=history,
-        )
-    going = observe_disruptions(
-        cluster,
-        desired,
-        chain(heads, *workers.values()),
-        reads,
-        history=history,
-        watches=settings.watch_nodes,
-    )
-    log = log_to_read(chain(heads, *workers.values()))
+        return InvalidCluster(problem=desired, unreadable=unreadable, **known)
+    log = log_to_read(chain(pods.heads, *pods.workers.values()))
     units = _units(desired, pods, settings, dict(record.replicas))
-    revisions = observe_history(cluster, desired, reads)
-    foreseen = sources.dashboards is None
-    children = observe_children(cluster, desired, reads, settings, pods, is_foreseen=foreseen)
-    relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
-    budgets = observe_budgets(desired, reads, heads, workers)
-    of_history = revisions.notes if revisions is not None else ()
-    notes = (*children.notes, *budgets.notes, *relabelled, *of_history)
-    return ClusterObservation(
-        cluster=cluster,
+    seen = ClusterObservation(
+        **known,
         desired=desired,
-        heads=heads,
-        foreign_heads=tuple(_foreign_heads(key, uid, reads)),
-        workers=workers,
-        children=replace(children, notes=notes),
-        budgets=budgets,
-        unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
+        foreign_heads=tuple(_foreign_heads(cluster, reads)),
+        unreadable=(*unreadable, *pods.unknown),
         units={each.group.group_name: each for each in units},
-        pods_revision=reads.revision(PODS, uid),
+        pods_revision=reads.revision(PODS, cluster.metadata.uid),
         taken_pod_names=record.name_conflicts(PODS),
-        pods_listed=record.has_listed(every_pod(cluster)),
-        pending_scopes=record.pending_scopes,
-        lost_head=_lost_head(cluster, heads, history, reads),
-        revisions=revisions,
-        cleanup=observe_cleanup(cluster, reads),
-        settings=settings,
         unknown_fields=sources.unknown_fields_of(cluster, reads),
         definition=sources.read_definition(reads, cluster),
         consistency_warnings=record.consistency_warnings,
         created_pods=record.created(PODS),
-        history=history,
         clock_steady_since=reads.clock_steady_since,
         crash_log=log,
         crash_text=record.log_tail(log) if log is not None else None,
-        disruptions=going,
-        ray=_ray(
-            cluster,
-            desired,
-            reads,
-            sources,
-            chain.from_iterable(workers.values()),
-            history=history,
-            going=bool(going),
-        ),
     )
+    seen = replace(
+        seen,
+        lost_head=_lost_head(seen, reads),
+        revisions=observe_history(seen, reads),
+        budgets=observe_budgets(seen, reads),
+        disruptions=observe_disruptions(seen, reads),
+        children=observe_children(seen, reads, is_foreseen=sources.dashboards is None),
+    )
+    relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
+    of_history = seen.revisions.notes if seen.revisions is not None else ()
+    notes = (*seen.children.notes, *seen.budgets.notes, *relabelled, *of_history)
+    children = replace(seen.children, notes=notes)
+    return replace(seen, children=children, ray=_ray(seen, reads, sources))
 
 
-def _ray(
-    cluster: RayCluster,
-    desired: DesiredCluster,
-    reads: CacheReader,
-    sources: ClusterSources,
-    workers: Iterable[Pod],
-    *,
-    history: PodHistory,
-    going: bool,
-) -> RayView:
+def _ray(seen: ClusterObservation, reads: CacheReader, sources: ClusterSources) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
-    is_rolling = desired.spec.upgrade_strategy.rolling is not None
-    spec = desired.spec
+    spec = seen.desired.spec
     asks_for_use = spec.idle_termination_options is not None or spec.disruption_budgets is not None
-    if not (is_rolling or asks_for_use or going) and draining_since(workers) is None:
+    is_rolling = spec.upgrade_strategy.rolling is not None or draining_since(seen.all_workers)
+    if not (is_rolling or asks_for_use or seen.disruptions):
         return RayView()
     if sources.dashboards is None:
         return ASSUMED
     return observe_ray(
-        cluster,
-        desired.spec,
+        seen.cluster,
+        spec,
         reads,
         sources.dashboards,
-        domain=sources.settings.cluster_domain,
-        drains=set(history.drains.commands.values()),
+        domain=seen.settings.cluster_domain,
+        drains=set(seen.history.drains.commands.values()),
     )
 
 
@@ -201,9 +165,9 @@ def _units(
         yield units
 
 
-def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
-    for pod in reads.by_index(PODS, HEAD_INDEX, key):
-        if not is_owned_by(pod.metadata, uid):
+def _foreign_heads(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
+    for pod in reads.by_index(PODS, HEAD_INDEX, cluster.metadata.key):
+        if not is_owned_by(pod.metadata, cluster.metadata.uid):
             yield (
                 f"pod {pod.metadata.name} carries the labels of this cluster's head "
                 f"and {ownership_text(pod.metadata)}"
@@ -222,19 +186,17 @@ def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
             yield f"pod {name} exists but cannot be read: {odd.reason}"
 
 
-def _lost_head(
-    cluster: RayCluster, heads: Sequence[Pod], history: PodHistory, reads: CacheReader
-) -> str | None:
+def _lost_head(seen: ClusterObservation, reads: CacheReader) -> str | None:
     """Return the name of a head that may still run somewhere although the cache does not have it.
 
     Whatever became of one that had ended, it will not run again.
     """
-    name, namespace = _known_head(cluster), cluster.metadata.namespace
-    if heads or not name or name in reads.unreadable(PODS, namespace):
+    name, meta = _known_head(seen.cluster), seen.cluster.metadata
+    if seen.heads or not name or name in reads.unreadable(PODS, meta.namespace):
         return None
-    if history.has_ended(HEAD_SCOPE, name):
+    if seen.history.has_ended(HEAD_SCOPE, name):
         return None
-    key, record = f"{namespace}/{name}", reads.record(cluster.metadata.uid)
+    key, record = f"{meta.namespace}/{name}", reads.record(meta.uid)
     if reads.get(PODS, key) is not None or record.looked_up_absent(PODS, key):
         return None
     return name

@@ -36,7 +36,6 @@ from controller.ray.cluster.certificates import (
 )
 from controller.ray.cluster.children import ObservedCertificates, Renewal, child_metadata
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.pods import PodsByRole
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import Identity
@@ -56,12 +55,13 @@ _LONGEST_NAME: Final = 64  # of a subject in X.509
 
 
 def own_certificates(
-    identity: Identity, pods: PodsByRole, reads: CacheReader
+    seen: ClusterObservation, reads: CacheReader
 ) -> tuple[tuple[Child, ...], ObservedCertificates]:
     """Return the Secrets of a cluster with mTLS, and what is observed of them.
 
     Those of head and workers follow when the authority exists. Pods wait for that.
     """
+    identity = seen.desired.identity
     first = _secret(identity, authority_secret(identity), _AUTHORITY, {}, immutable=True)
     content = partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME])
     children = [Child(SECRETS, first, desired_fields=as_made, secret=content)]
@@ -74,7 +74,7 @@ def own_certificates(
     ends = _ends(authority)
     renewals: list[Renewal] = []
     for role in _ROLES:
-        child = _certificate(role, identity, pods, authority)
+        child = _certificate(role, seen, authority)
         children.append(child)
         present = _present(identity, child.name, reads)
         if present is None:
@@ -152,8 +152,8 @@ def _secret(
     )
 
 
-def _certificate(role: Role, identity: Identity, pods: PodsByRole, authority: ObjectMeta) -> Child:
-    names, addresses = certified(role, identity, pods)
+def _certificate(role: Role, seen: ClusterObservation, authority: ObjectMeta) -> Child:
+    identity, (names, addresses) = seen.desired.identity, certified(role, seen)
     hosts = (*names, *addresses)
     name = certificate_secret(identity.name, role)
     issued_for = "\n".join((authority.uid, *hosts)).encode()

@@ -159,7 +159,7 @@ def _suspend(seen: AnyCluster) -> Plan:
 def _build(seen: ClusterObservation) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen)
-    if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
+    if seen.children.blocked or seen.unreadable or has_unconfirmed_children(seen):
         return Plan(stages=stages_of(children, bindings))
     if seen.desired.spec.suspend or seen.is_true(SUSPENDED):
         return Plan(stages=stages_of([*children, *delete_latecomers(seen)], bindings))
@@ -194,7 +194,7 @@ def _scale(seen: ClusterObservation) -> list[list[Write]]:
 
 def _is_blocked(seen: ClusterObservation) -> bool:
     """Return whether an obstacle exists whose end may cause no event."""
-    return seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
+    return bool(seen.children.blocked or seen.unreadable or seen.children.notes)
 
 
 def _seconds_until_unblocked(seen: ClusterObservation) -> float | None:

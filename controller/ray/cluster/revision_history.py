@@ -37,10 +37,9 @@ CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """Annotation that `kubectl rollout history` shows; copied from the cluster to its revision."""
 
 
-def observe_history(
-    cluster: RayCluster, desired: DesiredCluster, reads: CacheReader
-) -> RevisionHistory | None:
+def observe_history(seen: ClusterObservation, reads: CacheReader) -> RevisionHistory | None:
     """Return the history; None without rolling updates, or if revisions cannot be read."""
+    cluster, desired = seen.cluster, seen.desired
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     if not is_rolling or not reads.serves(CONTROLLER_REVISIONS):
         return None
