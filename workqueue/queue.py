@@ -20,7 +20,8 @@ because it came after the worker looked, came after `get`, so it made the key di
 `done` queues the key again.
 
 This holds because no transition is split by an await. The only call that waits for keys is `get`,
-and it takes its key after the last wait (see `ParkingLot`).
+and it takes its key after the last wait, in the step in which it returns. A wake-up carries no key
+and wakes all getters, so that a getter that is cancelled takes neither a key nor a wake-up with it.
 
 **Ageing.** With strict priorities a steady flow at 0 keeps a key at -100 waiting for ever. So the
 priority of a key grows while it waits, by one point every `AGEING` seconds. The heap need not be
@@ -61,7 +62,7 @@ from workqueue.metrics import (
     QueueStatistics,
     RunningKey,
 )
-from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, Clock, DelayQueue, Failures, ParkingLot
+from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, Clock, DelayQueue, Failures
 
 K = TypeVar("K", bound=Hashable)
 
@@ -122,7 +123,7 @@ class WorkQueue(Generic[K]):
         self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
         self._failures: Failures[K] = Failures(backoff, rng)
         self._held: dict[K, float] = {}  # until when
-        self._getters = ParkingLot()
+        self._news = asyncio.Event()  # getters are to look again
         self._drainers: set[asyncio.Future[set[K]]] = set()
         self._recorder = (
             metrics.recorder(name, self.statistics) if metrics and name else QueueRecorder()
@@ -201,7 +202,8 @@ class WorkQueue(Generic[K]):
         while not self._order:
             if not self._open and not self._dirty:
                 raise Closed(self.name)
-            await self._getters.park()
+            self._news.clear()
+            await self._news.wait()
         return self._hand_out()
 
     def done(self, key: K) -> None:
@@ -249,7 +251,7 @@ class WorkQueue(Generic[K]):
         self._delays.clear()
         self._priority.clear()
         self._held.clear()
-        self._getters.unpark_all()
+        self._news.set()
         self._release_drainers(left)
 
     async def drain(self, deadline: float | None = None) -> set[K]:
@@ -349,7 +351,7 @@ class WorkQueue(Generic[K]):
 
     def _enqueue(self, key: K, ready: float) -> None:
         self._push(key, self._rank(key, ready))
-        self._getters.unpark_one()
+        self._news.set()
 
     def _push(self, key: K, rank: float) -> None:
         self._order.push(key, rank, begun=self._priority[key] >= 0 and self._begun(key))
@@ -389,7 +391,7 @@ class WorkQueue(Generic[K]):
         """Release getters that can get no more keys, and drainers whose wait is over."""
         if self._dirty:
             return
-        self._getters.unpark_all()
+        self._news.set()
         if not self._processing:
             self._release_drainers(set())
 
