@@ -371,12 +371,7 @@ def find_head(
 ) -> HeadIncarnation | None:
     """Return the live head of a cluster, None if there is none; `domain` is the DNS domain."""
     meta = cluster.metadata
-    pods = (
-        pod
-        for pod in reads.by_index(PODS, HEAD_INDEX, meta.key)
-        if is_owned_by(pod.metadata, meta.uid)
-    )
-    pod = chosen_head(pod for pod in pods if not has_ended(pod))
+    pod = chosen_head(pod for pod in _heads(cluster, reads) if not has_ended(pod))
     if pod is None:
         return None
     identity = Identity.of(cluster, spec, domain=domain)
@@ -400,9 +395,13 @@ def find_head(
 
 def find_ended_head(cluster: RayCluster, reads: CacheReader) -> Pod | None:
     """Return the head of a cluster without a live one; None if no pod is left."""
+    return chosen_head(_heads(cluster, reads))
+
+
+def _heads(cluster: RayCluster, reads: CacheReader) -> list[Pod]:
     meta = cluster.metadata
     pods = reads.by_index(PODS, HEAD_INDEX, meta.key)
-    return chosen_head(pod for pod in pods if is_owned_by(pod.metadata, meta.uid))
+    return [pod for pod in pods if is_owned_by(pod.metadata, meta.uid)]
 
 
 def _restarts(pod: Pod) -> int:

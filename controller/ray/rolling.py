@@ -132,11 +132,6 @@ def take_turns(
     A turn that has begun ends when all units are replaced and as many as desired are available. A
     group that lacks units without having had a turn delays no other group. Groups with draining
     units come first, because they lack them already; then those that have begun.
-
-    Args:
-        groups: all groups, in their order.
-        at_a_time: number of groups that may roll now.
-        begun: recorded names of the groups whose turn has begun.
     """
     left = [each for each in groups if not each.is_done or _awaits_units(each, begun)]
     left.sort(key=lambda each: (not _is_leaving(each), each.name not in begun))
@@ -196,10 +191,7 @@ def next_moves(
 
     Lost units are replaced and drained units deleted, whatever the permission.
 
-    Args:
-        group: the observed units.
-        permission: the permission to replace its units.
-        drains: False to delete units without draining them.
+    `drains` is False to delete units without draining them.
     """
     drained = [unit.name for unit in group.units if unit.is_leaving and unit.drained]
     create = _missing(group, permission)

@@ -90,12 +90,7 @@ class RaySettings:
     def from_environment(
         cls, environment: Mapping[str, str], localtime: Path = _LOCALTIME
     ) -> RaySettings:
-        """Read KubeRay's environment variables; invalid numbers count as absent.
-
-        Args:
-            environment: the process's variables.
-            localtime: the file with the time zone of this machine.
-        """
+        """Read KubeRay's environment variables; invalid numbers count as absent."""
 
         def is_set_to(name: str, value: str) -> bool:
             return environment.get(name, "").lower() == value

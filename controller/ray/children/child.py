@@ -64,15 +64,13 @@ def body_of(resource: Resource[Any], metadata: Body, **fields: Any) -> Body:
     return {**head, "metadata": metadata, **fields}
 
 
-def as_made(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
+def as_made(_body: Mapping[str, Any], _present: Any, _formerly: OwnedKeys) -> DesiredFields:
     """Return nothing: the object stays as it was made."""
-    del body, present, formerly
     return DesiredFields({})
 
 
-def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
+def all_fields(body: Mapping[str, Any], _present: Any, _formerly: OwnedKeys) -> DesiredFields:
     """Return all fields that a create sends."""
-    del present, formerly
     metadata = body["metadata"]
     kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
     rest = {key: body[key] for key in body if key not in {"apiVersion", "kind", "metadata"}}

@@ -34,10 +34,6 @@ def inherited_changes(owner: ObjectMeta, child: ObjectMeta) -> dict[str, dict[st
     Only what has changed on the owner is written, so that nothing is taken back that somebody else
     has changed on the child. Instructions to the operator (`ray.io/...`) are read when a child is
     created, and change nothing in one that runs.
-
-    Args:
-        owner: metadata of the owner.
-        child: metadata of its child.
     """
     present = _inheritable(owner)
     wanted = field_digests(present)
@@ -87,13 +83,7 @@ def child_cluster(
 ) -> Body:
     """Return the RayCluster to create, with its owner's labels and annotations, as in KubeRay.
 
-    Args:
-        kind: kind of the owner.
-        owner: metadata of the owner.
-        name: name of the cluster.
-        spec: specification of the cluster; it becomes part of the result.
-        own_labels: labels beside the owner's and those that name the owner.
-        own_annotations: annotations beside the owner's.
+    The specification becomes part of the result. `own_labels` and `own_annotations` are added.
     """
     origin = {labels.ORIGIN_NAME: owner.name, labels.ORIGIN_KIND: kind.kind}
     annotations = inherited_annotations(owner.annotations) | dict(own_annotations or {})
@@ -120,11 +110,6 @@ def unused_moment(owner: ObjectMeta, used: Container[Any], reads: CacheReader) -
     """Return the present revision, varied until `child_cluster_name` gives a free name.
 
     Choosing the name is a write to the owner, so no later choice is made at this revision.
-
-    Args:
-        owner: metadata of the owner.
-        used: names that the owner has used.
-        reads: the caches.
     """
     moment = owner.resource_version
     while True:

@@ -177,9 +177,8 @@ def _metadata(owner: Resource[Any], meta: ObjectMeta, name: str) -> Body:
 # What becomes of an object that exists.
 
 
-def _size_fields(body: Mapping[str, Any], present: Gang, formerly: OwnedKeys) -> DesiredFields:
+def _size_fields(body: Mapping[str, Any], present: Gang, _formerly: OwnedKeys) -> DesiredFields:
     """Return the size, if it is another one. Amounts are compared, not their texts."""
-    del formerly
     wanted: Body = body["spec"]
     now = present.spec.min_resources or {}
     if present.spec.min_member == wanted["minMember"] and _amounts(now) == _amounts(
@@ -201,9 +200,8 @@ def _amount(value: Any) -> int | str:
         return repr(value)
 
 
-def _same_policy(body: Mapping[str, Any], present: KubeObject, formerly: OwnedKeys) -> Any:
+def _same_policy(body: Mapping[str, Any], present: KubeObject, _formerly: OwnedKeys) -> Any:
     """Return the specification as immutable if another number of pods must fit."""
-    del formerly
     wanted, now = (_counts(spec) for spec in (body["spec"], msgspec.to_builtins(present)["spec"]))
     if wanted == now:
         return DesiredFields({})

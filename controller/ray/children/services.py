@@ -28,11 +28,7 @@ def head_service(
 ) -> Body:
     """Return the head service: generated, or the user's own with selector and ports completed.
 
-    Args:
-        spec: the cluster's specification.
-        identity: names of the cluster's objects.
-        endpoint: the head to which the service leads.
-        cluster_ip: whether a generated service gets a cluster IP.
+    `cluster_ip` is whether a generated service gets a cluster IP.
     """
     group = spec.head_group_spec
     ports = _completed([], [_port(*each) for each in endpoint.ports.items()])
@@ -106,14 +102,7 @@ def stable_head_service(
 ) -> Body:
     """Return the service that leads to the head of `cluster`.
 
-    Args:
-        kind: kind of the owner, RayJob or RayService.
-        owner: metadata of the owner.
-        cluster: the cluster that the owner uses now.
-        spec: the specification of `cluster`.
-        heads: its heads.
-        domain: DNS domain of the Kubernetes cluster.
-        cluster_ip: whether a generated service gets a cluster IP.
+    The cluster is that which the owner, a RayJob or RayService, uses now.
     """
     identity = Identity.of(cluster, spec, domain=domain)
     endpoint = head_endpoint(spec, identity, heads)

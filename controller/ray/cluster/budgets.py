@@ -212,10 +212,9 @@ def _budget(identity: Identity, name: str, selected: Mapping[str, str], spec: Bo
 
 
 def _fields(
-    body: Mapping[str, Any], present: PodDisruptionBudget, formerly: OwnedKeys
+    body: Mapping[str, Any], present: PodDisruptionBudget, _formerly: OwnedKeys
 ) -> DesiredFields:
     """Return the desired fields: whatever others have added to the selector is removed."""
-    del formerly
     spec: Body = body["spec"]
     selector = replacement(present.spec.selector or {}, spec["selector"])
     labels_of_ours = {"labels": body["metadata"]["labels"]}

@@ -146,10 +146,9 @@ def _body(identity: Identity, name: str, component: str, spec: Body) -> Body:
 
 
 def _secret_label(
-    body: Mapping[str, Any], present: Certificate, formerly: OwnedKeys
+    body: Mapping[str, Any], _present: Certificate, _formerly: OwnedKeys
 ) -> DesiredFields:
     """Return the label of the Secret alone, which the certificates of KubeRay lack."""
-    del present, formerly
     return DesiredFields({"spec": {"secretTemplate": body["spec"]["secretTemplate"]}})
 
 

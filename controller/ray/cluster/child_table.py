@@ -108,10 +108,7 @@ def desired_children(
 ) -> Iterator[Child]:
     """Yield all children of the cluster.
 
-    Args:
-        seen: the cluster.
-        endpoint: the head to which they lead.
-        routes: whether the API server serves routes.
+    `routes` is whether the API server serves routes.
     """
     spec, identity, settings = seen.desired.spec, seen.desired.identity, seen.settings
     for policy in network_policies(seen, endpoint):

@@ -208,9 +208,8 @@ def desired_claim_fields(owner_uid: str) -> Any:
     """Return the desired fields of an existing claim: only its owner can be changed."""
 
     def desired_fields(
-        body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys
+        body: Mapping[str, Any], present: PersistentVolumeClaim, _formerly: OwnedKeys
     ) -> DesiredFields:
-        del formerly
         wanted: list[Body] = body["metadata"].get("ownerReferences", [])
         fields: Body = {}
         if bool(wanted) is not is_owned_by(present.metadata, owner_uid):

@@ -75,9 +75,7 @@ def observe_disruptions(seen: ClusterObservation, reads: CacheReader) -> dict[st
 def announce(seen: ClusterObservation, taken: Collection[str]) -> Iterator[Write]:
     """Begin the drain of workers that will be taken away and are not yet being deleted.
 
-    Args:
-        seen: the cluster.
-        taken: names of pods that this plan deletes or drains already.
+    `taken` are the names of pods that this plan deletes or drains already.
     """
     for head in seen.heads:
         if not head.metadata.terminating and head.metadata.name not in taken:

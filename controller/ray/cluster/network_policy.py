@@ -103,13 +103,12 @@ def _dashboard_port(spec: ClusterSpec) -> int:
 
 
 def desired_policy_fields(
-    body: Mapping[str, Any], present: NetworkPolicy, formerly: OwnedKeys
+    body: Mapping[str, Any], present: NetworkPolicy, _formerly: OwnedKeys
 ) -> DesiredFields:
     """Return the desired fields: whatever others have added to selector or rules is removed.
 
     A label more in the selector, or a rule more, would open what the specification closes.
     """
-    del formerly
     wanted: Body = {"ingress": [], "egress": [], **body["spec"]}
     found = present.spec
     now: Body = {

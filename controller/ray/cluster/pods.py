@@ -118,13 +118,7 @@ class PodsByRole:
 
 
 def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> PodsByRole:
-    """Sort pods by their names; where a name is ambiguous, labels decide.
-
-    Args:
-        cluster: name of the cluster.
-        groups: the worker groups of its specification.
-        pods: all pods that it owns.
-    """
+    """Sort pods by their names; where a name is ambiguous, labels decide."""
     groups_of = _groups_of_names(cluster, groups)
     heads: list[Pod] = []
     workers: defaultdict[str, list[Pod]] = defaultdict(list)

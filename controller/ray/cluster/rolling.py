@@ -50,9 +50,7 @@ from controller.ray.rolling import Permission, UnitGroup, next_moves, take_turns
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
     """Return whether an edit explains outdated pods.
 
-    Args:
-        seen: the cluster.
-        only_head: whether only the head is left to replace.
+    `only_head` is whether only the head is left to replace.
     """
     if not explains_rolling(seen.definition):
         return False

@@ -184,11 +184,7 @@ def refusal_status(seen: InvalidCluster) -> StatusPatch:
 def waiting_status(seen: ClusterObservation, why: str, held: HeldDeletions | None) -> StatusPatch:
     """Return the status of a cluster whose definition is awaited; the rest is unchanged.
 
-    Args:
-        seen: the cluster.
-        why: the reason why the definition cannot be read, empty if it was read.
-        held: deletions that are held because of fields that the last definition lacks.
-        now: the present time.
+    `why` says why the definition cannot be read, and is empty if it was read.
     """
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
     if why:

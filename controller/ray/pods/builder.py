@@ -95,43 +95,6 @@ _READ_LIVE: Final = frozenset({"idleTimeoutSeconds", "upscalingMode"})
 """Options of the autoscaler that it reads from the RayCluster each time, and not from its pod."""
 
 
-def options_of(
-    role: Role,
-    cluster_name: str,
-    raw_spec: Mapping[str, Any],
-    spec: ClusterSpec,
-    storage: StateStorage | None,
-) -> dict[str, Any]:
-    """Return the options that a pod is made with; those that are not set are left out.
-
-    Args:
-        role: of the pod; a worker depends on fewer options.
-        cluster_name: from which the name of the token's Secret follows.
-        raw_spec: the specification as in the manifest.
-        spec: the same, parsed.
-        storage: of the GCS, from the specification or from annotations.
-    """
-    options: dict[str, Any] = {}
-    auth = spec.auth_options
-    if auth is not None and auth.by_token:
-        options["authOptions"] = auth.by_kubernetes or token_secret_name(cluster_name, auth)
-    if storage is not None:
-        options["gcsFaultToleranceOptions"] = role == "head" and _kept_in(storage, raw_spec)
-    if spec.graceful_termination_options is not None:
-        options["gracefulTerminationOptions"] = msgspec.to_builtins(
-            spec.graceful_termination_options
-        )
-    if spec.history_server_options is not None:
-        options["historyServerOptions"] = raw_spec.get("historyServerOptions")
-    if spec.has_mtls:
-        options["tlsOptions"] = True
-    if spec.autoscaling and role == "head":
-        given = mapping(raw_spec.get("autoscalerOptions"))
-        options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
-        options["enableInTreeAutoscaling"] = True
-    return options
-
-
 def _kept_in(storage: StateStorage, raw_spec: Mapping[str, Any]) -> list[Any]:
     """Return the values from which a head learns where the state is."""
     if isinstance(storage, EmbeddedStorage):
@@ -216,11 +179,35 @@ class PodBuilder:
         }
 
     def options(self, role: Role) -> dict[str, Any]:
-        """Return the options of the cluster with which a new pod of this role is made."""
+        """Return the options of the cluster with which a new pod of this role is made.
+
+        Those that are not set are left out; a worker depends on fewer of them.
+        """
         if role not in self._options:
-            name = self._identity.name
-            self._options[role] = options_of(role, name, self._raw_spec, self._spec, self._storage)
+            self._options[role] = self._options_of(role)
         return self._options[role]
+
+    def _options_of(self, role: Role) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        spec, raw_spec, auth = self._spec, self._raw_spec, self._spec.auth_options
+        if auth is not None and auth.by_token:
+            secret = token_secret_name(self._identity.name, auth)
+            options["authOptions"] = auth.by_kubernetes or secret
+        if self._storage is not None:
+            kept = _kept_in(self._storage, raw_spec)
+            options["gcsFaultToleranceOptions"] = role == "head" and kept
+        if spec.graceful_termination_options is not None:
+            graceful = msgspec.to_builtins(spec.graceful_termination_options)
+            options["gracefulTerminationOptions"] = graceful
+        if spec.history_server_options is not None:
+            options["historyServerOptions"] = raw_spec.get("historyServerOptions")
+        if spec.has_mtls:
+            options["tlsOptions"] = True
+        if spec.autoscaling and role == "head":
+            given = mapping(raw_spec.get("autoscalerOptions"))
+            options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
+            options["enableInTreeAutoscaling"] = True
+        return options
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
         """Return the user's template as a pod, with the parameters of `ray start`."""

@@ -41,14 +41,7 @@ _EXPORTS: Final[Mapping[str, str]] = {
 def add_collector(
     draft: PodDraft, identity: Identity, spec: ClusterSpec, cluster_labels: Mapping[str, str]
 ) -> None:
-    """Add the collector to a pod, and share Ray's directory of logs with it.
-
-    Args:
-        draft: changed in place.
-        identity: of the cluster.
-        spec: of the cluster; nothing is added unless it asks for a collector.
-        cluster_labels: of the RayCluster; they name the RayJob or RayService that made it.
-    """
+    """Add the collector to a pod, and share Ray's directory of logs with it."""
     options = spec.history_server_options and spec.history_server_options.collector_options
     if not options:
         return

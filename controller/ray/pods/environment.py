@@ -255,15 +255,7 @@ def add_head_location(env: Environment, head_fqdn: str) -> None:
 def add_ray_environment(
     env: Environment, role: Role, *, start: str, identity: Identity, version: str
 ) -> None:
-    """Add the variables of every Ray container, after those of its features.
-
-    Args:
-        env: changed in place.
-        role: head or worker.
-        start: the rendered `ray start` command.
-        identity: identity of the cluster.
-        version: value of `ray.io/kuberay-version`.
-    """
+    """Add the variables of every Ray container, after those of its features."""
     port, origin = identity.gcs_port, identity.origin
     if role == "worker":
         add_head_location(env, identity.head_fqdn)
@@ -287,12 +279,7 @@ def add_ray_environment(
 
 
 def add_fleet_environment(env: Environment, annotations: Mapping[str, str]) -> None:
-    """Add the index of the cluster in its RayClusterFleet, and the number of copies.
-
-    Args:
-        env: changed in place; the user's entries win.
-        annotations: annotations of the RayCluster; without them no variables are added.
-    """
+    """Add the index of the cluster in its RayClusterFleet, and the number of copies."""
     for name, annotation in _FLEET_VARIABLES.items():
         if annotation in annotations:
             env.default(name, annotations[annotation])

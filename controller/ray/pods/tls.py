@@ -39,10 +39,7 @@ def certificate_secret(cluster: str, role: Role) -> str:
 def add_certificates(draft: PodDraft, cluster: str, *callers: str) -> None:
     """Give the certificate of its role to Ray, and let the pod wait until it names the pod.
 
-    Args:
-        draft: changed in place.
-        cluster: name of the RayCluster.
-        callers: names of the init containers that call the head.
+    `callers` are the names of the init containers that call the head.
     """
     secret = {"secretName": certificate_secret(cluster, draft.role)}
     draft.spec.setdefault("volumes", []).append({"name": TLS_VOLUME, "secret": secret})
