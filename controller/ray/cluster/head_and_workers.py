@@ -45,12 +45,7 @@ from controller.ray.head import (
     worker_scope,
 )
 from controller.ray.pods.builder import ReplicaPosition
-from controller.runtime.plan import (
-    Delete,
-    LiveList,
-    ReplicaMember,
-    Write,
-)
+from controller.runtime.plan import Create, Delete, LiveList, ReplicaMember, Write
 
 # Decides when the head of a cluster is created and deleted, and which of several heads is kept.
 
@@ -227,23 +222,22 @@ def create_workers(seen: ClusterObservation, missing: MissingPods) -> list[list[
     created one after the other, so that it is always known which of them exist; several replicas
     are created at the same time.
     """
-    plain: list[list[Write]] = []
-    sequences: list[list[Write]] = []
+    plain: list[list[Create]] = []
+    sequences: list[list[Create]] = []
     for group in seen.desired.spec.worker_group_specs:
         found = missing.get(worker_scope(group.group_name), ())
         creates = _creates(seen, group, found)
         if seen.units[group.group_name].is_multi_host:
-            for _, hosts in groupby(
-                zip(found, creates, strict=True), lambda each: _replica(each[0])
-            ):
-                sequences.append([create for _, create in hosts])
+            sequences += ([*hosts] for _, hosts in groupby(creates, _replica))
         else:
             plain.append(creates)
-    in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
+    in_turn: list[Write] = [
+        each for step in zip_longest(*plain) for each in step if each is not None
+    ]
     return [in_turn, *_side_by_side(sequences)]
 
 
-def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
+def _side_by_side(sequences: list[list[Create]]) -> Iterator[list[Write]]:
     """Yield stages that run so many sequences at a time, each step by step."""
     for begin in range(0, len(sequences), ABREAST):
         for step in zip_longest(*sequences[begin : begin + ABREAST]):
@@ -349,7 +343,7 @@ def _creates(
     seen: ClusterObservation,
     group: WorkerGroup,
     missing: Sequence[MissingPod],
-) -> list[Write]:
+) -> list[Create]:
     if not missing:
         return []
     port = gcs_port_of(seen.desired.spec, seen.desired.identity, seen.heads)
@@ -373,7 +367,6 @@ def _member(place: ReplicaPosition | None, group: WorkerGroup) -> ReplicaMember 
     return ReplicaMember(place.replica_name, place.host_index, group.hosts)
 
 
-def _replica(pod: MissingPod) -> str:
+def _replica(create: Create) -> str:
     """Return the replica of the pod, or the pod itself."""
-    place = pod.place
-    return place.replica_name if place is not None and place.replica_name else pod.name
+    return create.target.name if create.member is None else create.member.replica

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any, Final
 
 import msgspec
@@ -52,6 +51,10 @@ UNUSED: Final = "Unused"
 AT_MINIMUM: Final = "AtMinimum"
 """Its reason while nobody uses the cluster, and its groups have no replica left to take."""
 
+_IN_USE: Final = "InUse"
+_NO_ANSWER: Final = "NoAnswer"
+"""Its reasons while it is used, and while Ray does not say."""
+
 _SUSPENDED: Final = "Suspended"
 """Its reason while the cluster is suspended because nobody used it."""
 
@@ -66,21 +69,13 @@ _ASKED_AGAIN: Final = 5.0
 """Seconds until an answer that is still too old is looked at again."""
 
 
-class _Use(Enum):
-    """What Ray says about the use of a cluster; the values are reasons of the condition."""
-
-    IN_USE = "InUse"
-    UNUSED = UNUSED
-    UNKNOWN = "NoAnswer"
-
-
 @dataclass(frozen=True, slots=True)
 class _Idleness:
     """The use of a cluster with options.
 
     Attributes:
         options: the cluster's options.
-        use: what Ray says.
+        use: what Ray says: reason of the condition.
         message: in words, without when it ends; empty as long as Ray may still answer.
         since: the time since which nobody has used it; None unless it is unused.
         due: the time at which it ends; None unless it is unused.
@@ -88,7 +83,7 @@ class _Idleness:
     """
 
     options: IdleTerminationOptions
-    use: _Use
+    use: str
     message: str
     since: datetime | None = None
     due: datetime | None = None
@@ -156,7 +151,7 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
         conditions.remove(DELETION_ANNOUNCED)
         return
     status: ConditionStatus = "Unknown"
-    options, reason, message = idleness.options, idleness.use.value, idleness.message
+    options, reason, message = idleness.options, idleness.use, idleness.message
     before = seen.condition(IDLE)
     if not message and before and before.get("reason") != _SUSPENDED:
         return  # a new operator goes on with what is known
@@ -165,13 +160,13 @@ def set_idle(conditions: ClusterConditions, seen: ClusterObservation) -> None:
         status, message = "True", f"{message}; {_outlook(seen.desired, options, idleness.due)}"
         if options.policy == SCALE_DOWN and not _surplus_groups(seen.desired):
             reason = AT_MINIMUM
-    elif idleness.use is _Use.IN_USE:
+    elif idleness.use == _IN_USE:
         status = "False"
     conditions.set(IDLE, status, reason, message)
     if idleness.since is not None:
         conditions.set_since(IDLE, idleness.since)
     announced = _announcement(seen, idleness)
-    conditions.set_if(DELETION_ANNOUNCED, "True", _Use.UNUSED.value, announced)
+    conditions.set_if(DELETION_ANNOUNCED, "True", UNUSED, announced)
 
 
 def idle_events(seen: ClusterObservation) -> Iterator[Event]:
@@ -211,10 +206,10 @@ def _idleness(seen: ClusterObservation) -> _Idleness | None:
     if answer is None or answer.failing_since is not None or not isinstance(value, RayActivity):
         why = answer.error if answer is not None and answer.failing_since is not None else ""
         return _Idleness(
-            options, _Use.UNKNOWN, why and f"Ray does not say who uses the cluster: {why}"
+            options, _NO_ANSWER, why and f"Ray does not say who uses the cluster: {why}"
         )
     if value.uses:
-        return _Idleness(options, _Use.IN_USE, "; ".join(value.uses))
+        return _Idleness(options, _IN_USE, "; ".join(value.uses))
     since = _unused_since(seen, value, answer)
     if _is_scaled_up(seen):
         since = max(since, seen.now)
@@ -222,7 +217,7 @@ def _idleness(seen: ClusterObservation) -> _Idleness | None:
     asked = answer.last_success
     return _Idleness(
         options,
-        _Use.UNUSED,
+        UNUSED,
         f"nobody has used the cluster since {rfc3339(since)}",
         since,
         due,
