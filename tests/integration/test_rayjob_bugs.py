@@ -13,7 +13,6 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobStatus
 from tests.integration.rays import Rays, forever
-from tests.integration.test_at_rest import requests
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
@@ -326,18 +325,6 @@ async def test_the_head_of_a_job_is_created_before_its_workers(rays: Rays):
         found = pod.metadata.labels or {}
         first.setdefault(found.get("ray.io/cluster", ""), found.get("ray.io/node-type", ""))
     assert set(first.values()) == {"head"}
-
-
-@embedded_only
-async def test_a_suspended_job_is_left_alone(rays: Rays):
-    rays.start_operator()
-    await rays.create(suspend=True, shutdownAfterJobFinishes=True)
-    await rays.reaches("Suspended")
-    await rays.world.settle(30)
-    before = requests(rays.world)
-    await rays.world.settle(3600)
-    after = requests(rays.world)
-    assert {key for key in after if after[key] != before.get(key) and key[0] != "watch"} == set()
 
 
 async def test_a_retry_finds_what_was_saved_and_says_what_went_before(rays: Rays):
