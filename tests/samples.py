@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,15 @@ SAMPLES: Final = _samples()
 
 CASES: Final = SHARED / "cases"
 """Manifests of field reports."""
+
+
+def documents() -> Iterator[tuple[Path, list[dict[str, Any]]]]:
+    """Yield each file of the samples with its documents."""
+    for path in sorted(SAMPLES.rglob("*.yaml")):
+        try:
+            yield path, list(filter(None, yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)))
+        except yaml.YAMLError:
+            continue  # a template of something else
 
 
 def case(name: str) -> list[dict[str, Any]]:

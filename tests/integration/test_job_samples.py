@@ -12,19 +12,16 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import kinds_of
-from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import SERVICES
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors
@@ -36,9 +33,9 @@ from tests.integration.harness import (
     real_world,
 )
 from tests.integration.rays import Rays
-from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, all_features, collection, install
+from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, all_features, collection, served_by
 from tests.ray.dashboard.simulated import Course
-from tests.samples import NAMED, SAMPLES, THEIR_CRDS
+from tests.samples import NAMED, SAMPLES, THEIR_CRDS, documents
 
 PATIENCE = 240.0
 """Seconds for one step of a job, on a real API server that is shared with all the others."""
@@ -117,16 +114,10 @@ class Sample:
 
 def samples() -> list[Sample]:
     found: list[Sample] = []
-    for path in sorted(SAMPLES.rglob("*.yaml")):
-        try:
-            documents = [
-                each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each
-            ]
-        except yaml.YAMLError:
-            continue  # a template of something else
-        for document in documents:
+    for path, all_of_it in documents():
+        for document in all_of_it:
             if document.get("kind") in {"RayJob", "RayCronJob"}:
-                others = tuple(each for each in documents if each is not document)
+                others = tuple(each for each in all_of_it if each is not document)
                 found.append(Sample(path.name, document, others))
     return found
 
@@ -166,16 +157,11 @@ async def test_every_job_reaches_the_state_it_should_unchanged(world: World, crd
     namesakes: defaultdict[str, list[Sample]] = defaultdict(list)
     for sample in samples():
         namesakes[sample.name].append(sample)
-    if crds == "theirs":
-        await install(world, [load(path)[0] for path in their_files()])
-    try:
+    async with served_by(world, crds, "rayclusters", "rayjobs", "raycronjobs"):
         rays = await open_rays(world)
         async with asyncio.TaskGroup() as group:
             for chain in namesakes.values():
                 group.create_task(live_through(rays, chain))
-    finally:
-        if crds == "theirs":
-            await install(world, list(custom_resource_definitions()))
 
 
 async def live_through(rays: Rays, chain: list[Sample]) -> None:
@@ -329,9 +315,3 @@ async def apply(world: World, document: Json) -> Json:
     except AlreadyExists:
         assert not document["kind"].startswith("Ray")
         return await world.user.request_json("PUT", f"{path}/{meta['name']}", body=body)
-
-
-def their_files() -> list[Path]:
-    return [
-        THEIR_CRDS / f"ray.io_{kind}.yaml" for kind in ("rayclusters", "rayjobs", "raycronjobs")
-    ]

@@ -25,7 +25,7 @@ from controller.ray.settings import CERT_MANAGER
 from tests.integration.harness import REAL_KUBECONFIG, World, install_crds
 from tests.lab.control_plane import plane_in
 from tests.lab.programs import manifests_of, why_missing
-from tests.samples import SAMPLES, THEIR_CRDS
+from tests.samples import SAMPLES, THEIR_CRDS, documents
 
 NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "scheduling.run.ai"}
 """Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""
@@ -44,17 +44,11 @@ Json = dict[str, Any]
 
 def manifests() -> dict[str, list[Json]]:
     """The documents of every file that has a RayCluster in it, by file name."""
-    found: dict[str, list[Json]] = {}
-    for file in sorted(SAMPLES.rglob("*.yaml")):
-        try:
-            documents = [
-                each for each in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if each
-            ]
-        except yaml.YAMLError:
-            continue  # a template of something else
-        if any(each.get("kind") == "RayCluster" for each in documents):
-            found[file.name] = documents
-    return found
+    return {
+        path.name: found
+        for path, found in documents()
+        if any(each.get("kind") == "RayCluster" for each in found)
+    }
 
 
 def batches() -> Iterator[list[Json]]:
@@ -64,30 +58,37 @@ def batches() -> Iterator[list[Json]]:
         names: set[tuple[str, str]] = set()
         batch: list[Json] = []
         later: list[list[Json]] = []
-        for documents in waiting:
-            own = {(each["kind"], each["metadata"]["name"]) for each in documents}
+        for found in waiting:
+            own = {(each["kind"], each["metadata"]["name"]) for each in found}
             if own & names:
-                later.append(documents)
+                later.append(found)
             else:
                 names |= own
-                batch += documents
+                batch += found
         yield batch
         waiting = later
 
 
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
-    if crds == "theirs":
-        await install(world, [load(file)[0] for file in their_files()])
+    async with served_by(world, crds, "rayclusters"), issuer_of(world) as issuer:
+        settings = await all_features(world, mtls_issuer=issuer)
+        world.start_operator(kind=RayClusterKind(settings.ray))
+        for batch in batches():
+            await live_through(world, batch)
+
+
+@asynccontextmanager
+async def served_by(world: World, crds: str, *plurals: str) -> AsyncGenerator[None]:
+    """Have these kinds served by `theirs`, the definitions of KubeRay, until the block ends."""
+    if crds != "theirs":
+        yield
+        return
+    await install(world, [load(THEIR_CRDS / f"ray.io_{plural}.yaml")[0] for plural in plurals])
     try:
-        async with issuer_of(world) as issuer:
-            settings = await all_features(world, mtls_issuer=issuer)
-            world.start_operator(kind=RayClusterKind(settings.ray))
-            for batch in batches():
-                await live_through(world, batch)
+        yield
     finally:
-        if crds == "theirs":
-            await install(world, list(custom_resource_definitions()))
+        await install(world, list(custom_resource_definitions()))
 
 
 async def all_features(world: World, **more: Any) -> KindSettings:
@@ -113,10 +114,10 @@ async def issuer_of(world: World) -> AsyncGenerator[str]:
         yield CERT_MANAGER
 
 
-async def live_through(world: World, documents: list[Json]) -> None:
-    clusters = [each["metadata"]["name"] for each in documents if each["kind"] == "RayCluster"]
+async def live_through(world: World, batch: list[Json]) -> None:
+    clusters = [each["metadata"]["name"] for each in batch if each["kind"] == "RayCluster"]
     assert clusters
-    for document in documents:
+    for document in batch:
         await create(world, document)
     for name in clusters:
         await world.eventually(lambda name=name: is_ready(world, name), seconds=120)
@@ -124,7 +125,7 @@ async def live_through(world: World, documents: list[Json]) -> None:
         await world.user.delete(RAYCLUSTERS, world.namespace, name)
     for name in clusters:
         await world.eventually(lambda name=name: is_gone(world, name), seconds=120)
-    for document in documents:
+    for document in batch:
         if document["kind"] != "RayCluster":
             await remove(world, document)
 
@@ -175,10 +176,6 @@ def collection(world: World, document: Json) -> str:
     }:
         return f"{root}/{plural}"
     return f"{root}/namespaces/{world.namespace}/{plural}"
-
-
-def their_files() -> list[Path]:
-    return sorted(THEIR_CRDS.glob("*rayclusters.yaml"))
 
 
 async def install(world: World, definitions: list[Json]) -> None:

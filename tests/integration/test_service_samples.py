@@ -9,22 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from controller.command.manifests import load
 from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import World
 from tests.integration.rayservices import Services, condition, reason
 from tests.integration.test_job_samples import apply
-from tests.integration.test_samples import all_features, install
-from tests.samples import SAMPLES, THEIR_CRDS
+from tests.integration.test_samples import all_features, served_by
+from tests.samples import SAMPLES, THEIR_CRDS, documents
 
 PATIENCE = 240.0
 """Seconds for one step, on a real API server that all samples share."""
@@ -62,18 +60,12 @@ class Sample:
 def samples() -> dict[str, list[Sample]]:
     """The RayServices of all files; those of one name are tried one after the other."""
     found: defaultdict[str, list[Sample]] = defaultdict(list)
-    for path in sorted(SAMPLES.rglob("*.yaml")):
-        try:
-            documents = [
-                each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each
-            ]
-        except yaml.YAMLError:
-            continue  # a template of something else
-        for document in documents:
+    for path, all_of_it in documents():
+        for document in all_of_it:
             if "$" in str(document.get("spec")):
                 continue  # to be filled in by its user
             if document.get("kind") == "RayService":
-                others = tuple(each for each in documents if each.get("kind") != "RayService")
+                others = tuple(each for each in all_of_it if each.get("kind") != "RayService")
                 sample = Sample(path.name, document, others)
                 found[sample.name].append(sample)
     return found
@@ -81,18 +73,13 @@ def samples() -> dict[str, list[Sample]]:
 
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_of_a_service_becomes_ready_unchanged(world: World, crds: str):
-    if crds == "theirs":
-        await install(world, [load(path)[0] for path in their_files()])
-    try:
+    async with served_by(world, crds, "rayclusters", "rayservices"):
         settings = await all_features(world)
         services = Services(world, settings.ray)
         services.start_operator()
         async with asyncio.TaskGroup() as group:
             for chain in samples().values():
                 group.create_task(live_through(services, chain))
-    finally:
-        if crds == "theirs":
-            await install(world, list(custom_resource_definitions()))
 
 
 async def live_through(services: Services, chain: list[Sample]) -> None:
@@ -144,7 +131,3 @@ async def leave(services: Services, sample: Sample) -> None:
         return False
 
     await world.eventually(is_gone, seconds=PATIENCE, pause=0.5)
-
-
-def their_files() -> list[Path]:
-    return [THEIR_CRDS / f"ray.io_{kind}.yaml" for kind in ("rayclusters", "rayservices")]
