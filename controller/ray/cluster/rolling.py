@@ -6,10 +6,10 @@ the same specification in another way, does not (`held_deletions.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from controller.apimachinery.conditions import counted_from, time_of
 from controller.kube.objects import Pod
@@ -30,11 +30,10 @@ from controller.ray.cluster.held_deletions import (
 from controller.ray.cluster.observation import ClusterObservation, soonest
 from controller.ray.cluster.pods import draining_since, pods_and_hashes, template_hash
 from controller.ray.cluster.rolling_units import (
-    Compatibility,
-    ImageVersion,
-    RunningRay,
+    compare,
     image_of_pod,
     image_of_template,
+    image_versions,
     recorded_turns,
     unstamped_pods,
     upgrade_units,
@@ -123,27 +122,19 @@ def decide(seen: ClusterObservation) -> Rollout | None:
     elif not _is_needed(seen):
         return Rollout(settings, Verdict.COMPLETE)
     head = live_head(seen)
-    running = _running_ray(seen, head)
-    units, conflicts = _units(seen, settings, running)
+    units, conflicts = _units(seen, settings)
     outdated = head is not None and is_outdated(
         template_hash(head), seen.desired.builder.hashes[""]
     )
     if outdated:
-        image = image_of_template(seen.desired.spec.head_group_spec.template)
-        conflict = running.compare(image, seen.desired.spec.ray_version)[1]
+        _, conflict = _compare(seen, seen.desired.spec.head_group_spec.template)
         conflicts += [f"the head: {conflict}"] * bool(conflict)
     overdue_in = _seconds_until_overdue(seen, units, settings)
     return _Decision(seen, settings, units, conflicts, outdated, overdue_in).make()
 
 
-def _running_ray(seen: ClusterObservation, head: Pod | None) -> RunningRay:
-    image = image_of_pod(head) if head is not None else ""
-    version = ImageVersion.of(image).ray if seen.ray.assumed else seen.ray.version
-    return RunningRay(version, image)
-
-
 def _units(
-    seen: ClusterObservation, settings: RollingUpdate, running: RunningRay
+    seen: ClusterObservation, settings: RollingUpdate
 ) -> tuple[list[GroupUpgrade], list[str]]:
     """Return the units of each group, and which groups' new pods cannot join, with the reason."""
     found: list[GroupUpgrade] = []
@@ -151,13 +142,20 @@ def _units(
     for name, units in seen.units.items():
         if units.group.suspend:
             continue
-        image = image_of_template(units.group.template)
-        compatibility, conflict = running.compare(image, seen.desired.spec.ray_version)
-        unproven = compatibility is Compatibility.UNKNOWN
-        found.append(upgrade_units(seen, units, settings, unproven=unproven))
+        is_known, conflict = _compare(seen, units.group.template)
+        found.append(upgrade_units(seen, units, settings, unproven=not is_known))
         if conflict and not found[-1].group.is_done:
             conflicts.append(f"group {name}: {conflict}")
     return found, conflicts
+
+
+def _compare(seen: ClusterObservation, template: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return whether it is known if pods of a template can join, and a clause about why not."""
+    head = live_head(seen)
+    image = image_of_pod(head) if head is not None else ""
+    running = image_versions(image)[0] if seen.ray.assumed else seen.ray.version
+    version = seen.desired.spec.ray_version
+    return compare(image_of_template(template), version, running=running, head_image=image)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any, Final
 
 from controller.apimachinery.conditions import ConditionSet
@@ -57,71 +56,39 @@ _TAG: Final = re.compile(r"(\d+\.\d+\.\d+)([.-].*)?")
 _PYTHON: Final = re.compile(r"-py(\d+)(-|$)")
 
 
-class Compatibility(Enum):
-    """The ability of an image's nodes to join."""
+def image_versions(image: str) -> tuple[str, str]:
+    """Return the versions of Ray and Python, such as `2.60.0` and `310`, in the name of an image.
 
-    SAME = "the versions are the same"
-    DIFFERENT = "the versions differ"
-    UNKNOWN = "the version of the image is not known"
-
-
-@dataclass(frozen=True, slots=True)
-class ImageVersion:
-    """The versions in the name of an image.
-
-    Attributes:
-        ray: version of Ray, such as `2.60.0`; empty if the name has none.
-        python: version of Python, such as `310`; empty if the name has none.
+    Both may be empty. Only Ray's own images count, from any registry.
     """
-
-    ray: str = ""
-    python: str = ""
-
-    @classmethod
-    def of(cls, image: str) -> ImageVersion:
-        """Return the versions of one of Ray's own images, from any registry."""
-        path, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
-        found = _TAG.fullmatch(tag) if path in _IMAGES else None
-        if found is None:
-            return cls()
-        python = _PYTHON.search(tag)
-        return cls(found[1], python[1] if python else "")
+    path, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    found = _TAG.fullmatch(tag) if path in _IMAGES else None
+    if found is None:
+        return "", ""
+    python = _PYTHON.search(tag)
+    return found[1], python[1] if python else ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningRay:
-    """The running Ray.
+def compare(image: str, ray_version: str, *, running: str, head_image: str) -> tuple[bool, str]:
+    """Return whether it is known if nodes of an image can join, and a clause about why not.
 
-    Attributes:
-        version: version that Ray reports; empty if unknown.
-        image: image of the head's container.
+    Args:
+        image: image of the new template's Ray container.
+        ray_version: `spec.rayVersion`, which counts if the image's name has no version.
+        running: version that Ray reports; empty if unknown.
+        head_image: image of the head's container.
     """
-
-    version: str
-    image: str
-
-    def compare(self, image: str, ray_version: str) -> tuple[Compatibility, str]:
-        """Return whether nodes of the image can join, and a clause about why not.
-
-        Args:
-            image: image of the new template's Ray container.
-            ray_version: `spec.rayVersion`, which counts if the image's name has no version.
-        """
-        if image == self.image:
-            return Compatibility.SAME, ""
-        named, present = ImageVersion.of(image), ImageVersion.of(self.image)
-        wanted = named.ray or ray_version
-        if wanted and self.version and wanted != self.version:
-            source = f"image {image}" if named.ray else "spec.rayVersion"
-            return Compatibility.DIFFERENT, (
-                f"{source} says Ray {wanted}, and the cluster runs Ray {self.version}"
-            )
-        if named.python and present.python and named.python != present.python:
-            return Compatibility.DIFFERENT, (
-                f"image {image} has another version of Python than the head's {self.image}"
-            )
-        is_known = bool(wanted and self.version)
-        return (Compatibility.SAME if is_known else Compatibility.UNKNOWN), ""
+    if image == head_image:
+        return True, ""
+    (named, python), (_, python_of_head) = image_versions(image), image_versions(head_image)
+    wanted = named or ray_version
+    if wanted and running and wanted != running:
+        source = f"image {image}" if named else "spec.rayVersion"
+        return True, f"{source} says Ray {wanted}, and the cluster runs Ray {running}"
+    if python and python_of_head and python != python_of_head:
+        why = f"image {image} has another version of Python than the head's {head_image}"
+        return True, why
+    return bool(wanted and running), ""
 
 
 def image_of_template(template: Mapping[str, Any]) -> str:

@@ -13,9 +13,8 @@ from controller.ray.cluster.observation import ClusterObservation, DrainMemory, 
 from controller.ray.cluster.pods import draining_since
 from controller.ray.cluster.ray_view import RayView, observe_ray
 from controller.ray.cluster.rolling_units import (
-    Compatibility,
-    ImageVersion,
-    RunningRay,
+    compare,
+    image_versions,
 )
 from controller.ray.cluster.rollout import GroupUpgrade
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
@@ -313,7 +312,8 @@ def test_nobody_is_asked_without_a_live_head(heads: list[Pod]):
     assert view == RayView()
 
 
-SAME, DIFFERENT, UNKNOWN = Compatibility.SAME, Compatibility.DIFFERENT, Compatibility.UNKNOWN
+SAME, DIFFERENT, UNKNOWN = (True, False), (True, True), (False, False)
+"""Whether it is known if nodes of an image can join, and whether they cannot."""
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ SAME, DIFFERENT, UNKNOWN = Compatibility.SAME, Compatibility.DIFFERENT, Compatib
     ],
 )
 def test_only_rays_own_images_say_their_version(image: str, ray: str, python: str) -> None:
-    assert ImageVersion.of(image) == ImageVersion(ray, python)
+    assert image_versions(image) == (ray, python)
 
 
 @pytest.mark.parametrize(
@@ -349,14 +349,15 @@ def test_only_rays_own_images_say_their_version(image: str, ray: str, python: st
     ],
 )
 def test_images_are_compared_with_what_runs(
-    image: str, ray_version: str, expected: Compatibility
+    image: str, ray_version: str, expected: tuple[bool, bool]
 ) -> None:
-    running = RunningRay("2.60.0", "rayproject/ray:2.60.0-py310")
-    found, why = running.compare(image, ray_version)
-    assert found is expected
-    assert bool(why) is (expected is DIFFERENT)
+    of_head = "rayproject/ray:2.60.0-py310"
+    is_known, why = compare(image, ray_version, running="2.60.0", head_image=of_head)
+    assert (is_known, bool(why)) == expected
 
 
 def test_nothing_is_known_before_ray_has_said_its_version() -> None:
-    running = RunningRay("", "rayproject/ray:2.60.0")
-    assert running.compare("rayproject/ray:2.61.0", "2.61.0") == (UNKNOWN, "")
+    found = compare(
+        "rayproject/ray:2.61.0", "2.61.0", running="", head_image="rayproject/ray:2.60.0"
+    )
+    assert found == (False, "")
