@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any, Final, TypeAlias, cast
 
 from controller.apimachinery.conditions import time_of
@@ -17,7 +16,6 @@ from controller.ray.api.rayjob import (
     RAYJOBS,
     DeletionPolicy,
     DeletionRule,
-    DeletionStrategy,
     JobSpec,
 )
 from controller.ray.api.validation.deletion_strategy import stated_cases
@@ -50,22 +48,7 @@ _LEAST_FIRST: Final = (
     DeletionPolicy.CLUSTER,
     DeletionPolicy.SELF,
 )
-
-
-class RemainingCluster(Enum):
-    """The remains of the job's cluster."""
-
-    ALL = "all"
-    HEAD = "head"
-    NOTHING = "nothing"
-
-    @classmethod
-    def of(cls, cluster: RayCluster | None) -> RemainingCluster:
-        """Return the remains of `cluster`; a terminating one counts as gone."""
-        if cluster is None or cluster.metadata.terminating:
-            return cls.NOTHING
-        suspended = (dig(group, "suspend") is True for group in _groups(cluster))
-        return cls.HEAD if all(suspended) else cls.ALL
+_extent: Final = _LEAST_FIRST.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +59,41 @@ class FinishedJob:
         at: `status.endTime`.
         job_status: `status.jobStatus`, as Ray reported it; may be empty.
         deployment_status: `Complete` or `Failed`.
-        cluster: what is left of the cluster.
+        deleted: the most that is deleted already.
     """
 
     at: datetime
     job_status: str
     deployment_status: str
-    cluster: RemainingCluster
+    deleted: DeletionPolicy = DeletionPolicy.NONE
+
+
+def deleted_of(cluster: RayCluster | None) -> DeletionPolicy:
+    """Return what is deleted of a job's cluster; a terminating one counts as gone."""
+    if cluster is None or cluster.metadata.terminating:
+        return DeletionPolicy.CLUSTER
+    suspended = all(dig(group, "suspend") is True for group in _groups(cluster))
+    return DeletionPolicy.WORKERS if suspended else DeletionPolicy.NONE
 
 
 DueDeletion: TypeAlias = tuple[DeletionPolicy | None, timedelta | None]
-"""What is to be deleted now, never `DeletionPolicy.NONE`, and the time until the next is due."""
+"""What is to be deleted now, and the time until the next deletion is due."""
 
 
 def due_deletion(
     spec: JobSpec, ended: FinishedJob, now: datetime, settings: RaySettings
 ) -> DueDeletion:
     """Return the deletion that is due for a finished job, the most extensive of several."""
-    due: DeletionPolicy | None = None
-    pending: list[timedelta] = []
+    due, pending = ended.deleted, list[timedelta]()
     for policy, seconds in _requested(spec, ended, settings):
-        if _is_done(policy, ended.cluster):
+        if _extent(policy) <= _extent(ended.deleted):
             continue
         remaining = ended.at + timedelta(seconds=seconds) - now
         if remaining > timedelta(0):
             pending.append(remaining)
-        elif due is None or _LEAST_FIRST.index(policy) > _LEAST_FIRST.index(due):
-            due = policy
-    return due, min(pending, default=None)
+        else:
+            due = max(due, policy, key=_extent)
+    return None if due is ended.deleted else due, min(pending, default=None)
 
 
 def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: RaySettings) -> str:
@@ -147,8 +137,9 @@ def _requested(
         if strategy.deletion_rules:
             matching = (rule for rule in strategy.deletion_rules if _applies(rule, ended))
             return [(rule.policy, rule.condition.ttl_seconds) for rule in matching]
-        policy = _legacy_policy(strategy, ended)
-        return [] if policy is None else [(policy, spec.ttl_seconds_after_finished)]
+        outcomes = {"SUCCEEDED": strategy.on_success, "FAILED": strategy.on_failure}
+        outcome = outcomes.get(ended.job_status)
+        return [] if outcome is None else [(outcome.policy, spec.ttl_seconds_after_finished)]
     if spec.shutdown_after_job_finishes and not spec.cluster_selector:
         delete_self = settings.delete_finished_jobs
         policy = DeletionPolicy.SELF if delete_self else DeletionPolicy.CLUSTER
@@ -161,20 +152,6 @@ def _applies(rule: DeletionRule, ended: FinishedJob) -> bool:
     if condition.job_status is not None:
         return condition.job_status == ended.job_status
     return condition.job_deployment_status == ended.deployment_status
-
-
-def _legacy_policy(strategy: DeletionStrategy, ended: FinishedJob) -> DeletionPolicy | None:
-    outcomes = {"SUCCEEDED": strategy.on_success, "FAILED": strategy.on_failure}
-    outcome = outcomes.get(ended.job_status)
-    return None if outcome is None else outcome.policy
-
-
-def _is_done(policy: DeletionPolicy, left: RemainingCluster) -> bool:
-    if policy is DeletionPolicy.WORKERS:
-        return left is not RemainingCluster.ALL
-    if policy is DeletionPolicy.CLUSTER:
-        return left is RemainingCluster.NOTHING
-    return policy is DeletionPolicy.NONE
 
 
 def _groups(cluster: RayCluster) -> list[Any]:
@@ -213,7 +190,7 @@ def _finished(seen: JobObservation, deadlines: Deadlines) -> FinishedJob:
         at=deadlines.counted_from(_end_of(seen) or deadlines.now),
         job_status=seen.status.get("jobStatus", ""),
         deployment_status=seen.state.value,
-        cluster=RemainingCluster.of(seen.cluster if seen.owns_cluster else None),
+        deleted=deleted_of(seen.cluster if seen.owns_cluster else None),
     )
 
 
@@ -235,11 +212,8 @@ def deletion_writes(seen: JobObservation, policy: DeletionPolicy | None) -> Iter
             yield from delete_cluster(seen, cluster)
         case DeletionPolicy.WORKERS if cluster is not None:
             meta = cluster.metadata
-            version = {
-                "op": "test",
-                "path": "/metadata/resourceVersion",
-                "value": meta.resource_version,
-            }
+            path = "/metadata/resourceVersion"
+            version = {"op": "test", "path": path, "value": meta.resource_version}
             note = f"Suspended the workers of cluster {meta.name}"
             yield JsonPatch(
                 Target(RAYCLUSTERS, meta.namespace, meta.name, CLUSTER_SCOPE),

@@ -44,10 +44,6 @@ class ConfigTooLarge(ValueError):  # noqa: N818
     """The config does not fit into an annotation. The message is a predicate of the field."""
 
 
-class UnreadableConfig(ValueError):  # noqa: N818
-    """An annotation does not hold a config. The message is a sentence."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoredConfig:
     """A config as it is stored.
@@ -88,11 +84,10 @@ def store(body: Mapping[str, Any]) -> dict[str, str]:
     return {labels.SERVE_CONFIG: packed, labels.SERVE_CONFIG_HASH: digest(text)}
 
 
-def load(annotations: Mapping[str, str] | None) -> StoredConfig | None:
+def load(annotations: Mapping[str, str] | None) -> StoredConfig | str | None:
     """Return the config in the annotations of a RayCluster; None if there is none.
 
-    Raises:
-        UnreadableConfig: another client wrote the annotation.
+    Where another client wrote the annotation, return a sentence about why it cannot be read.
     """
     packed = (annotations or {}).get(labels.SERVE_CONFIG)
     if packed is None:
@@ -103,18 +98,13 @@ def load(annotations: Mapping[str, str] | None) -> StoredConfig | None:
         body = msgspec.json.decode(text, type=dict[str, Any])
         msgspec.convert(body, _Shape)
     except (zlib.error, ValueError, RecursionError) as error:
-        raise UnreadableConfig(
-            f"The annotation {labels.SERVE_CONFIG} of the RayCluster cannot be read: {error}"
-        ) from error
+        return f"The annotation {labels.SERVE_CONFIG} of the RayCluster cannot be read: {error}"
     return StoredConfig(digest(text), body)
 
 
-def read_config(cluster: RayCluster) -> StoredConfig | UnreadableConfig | None:
-    """Return the config stored on a cluster, why it cannot be read, or None if there is none."""
-    try:
-        return load(cluster.metadata.annotations)
-    except UnreadableConfig as error:
-        return error
+def read_config(cluster: RayCluster) -> StoredConfig | str | None:
+    """Return the config that is stored on a cluster, as `load` does."""
+    return load(cluster.metadata.annotations)
 
 
 def digest(text: bytes) -> str:

@@ -25,7 +25,6 @@ from controller.ray.service.identity import (
     Origin,
     SpecIdentity,
     StoredConfig,
-    UnreadableConfig,
     put_command_ids,
 )
 from controller.ray.service.observation import (
@@ -52,7 +51,7 @@ class ServiceSources:
     Attributes:
         goal_of: returns the goal of a RayService, or its problem.
         cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
-        config_of: returns the Serve config that is stored on a RayCluster.
+        config_of: returns the Serve config that is stored on a RayCluster, or why there is none.
         unknown_fields_of: finds the unknown fields of its pod templates.
         read_definition: reads which fields the installed definitions lack.
         dashboards: Ray's reports.
@@ -62,7 +61,7 @@ class ServiceSources:
 
     goal_of: SpecificationMemo[RayService, ServiceGoal | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
-    config_of: Callable[[RayCluster], StoredConfig | UnreadableConfig | None]
+    config_of: Callable[[RayCluster], StoredConfig | str | None]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionsReader
     dashboards: Dashboards
@@ -130,7 +129,6 @@ def _serving_cluster(
         orphaned = _was_created_for(service, cluster)
         return ServingCluster(name, role, foreign=True, orphaned=orphaned)
     spec, config = sources.cluster_spec_of(cluster), sources.config_of(cluster)
-    unreadable = isinstance(config, UnreadableConfig)
     found = ServingCluster(
         name,
         role,
@@ -138,8 +136,8 @@ def _serving_cluster(
         capacity=recorded.get("targetCapacity"),
         spec=spec,
         origin=_origin(cluster),
-        config=None if unreadable else config,
-        config_problem=str(config) if unreadable else "",
+        config=None if isinstance(config, str) else config,
+        config_problem=config if isinstance(config, str) else "",
         excludes_head=mapping(service.spec).get("excludeHeadPodFromServeSvc") is True,
     )
     if spec is None:

@@ -15,7 +15,6 @@ from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.identity import (
     MOST_BYTES,
     ConfigTooLarge,
-    UnreadableConfig,
     load,
     store,
 )
@@ -96,13 +95,11 @@ def packed(data: bytes) -> str:
     ids=range(11),
 )
 def test_an_annotation_of_another_writer_is_said_to_be_unreadable(value: str):
-    with pytest.raises(UnreadableConfig, match=labels.SERVE_CONFIG):
-        load({labels.SERVE_CONFIG: value})
+    assert labels.SERVE_CONFIG in str(load({labels.SERVE_CONFIG: value}))
 
 
 def test_a_bomb_is_not_unpacked():
-    with pytest.raises(UnreadableConfig):
-        load({labels.SERVE_CONFIG: packed(b" " * (64 << 20))})
+    assert "cannot be read" in str(load({labels.SERVE_CONFIG: packed(b" " * (64 << 20))}))
 
 
 def test_another_config_is_no_longer_recorded_as_accepted():

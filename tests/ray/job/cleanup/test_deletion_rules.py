@@ -13,7 +13,7 @@ from controller.ray.api.rayjob import DeletionPolicy
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.job.cleanup import (
     FinishedJob,
-    RemainingCluster,
+    deleted_of,
     due_deletion,
     unmatched_end,
     worker_suspensions,
@@ -22,7 +22,8 @@ from controller.ray.settings import RaySettings
 from tests.ray.job.rayjobs import rayjob, valid
 
 END = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
-CLUSTER, WORKERS, SELF = DeletionPolicy.CLUSTER, DeletionPolicy.WORKERS, DeletionPolicy.SELF
+NONE, WORKERS = DeletionPolicy.NONE, DeletionPolicy.WORKERS
+CLUSTER, SELF = DeletionPolicy.CLUSTER, DeletionPolicy.SELF
 STAGED = {
     "deletionRules": [
         {"policy": "DeleteWorkers", "condition": {"jobStatus": "FAILED", "ttlSeconds": 30}},
@@ -39,7 +40,7 @@ def due(
     *,
     status: str = "SUCCEEDED",
     deployment: str = "",
-    left: RemainingCluster = RemainingCluster.ALL,
+    left: DeletionPolicy = NONE,
     settings: RaySettings | None = None,
     **spec: Any,
 ) -> tuple[DeletionPolicy | None, float | None]:
@@ -60,8 +61,8 @@ def test_shutdown_deletes_the_cluster_when_its_time_has_come():
     assert due(0, **job) == (None, 10)
     assert due(9.5, **job) == (None, 0.5)
     assert due(10, **job) == (CLUSTER, None)
-    assert due(10, left=RemainingCluster.HEAD, **job) == (CLUSTER, None)
-    assert due(10, left=RemainingCluster.NOTHING, **job) == (None, None)
+    assert due(10, left=WORKERS, **job) == (CLUSTER, None)
+    assert due(10, left=CLUSTER, **job) == (None, None)
 
 
 def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
@@ -71,8 +72,8 @@ def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
 
 def test_an_administrator_may_have_finished_jobs_deleted_themselves():
     settings = RaySettings(delete_finished_jobs=True)
-    gone = RemainingCluster.NOTHING
-    for left in (RemainingCluster.ALL, gone):
+    gone = CLUSTER
+    for left in (NONE, gone):
         found = due(0, left=left, settings=settings, shutdownAfterJobFinishes=True)
         assert found == (SELF, None)
     assert due(0, settings=settings) == (None, None)
@@ -85,15 +86,15 @@ def test_a_cluster_of_another_owner_is_not_shut_down():
 
 
 def test_rules_come_due_one_after_the_other():
-    def at(seconds: float, left: RemainingCluster) -> tuple[DeletionPolicy | None, float | None]:
+    def at(seconds: float, left: DeletionPolicy) -> tuple[DeletionPolicy | None, float | None]:
         return due(seconds, status="FAILED", left=left, deletionStrategy=STAGED)
 
-    assert at(0, RemainingCluster.ALL) == (None, 30)
-    assert at(30, RemainingCluster.ALL) == (WORKERS, 30)
-    assert at(31, RemainingCluster.HEAD) == (None, 29)
-    assert at(60, RemainingCluster.HEAD) == (CLUSTER, 30)
-    assert at(61, RemainingCluster.NOTHING) == (None, 29)
-    assert at(90, RemainingCluster.NOTHING) == (SELF, None)
+    assert at(0, NONE) == (None, 30)
+    assert at(30, NONE) == (WORKERS, 30)
+    assert at(31, WORKERS) == (None, 29)
+    assert at(60, WORKERS) == (CLUSTER, 30)
+    assert at(61, CLUSTER) == (None, 29)
+    assert at(90, CLUSTER) == (SELF, None)
 
 
 def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
@@ -104,7 +105,7 @@ def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
 
 
 def test_a_rule_that_was_met_otherwise_is_not_waited_for():
-    gone = RemainingCluster.NOTHING
+    gone = CLUSTER
     assert due(0, status="FAILED", left=gone, deletionStrategy=STAGED) == (None, 90)
 
 
@@ -136,7 +137,7 @@ def test_the_two_policies_of_old_wait_for_the_jobs_time_to_live():
     assert due(0, **job) == (None, 10)
     assert due(10, **job) == (WORKERS, None)
     assert due(10, status="FAILED", **job) == (CLUSTER, None)
-    assert due(10, left=RemainingCluster.HEAD, **job) == (None, None)
+    assert due(10, left=WORKERS, **job) == (None, None)
     for status in ("STOPPED", ""):
         assert due(10, status=status, deployment="Failed", **job) == (None, None)
 
@@ -165,18 +166,18 @@ ON, OFF = {"groupName": "on"}, {"groupName": "off", "suspend": True}
 @pytest.mark.parametrize(
     ("present", "left"),
     [
-        (None, RemainingCluster.NOTHING),
-        (cluster(ON, deletionTimestamp="2026-08-20T10:00:00Z"), RemainingCluster.NOTHING),
-        (cluster(ON), RemainingCluster.ALL),
-        (cluster(ON, OFF), RemainingCluster.ALL),
-        (cluster(OFF), RemainingCluster.HEAD),
-        (cluster(), RemainingCluster.HEAD),
-        (RayCluster(spec="x"), RemainingCluster.HEAD),
-        (cluster(5, None), RemainingCluster.ALL),
+        (None, CLUSTER),
+        (cluster(ON, deletionTimestamp="2026-08-20T10:00:00Z"), CLUSTER),
+        (cluster(ON), NONE),
+        (cluster(ON, OFF), NONE),
+        (cluster(OFF), WORKERS),
+        (cluster(), WORKERS),
+        (RayCluster(spec="x"), WORKERS),
+        (cluster(5, None), NONE),
     ],
 )
-def test_what_is_left_of_a_cluster(present: RayCluster | None, left: RemainingCluster):
-    assert RemainingCluster.of(present) is left
+def test_what_is_left_of_a_cluster(present: RayCluster | None, left: DeletionPolicy):
+    assert deleted_of(present) is left
 
 
 def test_workers_are_deleted_by_suspending_the_groups_that_are_not():
@@ -226,7 +227,7 @@ def test_an_end_after_which_nothing_is_deleted_is_named_beforehand(
 def test_an_end_that_no_rule_is_about_is_named_with_the_rules(
     strategy: dict[str, Any], status: str
 ):
-    ended = FinishedJob(END, status, "Failed", RemainingCluster.ALL)
+    ended = FinishedJob(END, status, "Failed", NONE)
     text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, RaySettings())
     assert f"jobDeploymentStatus Failed with {f'jobStatus {status}' if status else 'no'}" in text
     assert f"{SUCCEEDED}, {FAILED}" in text
@@ -240,13 +241,13 @@ def test_an_end_that_a_rule_is_about_is_no_hole():
         (STAGED, "SUCCEEDED", "Complete"),
         (None, "RUNNING", "Failed"),
     ):
-        ended = FinishedJob(END, status, deployment, RemainingCluster.ALL)
+        ended = FinishedJob(END, status, deployment, NONE)
         spec = valid(rayjob(deletionStrategy=strategy))
         assert unmatched_end(spec, ended, RaySettings()) == ""
 
 
 def test_a_job_that_somebody_stopped_gets_no_advice_that_no_rule_can_follow():
-    ended = FinishedJob(END, "STOPPED", "Complete", RemainingCluster.ALL)
+    ended = FinishedJob(END, "STOPPED", "Complete", NONE)
     text = unmatched_end(
         valid(rayjob(deletionStrategy=rules(SUCCEEDED, FAILED))), ended, RaySettings()
     )
@@ -255,7 +256,7 @@ def test_a_job_that_somebody_stopped_gets_no_advice_that_no_rule_can_follow():
 
 
 def test_advice_about_the_two_policies_of_old_is_no_combination_that_is_refused():
-    ended = FinishedJob(END, "", "Failed", RemainingCluster.ALL)
+    ended = FinishedJob(END, "", "Failed", NONE)
     instead = "in deletionRules instead of the two policies"
     for strategy, is_old in ((LEGACY, True), (rules(SUCCEEDED), False)):
         text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, RaySettings())
