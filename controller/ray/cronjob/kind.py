@@ -35,11 +35,8 @@ from controller.ray.cronjob.observe import (
 from controller.ray.cronjob.status import (
     Timing,
     active_runs,
-    cron_job_status,
-    failed_write_condition,
-    invalid_condition,
+    current_status,
     read_timing,
-    ready_condition,
     unrecorded_ticks,
 )
 from controller.ray.settings import RaySettings
@@ -74,7 +71,7 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
 def _plan_runs(seen: CronJobObservation, now: datetime) -> Plan:
     valid = seen.validated
     if isinstance(valid, Problem):
-        return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
+        return Plan(status=current_status(seen, None, now))
     timing = read_timing(seen, valid, now)
     plan = Plan(requeue_after=_requeue_after(valid, timing, now))
     if seen.has_pending_writes:
@@ -83,8 +80,8 @@ def _plan_runs(seen: CronJobObservation, now: datetime) -> Plan:
     if due is not None:
         replaced = active_runs(seen, valid, ConcurrencyPolicy.REPLACE)
         return replace(plan, stages=stages_of(map(_delete, replaced), [_create(seen, valid, due)]))
-    status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
-    return replace(plan, stages=stages_of(map(_delete, _surplus(seen, valid, now))), status=status)
+    surplus = stages_of(map(_delete, _surplus(seen, valid, now)))
+    return replace(plan, stages=surplus, status=current_status(seen, timing, now))
 
 
 def _tick_to_create(
@@ -239,12 +236,10 @@ class RayCronJobKind(Kind["CronJobObservation"]):
     ) -> StatusPatch | None:
         """Return the plan's status, naming the first failed write."""
         seen, valid = observation, observation.validated
-        failed = next((failure for failure in failures if not failure.may_resolve), None)
         is_untouched = is_left_as_it_is(seen.cron, seen.definition)
-        if failed is None or isinstance(valid, Problem) or is_untouched:
+        if all(each.may_resolve for each in failures) or is_untouched or isinstance(valid, Problem):
             return plan.status
-        timing = read_timing(seen, valid, now)
-        return cron_job_status(seen, failed_write_condition(failed), now, timing)
+        return current_status(seen, read_timing(seen, valid, now), now, failures)
 
     def _validate(self, cron: RayCronJob) -> ValidCronJob | Problem:
         settings = self._settings

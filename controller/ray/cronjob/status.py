@@ -145,10 +145,19 @@ class ReadyCondition:
         return (Event(kind, self.event_reason or self.reason, action, self.message),)
 
 
-def ready_condition(
-    seen: CronJobObservation, valid: ValidCronJob, timing: Timing
+def _ready_condition(
+    seen: CronJobObservation, timing: Timing | None, failures: tuple[Failure, ...]
 ) -> ReadyCondition:
-    """Return the condition if all writes succeed."""
+    """Return the condition; a specification that is not valid has no timing."""
+    valid = seen.validated
+    if isinstance(valid, Problem):
+        return ReadyCondition("False", valid.reason, str(valid), ("Warning", "Validate"))
+    assert timing is not None
+    for failure in failures:
+        if not failure.may_resolve:
+            cause, action = failure_cause(failure, has_head=True), verb_of(failure.write)
+            event = "Warning", action.capitalize()
+            return ReadyCondition("False", cause.reason.name, cause.message, event, cause.event)
     if valid.spec.suspend:
         message = "no RayJobs are created because spec.suspend is true"
         return ReadyCondition("False", "SuspendedRayCronJob", message, ("Normal", "Suspend"))
@@ -164,26 +173,14 @@ def ready_condition(
     return ReadyCondition("True", "Scheduled", f"the next RayJob is due at {rfc3339(timing.next)}")
 
 
-def invalid_condition(problem: Problem) -> ReadyCondition:
-    """Return the condition of a RayCronJob that is not valid."""
-    return ReadyCondition("False", problem.reason, str(problem), ("Warning", "Validate"))
-
-
-def failed_write_condition(failure: Failure) -> ReadyCondition:
-    """Return the condition after a failed write."""
-    cause = failure_cause(failure, has_head=True)
-    action = verb_of(failure.write).capitalize()
-    return ReadyCondition(
-        "False", cause.reason.name, cause.message, ("Warning", action), cause.event
-    )
-
-
 def active_runs(
     seen: CronJobObservation, valid: ValidCronJob, policy: ConcurrencyPolicy
 ) -> tuple[JobRun, ...]:
     """Return the active runs if `policy` is the concurrency policy, else none."""
-    if valid.spec.concurrency_policy is not policy:
-        return ()
+    return _active(seen) if valid.spec.concurrency_policy is policy else ()
+
+
+def _active(seen: CronJobObservation) -> tuple[JobRun, ...]:
     return tuple(run for run in seen.runs if run.phase is RunPhase.ACTIVE)
 
 
@@ -228,13 +225,17 @@ def _names(runs: Sequence[JobRun]) -> str:
 _MOST_ACTIVE: Final = 100
 
 
-def cron_job_status(
-    seen: CronJobObservation, verdict: ReadyCondition, now: datetime, timing: Timing | None = None
+def current_status(
+    seen: CronJobObservation,
+    timing: Timing | None,
+    now: datetime,
+    failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
     """Return the desired status; without `timing`, only what needs no schedule."""
+    verdict = _ready_condition(seen, timing, failures)
     wanted: dict[str, Any] = {
         "observedGeneration": seen.cron.metadata.generation,
-        "active": _active(seen) or None,
+        "active": [_reference(run.job) for run in _active(seen)[:_MOST_ACTIVE]] or None,
         "conditions": _conditions(seen, verdict, now),
     }
     if timing is not None and timing.last is not None:
@@ -246,11 +247,6 @@ def cron_job_status(
         wanted["lastSuccessfulTime"] = rfc3339(successful)
     events = unknown_field_events(seen.conditions, seen.unknown_fields)
     return StatusPatch(wanted, events=(*events, *verdict.events(seen)))
-
-
-def _active(seen: CronJobObservation) -> list[dict[str, str]]:
-    active = [run.job for run in seen.runs if run.phase is RunPhase.ACTIVE]
-    return [_reference(job) for job in active[:_MOST_ACTIVE]]
 
 
 def _reference(job: RayJob) -> dict[str, str]:

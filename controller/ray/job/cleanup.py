@@ -139,7 +139,8 @@ def _requested(
             return [(rule.policy, rule.condition.ttl_seconds) for rule in matching]
         outcomes = {"SUCCEEDED": strategy.on_success, "FAILED": strategy.on_failure}
         outcome = outcomes.get(ended.job_status)
-        return [] if outcome is None else [(outcome.policy, spec.ttl_seconds_after_finished)]
+        policy = outcome.policy if outcome is not None else None
+        return [] if policy is None else [(policy, spec.ttl_seconds_after_finished)]
     if spec.shutdown_after_job_finishes and not spec.cluster_selector:
         delete_self = settings.delete_finished_jobs
         policy = DeletionPolicy.SELF if delete_self else DeletionPolicy.CLUSTER
