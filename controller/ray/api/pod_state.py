@@ -46,6 +46,13 @@ def ray_status(pod: Pod) -> ContainerStatus | None:
     return next((each for each in pod.status.container_statuses if each.name == name), None)
 
 
+def ray_started(pod: Pod) -> datetime | None:
+    """Return when the Ray container was started, None if it does not run."""
+    status = ray_status(pod)
+    running = status.state.running if status is not None else None
+    return time_of(running.started_at) if running is not None else None
+
+
 def gcs_port(pod: Pod) -> str:
     """Return the port of the GCS that the pod was created for; empty if it does not say."""
     variables = (each for container in pod.spec.containers for each in container.env)

@@ -35,7 +35,7 @@ from controller.ray.children.child import (
     observe_child,
     repair_child,
 )
-from controller.ray.cluster.children import Note, child_metadata
+from controller.ray.cluster.children import Note, child_metadata, pod_selector
 from controller.ray.cluster.observation import (
     ClusterObservation,
     DesiredCluster,
@@ -182,15 +182,9 @@ def _desired(desired: DesiredCluster) -> Iterator[tuple[Child, str]]:
     options, identity = desired.spec.disruption_budgets, desired.identity
     if options is None:
         return
-    head = {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.HEAD}
-    yield _budget(identity, f"{identity.name}-head", head, {"minAvailable": 1}), labels.HEAD_GROUP
+    yield _budget(identity, "", {"minAvailable": 1}), labels.HEAD_GROUP
     percent = options.workers_max_unavailable_percent
     for group in desired.spec.worker_group_specs:
-        selected = {
-            labels.CLUSTER: identity.name,
-            labels.NODE_TYPE: labels.WORKER,
-            labels.GROUP: group.group_name,
-        }
         pods = group.desired_pods
         spec: Body = {"minAvailable": pods}  # one pod less ends the whole replica
         if group.hosts == 1:
@@ -201,12 +195,12 @@ def _desired(desired: DesiredCluster) -> Iterator[tuple[Child, str]]:
             # a worker that does not start would hinder the drain for ever
             spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
         if spec["minAvailable"] > 0:
-            name = f"{identity.name}-workers-{group.group_name}".lower()
-            yield _budget(identity, name, selected, spec), group.group_name
+            yield _budget(identity, group.group_name, spec), group.group_name
 
 
-def _budget(identity: Identity, name: str, selected: Mapping[str, str], spec: Body) -> Child:
-    spec = {"selector": {"matchLabels": dict(selected)}, **spec}
+def _budget(identity: Identity, group: str, spec: Body) -> Child:
+    name = f"{identity.name}-workers-{group}".lower() if group else f"{identity.name}-head"
+    spec = {"selector": {"matchLabels": pod_selector(identity, group)}, **spec}
     body = body_of(DISRUPTION_BUDGETS, child_metadata(identity, name), spec=spec)
     return Child(DISRUPTION_BUDGETS, body, OwnerConflict.IGNORE, True, _fields)
 

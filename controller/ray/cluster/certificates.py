@@ -18,7 +18,7 @@ from controller.apimachinery.conditions import rfc3339, time_of
 from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
-from controller.ray.api.pod_state import ray_status
+from controller.ray.api.pod_state import ray_started
 from controller.ray.children.child import (
     Body,
     Child,
@@ -301,7 +301,4 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _started(pod: Pod) -> datetime | None:
-    status = ray_status(pod)
-    if not uses_certificates(pod) or status is None or status.state.running is None:
-        return None
-    return time_of(status.state.running.started_at)
+    return ray_started(pod) if uses_certificates(pod) else None

@@ -83,6 +83,13 @@ def child_metadata(identity: Identity, name: str, own: Mapping[str, str] | None 
     }
 
 
+def pod_selector(identity: Identity, group: str = "") -> dict[str, str]:
+    """Return the labels that select the head, or the workers of a group."""
+    role = labels.WORKER if group else labels.HEAD
+    selector = {labels.CLUSTER: identity.name, labels.NODE_TYPE: role}
+    return selector | ({labels.GROUP: group} if group else {})
+
+
 # The Ingress of the dashboard, or its Route on OpenShift.
 
 

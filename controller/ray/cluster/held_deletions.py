@@ -23,7 +23,7 @@ so they do not explain deletions that are already held; what it no longer needs,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,7 @@ import msgspec
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.object_schema import ObjectSchema
 from controller.kube.objects import Pod
-from controller.ray.api.names import DELETION_HELD, HEAD_POD_READY, PODS_UP_TO_DATE, RECREATING
+from controller.ray.api.names import DELETION_HELD, PODS_UP_TO_DATE, RECREATING
 from controller.ray.api.pod_state import group_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
@@ -116,7 +116,7 @@ def unexplained_number(seen: ClusterObservation) -> str:
     )
     if not isinstance(before, int) or now >= before:
         return ""
-    if recorded_generation(seen) == generation:
+    if (seen.counted_generation or seen.recorded_generation) == generation:
         return (
             f"generation {generation} of the specification asked for {before} workers and now "
             f"asks for {now}, without an edit"
@@ -135,15 +135,6 @@ def held_since(seen: ClusterObservation) -> str:
     return ""
 
 
-def recorded_generation(seen: ClusterObservation) -> int | None:
-    """Return the generation whose number of workers the status has.
-
-    A refused specification is observed but not counted; then all conditions but `Ready` are older.
-    """
-    counted = seen.condition(HEAD_POD_READY).get("observedGeneration")
-    return counted or seen.recorded_generation
-
-
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3
 
@@ -153,12 +144,10 @@ class HeldDeletions:
     """Pods that are not deleted although the specification has no room for them.
 
     Attributes:
-        pods: names of the pods.
         groups: their worker groups, in which nothing is created meanwhile.
         message: the held deletions, the reason and the remedy.
     """
 
-    pods: tuple[str, ...]
     groups: frozenset[str]
     message: str
 
@@ -176,16 +165,18 @@ def divide(seen: ClusterObservation) -> tuple[list[PodToDelete], HeldDeletions |
     if not held:
         return allowed, None
     doubt = doubt or f"the installed definition lacks {', '.join(seen.definition.missing)}"
-    return allowed, _held((each.pod for each in held), held[0].reason, doubt)
+    return allowed, _held([each.pod for each in held], held[0].reason, doubt)
 
 
 def held_deletions(seen: ClusterObservation) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
+    live = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     doubt = doubt_of_recreation(seen)
     if doubt:
-        return _held(seen.all_pods, "the specification has changed", doubt)
-    if _is_rollout_unexplained(seen):
-        outdated = _outdated(seen)
+        return _held(live, "the specification has changed", doubt)
+    if seen.asked_rollout is not None and seen.asked_rollout.verdict is Verdict.NOT_EXPLAINED:
+        names = {*outdated_pods(seen)}  # a doubtful rollout may have none
+        outdated = [pod for pod in live if pod.metadata.name in names]
         doubt = "the specification was not edited since the status was written"
         rollout = _held(outdated, "they were created from another template", doubt)
         return rollout if outdated else divide(seen)[1] or rollout
@@ -198,7 +189,7 @@ def awaits_definition(seen: ClusterObservation) -> bool:
     """Return whether the generation is new and an unknown definition may have read it."""
     if not seen.definition.awaited:
         return False
-    recorded = recorded_generation(seen)
+    recorded = seen.counted_generation or seen.recorded_generation
     is_new = recorded != seen.cluster.metadata.generation
     return is_new and (recorded is not None or bool(seen.workers))
 
@@ -220,38 +211,20 @@ def doubt_of_recreation(seen: ClusterObservation) -> str:
         return ""
     if seen.condition(PODS_UP_TO_DATE).get("reason") == RECREATING:
         return ""
-    if recorded_generation(seen) == seen.cluster.metadata.generation:
+    if (seen.counted_generation or seen.recorded_generation) == seen.cluster.metadata.generation:
         return "it was not edited since the status was written"
     if lost := fields_that_make_pods(seen.definition):
         return f"the installed definition lacks {', '.join(lost)}"
     return held_since(seen)
 
 
-def _is_rollout_unexplained(seen: ClusterObservation) -> bool:
-    """Return whether a rollout lacks an explanation; other strategies only drain."""
-    return (
-        seen.desired.spec.upgrade_strategy.rolling is not None
-        and seen.rollout is not None
-        and seen.rollout.verdict is Verdict.NOT_EXPLAINED
-    )
-
-
-def _outdated(seen: ClusterObservation) -> list[Pod]:
-    """Return the outdated pods that are not terminating; a doubtful rollout may have none."""
-    names = set(outdated_pods(seen))
-    return [
-        pod for pod in seen.all_pods if pod.metadata.name in names and not pod.metadata.terminating
-    ]
-
-
-def _held(pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
-    found = [pod for pod in pods if not pod.metadata.terminating]
-    names = tuple(sorted(pod.metadata.name for pod in found))
+def _held(pods: Sequence[Pod], reason: str, doubt: str) -> HeldDeletions:
+    names = sorted(pod.metadata.name for pod in pods)
     message = (
         f"{_shown(names)} would be deleted because {reason}, but {doubt}. "
         f"{REMEDY}; if the pods are to go, delete them, or edit the specification"
     )
-    return HeldDeletions(names, frozenset(map(group_of, found)), message)
+    return HeldDeletions(frozenset(map(group_of, pods)), message)
 
 
 def _shown(names: Sequence[str]) -> str:

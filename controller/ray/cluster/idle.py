@@ -19,9 +19,7 @@ from controller.apimachinery.conditions import (
     ConditionStatus,
     find_condition,
     rfc3339,
-    time_of,
 )
-from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.lifetime_options import (
     DELETE,
@@ -30,7 +28,7 @@ from controller.ray.api.lifetime_options import (
     is_idle_suspended,
 )
 from controller.ray.api.names import SUSPENDED, SUSPENDING
-from controller.ray.api.pod_state import ray_status
+from controller.ray.api.pod_state import ray_started
 from controller.ray.api.raycluster import RAYCLUSTERS, IdleTerminationOptions, RayCluster
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.observation import (
@@ -240,8 +238,8 @@ def _unused_since(
     does not say when an application of Serve was deleted, nor what happened while it was silent:
     then the first question counts that was answered like this.
     """
-    started = _started(seen.ray.head_pod)
-    known = [started] if started is not None else []
+    started = ray_started(seen.ray.head_pod) if seen.ray.head_pod is not None else None
+    known = [started] if started is not None else []  # of its own start Ray itself says nothing
     if value.last is not None:
         known.append(answer.since - max(value.reported - value.last, timedelta()))
     changed = seen.since(IDLE)
@@ -255,13 +253,6 @@ def _unused_since(
         case _:
             pass
     return max(known, default=answer.since)
-
-
-def _started(head: Pod | None) -> datetime | None:
-    """Return when the head's Ray was started, of which Ray itself says nothing."""
-    status = ray_status(head) if head is not None else None
-    running = status.state.running if status is not None else None
-    return time_of(running.started_at) if running is not None else None
 
 
 def _seconds_left(seen: ClusterObservation, idleness: _Idleness) -> float | None:

@@ -23,7 +23,7 @@ from controller.ray.api.raycluster import (
     RayCluster,
 )
 from controller.ray.children.child import Body, DesiredFields, OwnedKeys, body_of
-from controller.ray.cluster.children import child_metadata
+from controller.ray.cluster.children import child_metadata, pod_selector
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity
@@ -42,19 +42,11 @@ def network_policies(seen: ClusterObservation, endpoint: HeadEndpoint) -> Iterat
     if options is None:
         return
     own = {"from": [_pods({labels.CLUSTER: identity.name})]}
-    head = {labels.CLUSTER: identity.name, labels.NODE_TYPE: labels.HEAD}
-    name = f"{identity.name}-head"
     admitted = [own, *_submitter(seen.cluster, spec, endpoint)]
-    yield _policy(identity, name, labels.HEAD_GROUP, head, _spec(options, options.head, admitted))
+    yield _policy(identity, "", _spec(options, options.head, admitted))
     for group in spec.worker_group_specs:
-        selected = {
-            labels.CLUSTER: identity.name,
-            labels.NODE_TYPE: labels.WORKER,
-            labels.GROUP: group.group_name,
-        }
         _, rules = options.rules_of(group.group_name)
-        name = f"{identity.name}-workers-{group.group_name}"
-        yield _policy(identity, name, group.group_name, selected, _spec(options, rules, [own]))
+        yield _policy(identity, group.group_name, _spec(options, rules, [own]))
 
 
 def _spec(options: NetworkPolicyOptions, rules: NetworkRules, admitted: list[Body]) -> Body:
@@ -70,12 +62,13 @@ def _spec(options: NetworkPolicyOptions, rules: NetworkRules, admitted: list[Bod
     return spec
 
 
-def _policy(
-    identity: Identity, name: str, group: str, selected: Mapping[str, str], spec: Body
-) -> Body:
-    metadata = child_metadata(identity, name)
-    metadata["labels"][labels.GROUP] = group
-    return body_of(NETWORK_POLICIES, metadata, spec=_pods(selected) | spec)
+def _policy(identity: Identity, group: str, spec: Body) -> Body:
+    """Return the policy of a worker group, or of the head if the name is empty."""
+    part = f"workers-{group}" if group else "head"
+    metadata = child_metadata(identity, f"{identity.name}-{part}")
+    metadata["labels"][labels.GROUP] = group or labels.HEAD_GROUP
+    pods = _pods(pod_selector(identity, group))
+    return body_of(NETWORK_POLICIES, metadata, spec=pods | spec)
 
 
 def _pods(selected: Mapping[str, str]) -> Body:

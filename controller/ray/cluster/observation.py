@@ -16,7 +16,7 @@ from controller.apimachinery.custom_object import IdentityMemo, conditions_of, s
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Job, Pod, PodDisruptionBudget
 from controller.ray.api import labels
-from controller.ray.api.names import SUSPENDED, SUSPENDING
+from controller.ray.api.names import HEAD_POD_READY, SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, is_announced
 from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
 from controller.ray.children.child import Child, ObservedChild
@@ -389,6 +389,15 @@ class ObservedPods:
         return recorded if isinstance(recorded, int) else None
 
     @property
+    def counted_generation(self) -> int | None:
+        """The generation whose pods the status has counted.
+
+        A refused specification is observed but not counted; then all conditions but `Ready` are
+        older.
+        """
+        return self.condition(HEAD_POD_READY).get("observedGeneration")
+
+    @property
     def is_recorded(self) -> bool:
         """Whether the status reports the present generation."""
         return self.recorded_generation == self.cluster.metadata.generation
@@ -467,6 +476,11 @@ class ClusterObservation(ObservedPods):
     crash_log: LogTail | None = None
     crash_text: LogText | None = None
     budgets: ObservedBudgets = field(default_factory=ObservedBudgets)
+
+    @property
+    def asked_rollout(self) -> Rollout | None:
+        """The rollout that the user asks for; None for drains that another strategy has left."""
+        return self.rollout if self.desired.spec.upgrade_strategy.rolling is not None else None
 
     @property
     def is_suspended(self) -> bool:

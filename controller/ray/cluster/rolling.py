@@ -15,7 +15,6 @@ from controller.apimachinery.conditions import counted_from, time_of
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import (
-    HEAD_POD_READY,
     PODS_UP_TO_DATE,
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
@@ -77,8 +76,7 @@ def _is_recorded(seen: ClusterObservation) -> bool:
 
     A refused specification is observed but not counted.
     """
-    counted = seen.condition(HEAD_POD_READY).get("observedGeneration")
-    return seen.is_recorded and counted == seen.recorded_generation
+    return seen.is_recorded and seen.counted_generation == seen.recorded_generation
 
 
 # The decision about the next step of a rolling update: read `decide`, then `_Decision`.

@@ -23,7 +23,7 @@ _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}
 
 def set_upgrading(conditions: ClusterConditions, seen: ClusterObservation) -> None:
     """Set True until no outdated pod is left, whatever keeps it; remove for other strategies."""
-    rollout = _rollout(seen)
+    rollout = seen.asked_rollout
     set_turns(conditions, rollout.begun if rollout is not None else ())
     if rollout is None:
         if seen.desired.spec.upgrade_strategy.rolling is None:
@@ -38,7 +38,7 @@ def set_upgrading(conditions: ClusterConditions, seen: ClusterObservation) -> No
 
 def upgrade_status(seen: ClusterObservation) -> dict[str, Any] | None:
     """Return `status.upgrade`; None while idle, or where the definition would drop it."""
-    rollout = _rollout(seen)
+    rollout = seen.asked_rollout
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
         return None
@@ -47,7 +47,7 @@ def upgrade_status(seen: ClusterObservation) -> dict[str, Any] | None:
 
 def upgrade_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield one event for each change of the condition that users should see."""
-    rollout = _rollout(seen)
+    rollout = seen.asked_rollout
     if rollout is None:
         return
     before = seen.condition(UPGRADING)
@@ -71,11 +71,6 @@ def upgrade_events(seen: ClusterObservation) -> Iterator[Event]:
 
 def _event(reason: str, note: str) -> Event:
     return Event("Normal", reason, "Reconcile", note)
-
-
-def _rollout(seen: ClusterObservation) -> Rollout | None:
-    """Return the rollout that the user asks for; None for what is left under another strategy."""
-    return seen.rollout if seen.desired.spec.upgrade_strategy.rolling is not None else None
 
 
 def _message(seen: ClusterObservation, rollout: Rollout) -> str:
