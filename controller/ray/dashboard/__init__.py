@@ -4,7 +4,7 @@ A kind reads `Dashboards`; its plans list a `ProbeSubscription` for each probe a
 for each command. No worker waits for Ray.
 """
 
-from controller.ray.dashboard.actors import ControllerDashboards, DashboardActors
+from controller.ray.dashboard.actors import CONCURRENCY, ControllerDashboards, DashboardActors
 from controller.ray.dashboard.client import Connector, DashboardClient, RayNode, RayNodes
 from controller.ray.dashboard.commands import (
     NO_DASHBOARDS,
@@ -43,7 +43,6 @@ from controller.ray.dashboard.responses import (
     NoSuchJob,
     RayVersion,
 )
-from controller.ray.dashboard.scheduler import CONCURRENCY
 from controller.ray.dashboard.serve import (
     ProxyHealth,
     RayActivity,

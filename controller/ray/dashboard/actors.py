@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 
@@ -20,6 +21,7 @@ from controller.ray.dashboard.commands import (
     PendingCommand,
 )
 from controller.ray.dashboard.head_actor import HeadActor
+from controller.ray.dashboard.listing import probe_listing
 from controller.ray.dashboard.metrics import DashboardMetrics, DashboardStatistics
 from controller.ray.dashboard.probe_state import ProbeState
 from controller.ray.dashboard.probes import (
@@ -28,7 +30,8 @@ from controller.ray.dashboard.probes import (
     ProbeObservation,
     ProbeSubscription,
 )
-from controller.ray.dashboard.scheduler import ActorScheduler, RequestSender, probe_listing
+from controller.ray.dashboard.sender import RequestSender
+from controller.ray.dashboard.slots import CLOCK_RESOLUTION, RequestSlots, Responsiveness
 from controller.ray.dashboard.values import (
     BACKOFF,
     DashboardError,
@@ -43,8 +46,16 @@ from controller.ray.dashboard.values import (
 from controller.runtime import debug
 from controller.runtime.election import AlwaysLeader, Fence
 from informers import Clock
+from workqueue import DelayQueue
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
+
+CONCURRENCY: Final = 128
+"""Maximum requests to dashboards in flight at the same time."""
+
+RATE: Final = 250.0
+BURST: Final = 250
+"""Requests a second of all actors together, and how many may exceed that rate."""
 
 _POLLS: Final = 3
 """The back-off of a command that Ray still works on grows no further than after these failures."""
@@ -106,12 +117,8 @@ class ControllerDashboards:
             self._enqueue(key)
 
 
-# The dashboard actors of one process: one for each head incarnation.
-#
-# Each controller submits subscriptions and commands through a handle of its own; its keys are
-# enqueued when there is something new to observe.
-
-_Target: TypeAlias = "tuple[Head, Probe]"
+# The actors, one for each head incarnation. Each controller submits subscriptions and commands
+# through a handle of its own; its keys are enqueued when there is something new to observe.
 
 
 class DashboardActors:
@@ -143,15 +150,14 @@ class DashboardActors:
         self._metrics = metrics or DashboardMetrics()
         self._handles: dict[str, ControllerDashboards] = {}
         self._actors: dict[Head, HeadActor] = {}
-        self._subscriptions: dict[Subscriber, tuple[_Target, ...]] = {}
+        self._heads: dict[Subscriber, tuple[Head, ...]] = {}
         self._rng = rng
         self._fence = AlwaysLeader() if fence is None else fence
         self._sender = RequestSender(connect, clock=clock, metrics=self._metrics)
-        self._scheduler = ActorScheduler(
-            clock,
-            handle=self._handle,
-            enqueue=self._enqueue,
-            on_end=self._forget,
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._due: DelayQueue[HeadActor] = DelayQueue(clock, self._on_due)
+        self._slots: RequestSlots[HeadActor] = RequestSlots(
+            clock, concurrency=CONCURRENCY, rate=RATE, burst=BURST, start=self._start
         )
         self._closed = False
 
@@ -167,22 +173,26 @@ class DashboardActors:
         return handle
 
     async def aclose(self) -> None:
-        """Cancel all requests and close the clients."""
+        """Cancel all requests, start no more, and close the clients."""
         self._closed = True
-        await self._scheduler.aclose()
+        self._due.clear()
+        self._slots.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._actors.clear()
-        self._subscriptions.clear()
+        self._heads.clear()
 
     def statistics(self) -> DashboardStatistics:
         """Return the present numbers."""
         actors = self._actors.values()
         return DashboardStatistics(
             actors=len(actors),
-            failing=sum(actor.failing for actor in actors),
+            failing=sum(actor.silence.decisive for actor in actors),
             probes=sum(len(actor.probes) for actor in actors),
             commands=sum(len(actor.commands) for actor in actors),
-            waiting=self._scheduler.waiting,
-            in_flight={each.value: busy for each, busy in self._scheduler.in_flight.items()},
+            waiting=self._slots.waiting,
+            in_flight={each.value: busy for each, busy in self._slots.busy.items()},
         )
 
     def snapshot(self) -> debug.BoundedList[debug.ProbeEntry]:
@@ -196,19 +206,16 @@ class DashboardActors:
         if self._closed:
             return
         now, wall = self._clock.time(), self._wall()
-        targets = dict.fromkeys((each.head, each.probe) for each in subscriptions)
-        former = self._subscriptions.get(subscriber, ())
-        for head, probe in targets:
-            self._actor(head).probes.subscribe(probe, subscriber, now, wall)
-        for head, probe in former:
-            if (head, probe) not in targets:
-                self._actors[head].unsubscribe(probe, subscriber, now)
-        if targets:
-            self._subscriptions[subscriber] = tuple(targets)
-        else:
-            self._subscriptions.pop(subscriber, None)
-        for head in dict.fromkeys(head for head, _ in (*targets, *former)):
-            self._scheduler.update(self._actors[head])
+        wanted: dict[Head, dict[Probe, None]] = {}
+        for each in subscriptions:
+            wanted.setdefault(each.head, {})[each.probe] = None
+        heads = dict.fromkeys((*wanted, *self._heads.pop(subscriber, ())))
+        for head in heads:
+            self._actor(head).sync(subscriber, tuple(wanted.get(head, ())), now, wall)
+        if wanted:
+            self._heads[subscriber] = tuple(wanted)
+        for head in heads:
+            self._update(self._actors[head])
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
         """Carry out commands, each once however often it is submitted."""
@@ -219,9 +226,8 @@ class DashboardActors:
             actor, command = self._actor(each.head), each.command
             expires_at = now + (command.deadline - wall).total_seconds()
             pending = PendingCommand(subscriber, command, expires_at)
-            if pending.id not in actor.commands:
-                self._enqueue(actor.add_command(pending, now, wall))
-            self._scheduler.update(actor)
+            self._enqueue(actor.add_command(pending, now, wall))
+            self._update(actor)
 
     async def leave(self, controller: str) -> None:
         """End the subscriptions and commands of this controller; those of others continue."""
@@ -233,8 +239,8 @@ class DashboardActors:
             theirs = isinstance(request, PendingCommand) and request.of(controller)
             if theirs and actor.task is not None:
                 actor.task.cancel()
-            self._scheduler.update(actor)
-        for subscriber in [each for each in self._subscriptions if each.controller == controller]:
+            self._update(actor)
+        for subscriber in [each for each in self._heads if each.controller == controller]:
             self.sync(subscriber, ())
         cancelled = [task for task in tasks if task.cancelling()]
         await asyncio.gather(*cancelled, return_exceptions=True)
@@ -247,7 +253,7 @@ class DashboardActors:
     def outcome(self, head: Head, command_id: CommandId) -> CommandOutcome | None:
         """Return the outcome of a command; None while it is open, unknown or forgotten."""
         actor = self._actors.get(head)
-        return None if actor is None else actor.commands.outcome(command_id)
+        return None if actor is None else actor.outcome(command_id)
 
     def _actor(self, head: Head) -> HeadActor:
         actor = self._actors.get(head)
@@ -255,23 +261,73 @@ class DashboardActors:
             actor = self._actors[head] = HeadActor(head, self._metrics)
         return actor
 
-    def _forget(self, actor: HeadActor) -> None:
-        del self._actors[actor.head]
-
     def _enqueue(self, subscribers: Iterable[Subscriber]) -> None:
         for controller, key in list(subscribers):
             handle = self._handles.get(controller)
             if handle is not None:
                 handle.enqueue(key)
 
-    # One attempt of a probe or a command, and what it changes.
+    # Which head gets the next request, and when. There is no task for each actor: a heap of due
+    # times and `RequestSlots` choose the next one, and a task lives as long as its request.
 
-    async def _handle(self, actor: HeadActor, request: PendingCommand | Probe) -> None:
-        """Make one attempt and record its result in the actor."""
-        if isinstance(request, PendingCommand):
-            await self._handle_command(actor, request)
+    def _update(self, actor: HeadActor) -> None:
+        """Schedule an actor anew after a change; end it if it has nothing left to do."""
+        if actor.closed or self._closed:
+            return
+        if actor.idle:
+            self._end(actor)
+            return
+        now = self._clock.time() + CLOCK_RESOLUTION
+        next_due = actor.next_due()
+        if actor.task is None and next_due <= now:
+            actor.queued = True
+            self._slots.enqueue(actor, actor.responsiveness, urgent=actor.urgent(now))
+            next_due = actor.next_due()  # it may have started
+        waits = actor.task is not None or actor.queued
+        when = min(actor.next_deadline(), math.inf if waits else next_due)
+        if when == math.inf:
+            self._due.discard(actor)
         else:
-            await self._handle_probe(actor, request)
+            self._due.set(actor, when)
+
+    def _on_due(self, actor: HeadActor, _due: float) -> None:
+        self._enqueue(actor.expire(self._clock.time() + CLOCK_RESOLUTION))
+        self._update(actor)
+
+    def _start(self, actor: HeadActor, responsiveness: Responsiveness) -> bool:
+        """Start a due request in a slot; return False if none is due any more."""
+        actor.queued = False
+        request = actor.next_request(self._clock.time() + CLOCK_RESOLUTION)
+        if request is not None:
+            actor.under_way = request
+            actor.task = asyncio.create_task(self._run(actor, request, responsiveness))
+            self._tasks.add(actor.task)
+            actor.task.add_done_callback(self._tasks.discard)
+        self._update(actor)
+        return request is not None
+
+    async def _run(
+        self, actor: HeadActor, request: PendingCommand | Probe, responsiveness: Responsiveness
+    ) -> None:
+        try:
+            if isinstance(request, PendingCommand):
+                await self._handle_command(actor, request)
+            else:
+                await self._handle_probe(actor, request)
+        finally:
+            actor.task = actor.under_way = None
+            self._slots.release(responsiveness)
+            self._update(actor)
+
+    def _end(self, actor: HeadActor) -> None:
+        actor.closed = True
+        self._due.discard(actor)
+        self._slots.discard(actor)
+        del self._actors[actor.head]
+        if actor.task is not None:
+            actor.task.cancel()
+
+    # One attempt of a probe or a command, and what it changes.
 
     async def _handle_probe(self, actor: HeadActor, probe: Probe) -> None:
         state = actor.probes.get(probe)
@@ -290,7 +346,8 @@ class DashboardActors:
             counts = state.generation == generation
             if counts and state.record_value(response, began, now):
                 self._enqueue(state.subscribers)
-        actor.probes.reschedule(probe, state, now)
+        if actor.probes.get(probe) is state:
+            actor.schedule(probe, state.next_due(now))
 
     async def _handle_command(self, actor: HeadActor, pending: PendingCommand) -> None:
         command, began = pending.command, self._wall()
@@ -325,7 +382,7 @@ class DashboardActors:
             stretch = 1 + BACKOFF.jitter * self._rng.random()
             if actor.record_silence(began, sentence, self._clock.time(), stretch):
                 _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
-                self._enqueue(actor.probes.subscribers())
+                self._enqueue(actor.subscribers)
         else:
             self._record_response(actor, usable=False)
         for state in states:
@@ -335,7 +392,7 @@ class DashboardActors:
     def _record_response(self, actor: HeadActor, *, usable: bool) -> None:
         if actor.record_response(usable=usable):
             _log.info("dashboard.answers_again", head=str(actor.head))
-            self._enqueue(actor.probes.subscribers())
+            self._enqueue(actor.subscribers)
 
 
 def _outcome(response: CommandValue | RefusedByRay) -> CommandOutcome:

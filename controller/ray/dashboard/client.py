@@ -20,6 +20,7 @@ from controller.ray.dashboard.responses import (
     JobInfo,
     NoSuchJob,
     RayVersion,
+    StateListing,
     bounded,
     decoded,
     moment,
@@ -110,21 +111,7 @@ class _Node(msgspec.Struct):
     start_time_ms: int | None = None
 
 
-class _Listing(msgspec.Struct):
-    total: int
-    result: list[_Node]
-
-
-class _Data(msgspec.Struct):
-    result: _Listing
-
-
-class _Nodes(msgspec.Struct):
-    result: bool
-    data: _Data
-
-
-_nodes = msgspec.json.Decoder(_Nodes)
+_nodes = msgspec.json.Decoder(StateListing[_Node])
 
 
 def nodes(answer: DashboardResponse) -> RayNodes:
@@ -134,10 +121,10 @@ def nodes(answer: DashboardResponse) -> RayNodes:
         UnusableResponse: it is not a list of nodes, or an incomplete one.
     """
     found = decoded(answer, _nodes)
-    listing = found.data.result
-    if not found.result or len(listing.result) < listing.total:
-        raise UnusableResponse(f"Ray lists {len(listing.result)} of {listing.total} nodes")
-    return RayNodes.of(map(_node, listing.result))
+    if not found.is_complete:
+        total = found.data.result.total
+        raise UnusableResponse(f"Ray lists {len(found.items)} of {total} nodes")
+    return RayNodes.of(map(_node, found.items))
 
 
 def _node(found: _Node) -> RayNode:

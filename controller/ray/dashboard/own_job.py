@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -114,21 +113,6 @@ close_all(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "ends")
 """
 
 
-def closing_submission(job_id: str, due: datetime, until: datetime, *, ends: bool) -> JobSubmission:
-    """Return the job that closes the connections of all proxies of a cluster.
-
-    Args:
-        job_id: its submission id.
-        due: time from which WebSockets are closed too, with code 1012.
-        until: time at which the job ends, whatever is left.
-        ends: whether the cluster serves no more, so that gRPC servers are stopped: none of them
-            could be started again.
-    """
-    times = (f"{each.timestamp():.0f}" for each in (due, until))
-    words = ("python", "-c", _PROGRAM, *times, "ends" if ends else "stays")
-    return JobSubmission(shlex.join(words), job_id, metadata={PURPOSE: "close"})
-
-
 # The job that drains nodes; Ray's HTTP API has no request for that.
 #
 # Its program calls what `ray drain-node` calls, in one process for all nodes, because importing Ray
@@ -160,20 +144,6 @@ except Exception:
 """
 
 
-def drain_submission(
-    job_id: str, nodes: Sequence[str], until: datetime, *, serving: bool = False
-) -> JobSubmission:
-    """Return the job that drains these nodes; those still working at `until` are killed.
-
-    If they are `serving`, the proxies of Serve on them close their connections in order.
-    """
-    program = _SERVING if serving else _DRAINING_PROGRAM
-    arguments = (REASON_MESSAGE, f"{until.timestamp():.0f}", *nodes)
-    return JobSubmission(
-        shlex.join(("python", "-c", program, *arguments)), job_id, metadata={PURPOSE: "drain"}
-    )
-
-
 class OwnJob(Command):
     """A command that is done when its job has succeeded.
 
@@ -194,8 +164,14 @@ class OwnJob(Command):
 
     @property
     @abstractmethod
+    def program(self) -> tuple[str, ...]:
+        """The program in Python, and its arguments."""
+
+    @property
     def submission(self) -> JobSubmission:
         """The job."""
+        entrypoint = shlex.join(("python", "-c", *self.program))
+        return JobSubmission(entrypoint, self.job_id, metadata={PURPOSE: self.name})
 
     async def send(self, client: DashboardClient) -> None:
         """Implement `Command.send`."""
@@ -221,7 +197,7 @@ class DrainNodes(OwnJob):
     Attributes:
         nodes: ids of `RayNode`. One that is dead or unknown to Ray counts as drained.
         until: time at which remaining work is killed. Ray gets it and does not act on it.
-        serving: whether Serve's proxies on them close their connections.
+        serving: whether Serve's proxies on them close their connections in order.
     """
 
     name: ClassVar[str] = "drain"
@@ -231,9 +207,10 @@ class DrainNodes(OwnJob):
     serving: bool = False
 
     @property
-    def submission(self) -> JobSubmission:
-        """Implement `OwnJob.submission`."""
-        return drain_submission(self.job_id, self.nodes, self.until, serving=self.serving)
+    def program(self) -> tuple[str, ...]:
+        """Implement `OwnJob.program`."""
+        program = _SERVING if self.serving else _DRAINING_PROGRAM
+        return program, REASON_MESSAGE, f"{self.until.timestamp():.0f}", *self.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +220,10 @@ class CloseConnections(OwnJob):
     Done when none is left, or `until` has passed.
 
     Attributes:
-        due: time from which WebSockets are closed too.
+        due: time from which WebSockets are closed too, with code 1012.
         until: time at which it ends in any case.
-        ends: whether the cluster is deleted after that.
+        ends: whether the cluster is deleted after that, so that gRPC servers are stopped: none of
+            them could be started again.
     """
 
     name: ClassVar[str] = "close"
@@ -255,6 +233,7 @@ class CloseConnections(OwnJob):
     ends: bool
 
     @property
-    def submission(self) -> JobSubmission:
-        """Implement `OwnJob.submission`."""
-        return closing_submission(self.job_id, self.due, self.until, ends=self.ends)
+    def program(self) -> tuple[str, ...]:
+        """Implement `OwnJob.program`."""
+        times = (f"{each.timestamp():.0f}" for each in (self.due, self.until))
+        return _PROGRAM, *times, "ends" if self.ends else "stays"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from controller.ray.dashboard.probes import Probe, ProbeObservation, ProbeValue
+from controller.ray.dashboard.probes import ProbeObservation, ProbeValue
 from controller.ray.dashboard.responses import NoSuchJob
 from controller.ray.dashboard.values import BACKOFF, FAILURE_THRESHOLD, Subscriber
-from workqueue import KeyHeap
 
 # Consecutive failed requests, which are reported only when there are enough of them.
 
@@ -100,12 +97,14 @@ class ProbeState:
             earlier generation does not count.
         unchanged_since: loop time of the last change, of the value or of a subscriber.
         requested_at: loop time of the last request.
+        due: loop time of the next one; infinite while there is none.
     """
 
     __slots__ = (
         "_longest",
         "_not_found",
         "_observation",
+        "due",
         "failures",
         "generation",
         "requested_at",
@@ -113,13 +112,7 @@ class ProbeState:
         "unchanged_since",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        *,
-        now: float,
-        wall: datetime,
-        longest_interval: float,
-    ) -> None:
+    def __init__(self, now: float, wall: datetime, longest_interval: float) -> None:
         self._longest = longest_interval
         self._observation = ProbeObservation(None, wall)
         self._not_found = 0
@@ -128,6 +121,7 @@ class ProbeState:
         self.generation = 0
         self.unchanged_since = now
         self.requested_at = -math.inf
+        self.due = math.inf
 
     def observation(self, silence: FailureStreak) -> ProbeObservation:
         """Return the observation; `silence` are the head's unanswered requests in a row."""
@@ -164,10 +158,11 @@ class ProbeState:
         pause = max(INTERVAL, (now - self.unchanged_since) / IDLE_DIVISOR)
         return max(now, self.requested_at + min(pause, LONGEST_INTERVAL, self._longest))
 
-    def expedite(self, now: float) -> float | None:
-        """Count as changed; return the new time of the next request, None after a failure."""
+    def expedite(self, now: float) -> None:
+        """Count as changed, so that a request that is due comes sooner, unless the last failed."""
         self.unchanged_since = now
-        return None if self.failures.length else max(now, self.requested_at + INTERVAL)
+        if not self.failures.length and self.due < math.inf:
+            self.due = min(self.due, max(now, self.requested_at + INTERVAL))
 
     @property
     def _needs_confirmation(self) -> bool:
@@ -179,106 +174,3 @@ def _older(failures: FailureStreak, silence: FailureStreak) -> FailureStreak | N
     """Return the decisive streak that began first."""
     decisive = [each for each in (failures, silence) if each.decisive]
     return min(decisive, key=lambda each: each.start, default=None)
-
-
-# The probes of one head: their subscribers and their due times.
-
-
-class ProbeSchedule:
-    """The probes of one head. Times are in seconds of the loop's clock.
-
-    A probe that open commands invalidate is not due before the last of them has ended.
-    """
-
-    def __init__(self) -> None:
-        self._states: dict[Probe, ProbeState] = {}
-        self._due: KeyHeap[Probe] = KeyHeap()
-        self._subscribed: Counter[Subscriber] = Counter()
-        self._invalidating: Counter[Probe] = Counter()
-
-    def __len__(self) -> int:
-        """Return the number of probes."""
-        return len(self._states)
-
-    def get(self, probe: Probe) -> ProbeState | None:
-        """Return the state of a probe; None if it has no subscriber."""
-        return self._states.get(probe)
-
-    def items(self) -> Iterable[tuple[Probe, ProbeState]]:
-        """Yield all probes with their states."""
-        return self._states.items()
-
-    def states(self) -> Iterable[ProbeState]:
-        """Yield the states of all probes."""
-        return self._states.values()
-
-    def subscribers(self) -> tuple[Subscriber, ...]:
-        """Return all objects that subscribe to any probe, each once."""
-        return tuple(self._subscribed)
-
-    def has_subscriber(self, subscriber: Subscriber) -> bool:
-        """Return whether this object subscribes to any probe."""
-        return subscriber in self._subscribed
-
-    def subscribe(self, probe: Probe, subscriber: Subscriber, now: float, wall: datetime) -> None:
-        """Add or renew a subscription; either makes the next request come sooner."""
-        state = self._states.get(probe)
-        if state is None:
-            state = self._states[probe] = ProbeState(
-                now=now, wall=wall, longest_interval=probe.longest_interval
-            )
-            self._push(probe, now)
-        if subscriber not in state.subscribers:
-            self._subscribed[subscriber] += 1
-        state.subscribers[subscriber] = None
-        due = state.expedite(now)
-        if due is not None and probe in self._due and self._due.rank(probe) > due:
-            self._due.push(probe, due)
-
-    def unsubscribe(self, probe: Probe, subscriber: Subscriber) -> bool:
-        """Remove a subscriber; return whether that was its last subscription."""
-        state = self._states[probe]
-        del state.subscribers[subscriber]
-        if not state.subscribers:
-            del self._states[probe]
-            self._due.discard(probe)
-        self._subscribed[subscriber] -= 1
-        if self._subscribed[subscriber]:
-            return False
-        del self._subscribed[subscriber]
-        return True
-
-    def invalidate(self, probes: Iterable[Probe], wall: datetime) -> None:
-        """Forget the values of these probes until `release` was called as often."""
-        for probe in probes:
-            self._invalidating[probe] += 1
-            state = self._states.get(probe)
-            if state is not None:
-                state.invalidate(wall)
-                self._due.discard(probe)
-
-    def release(self, probes: Iterable[Probe], now: float) -> None:
-        """Let these probes be sent again: at once unless another command invalidates them."""
-        for probe in probes:
-            self._invalidating[probe] -= 1
-            if not self._invalidating[probe]:
-                del self._invalidating[probe]
-                if probe in self._states:
-                    self._push(probe, now)
-
-    def next_due(self) -> float:
-        """Return the time of the next probe; infinite if none is due."""
-        return self._due.lowest() if self._due else math.inf
-
-    def pop(self) -> Probe:
-        """Take the probe that has been due longest."""
-        return self._due.pop()
-
-    def reschedule(self, probe: Probe, state: ProbeState, now: float) -> None:
-        """Schedule the request after one that has ended, if this is still the probe's state."""
-        if self._states.get(probe) is state:
-            self._push(probe, state.next_due(now))
-
-    def _push(self, probe: Probe, when: float) -> None:
-        if not self._invalidating[probe]:
-            self._due.push(probe, when)

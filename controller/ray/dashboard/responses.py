@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -93,13 +93,41 @@ _REFUSALS = frozenset({400, 413, 422})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class _Job(msgspec.Struct):
+class Job(msgspec.Struct):
+    """Ray's record of a job, as its job API writes it."""
+
     status: JobStatus
     submission_id: str | None = None
     job_id: str | None = None
     message: str | None = None
     start_time: int | None = None
     end_time: int | None = None
+
+
+class _Listing(msgspec.Struct, Generic[T]):
+    total: int
+    result: list[T]
+
+
+class _Data(msgspec.Struct, Generic[T]):
+    result: _Listing[T]
+
+
+class StateListing(msgspec.Struct, Generic[T]):
+    """A list of Ray's state API; `result` tells whether Ray could make it."""
+
+    result: bool
+    data: _Data[T]
+
+    @property
+    def items(self) -> list[T]:
+        """What is listed."""
+        return self.data.result.result
+
+    @property
+    def is_complete(self) -> bool:
+        """True if Ray lists all that there is."""
+        return self.result and len(self.items) >= self.data.result.total
 
 
 class _Version(msgspec.Struct):
@@ -119,7 +147,7 @@ class _Delete(msgspec.Struct):
     deleted: bool
 
 
-_job = msgspec.json.Decoder(_Job)
+_job = msgspec.json.Decoder(Job)
 _version = msgspec.json.Decoder(_Version)
 _submission = msgspec.json.Decoder(_Submission)
 _stop = msgspec.json.Decoder(_Stop)

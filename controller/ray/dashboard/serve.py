@@ -17,7 +17,8 @@ import msgspec
 
 from controller.ray.dashboard.responses import (
     MAX_EXCERPT,
-    JobStatus,
+    Job,
+    StateListing,
     bounded,
     check_refusal,
     decoded,
@@ -228,35 +229,14 @@ class _Component(msgspec.Struct):
     last_activity_at: float | None = None
 
 
-class _Job(msgspec.Struct):
-    status: JobStatus
-    submission_id: str | None = None
-    job_id: str | None = None
-    end_time: int | None = None
-
-
 class _Actor(msgspec.Struct):
     class_name: str
     state: str
 
 
-class _Listing(msgspec.Struct):
-    total: int
-    result: list[_Actor]
-
-
-class _Data(msgspec.Struct):
-    result: _Listing
-
-
-class _Actors(msgspec.Struct):
-    result: bool
-    data: _Data
-
-
 _components = msgspec.json.Decoder(dict[str, _Component])
-_jobs = msgspec.json.Decoder(list[_Job])
-_actors = msgspec.json.Decoder(_Actors)
+_jobs = msgspec.json.Decoder(list[Job])
+_actors = msgspec.json.Decoder(StateListing[_Actor])
 
 
 def has_serve_controller(answer: DashboardResponse) -> bool:
@@ -268,8 +248,7 @@ def has_serve_controller(answer: DashboardResponse) -> bool:
     found = decoded(answer, _actors)
     if not found.result:
         raise UnusableResponse("Ray cannot list its actors")
-    actors = found.data.result.result
-    return any(each.class_name == _CONTROLLER and each.state != "DEAD" for each in actors)
+    return any(each.class_name == _CONTROLLER and each.state != "DEAD" for each in found.items)
 
 
 def activity(

@@ -18,7 +18,6 @@ from controller.ray.dashboard import (
     HeadCommand,
     ServeProbe,
 )
-from controller.ray.dashboard.own_job import closing_submission
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 
@@ -131,7 +130,8 @@ def run(
     (folder / "grpc/aio/_server.py").write_text(f"{GRPC}\nclass Rpc(Base): pass\n")
     now = datetime.now(UTC)
     times = (now + timedelta(seconds=each) for each in (due, until))
-    words = shlex.split(closing_submission("job", *times, ends=ends).entrypoint)
+    command = CloseConnections("job", now, *times, ends=ends)
+    words = shlex.split(command.submission.entrypoint)
     assert words[:2] == ["python", "-c"]
     program = words[2].replace("IDLE = 5.0", "IDLE = 0.5")
     return subprocess.run(

@@ -28,7 +28,6 @@ from controller.ray.dashboard import (
     RayNodes,
 )
 from controller.ray.dashboard.client import MAX_NODES, nodes
-from controller.ray.dashboard.own_job import drain_submission
 from controller.ray.dashboard.responses import MAX_MESSAGE
 from controller.ray.dashboard.transport import DashboardResponse
 from controller.ray.dashboard.values import NoResponse, UnusableResponse
@@ -359,7 +358,7 @@ def run(folder: Path, ray: str, until: datetime) -> subprocess.CompletedProcess[
     scripts = folder / "ray" / "scripts"
     scripts.mkdir(parents=True)
     (scripts / "scripts.py").write_text(ray)
-    words = shlex.split(drain_submission("job", ("n1", "n2"), until).entrypoint)
+    words = shlex.split(DrainNodes("job", until, ("n1", "n2"), until).submission.entrypoint)
     assert words[0] == "python"
     return subprocess.run(
         [sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, check=False
@@ -390,5 +389,7 @@ def test_the_job_fails_with_the_reason_where_ray_cannot_drain(tmp_path: Path):
 
 
 def test_a_job_for_a_thousand_nodes_is_a_command_that_a_shell_takes():
-    ids = [f"{number:056x}" for number in range(1000)]
-    assert len(drain_submission("job", ids, CREATED).entrypoint) < 1 << 17  # MAX_ARG_STRLEN
+    ids = tuple(f"{number:056x}" for number in range(1000))
+    assert (
+        len(DrainNodes("job", CREATED, ids, CREATED).submission.entrypoint) < 1 << 17
+    )  # MAX_ARG_STRLEN

@@ -405,13 +405,13 @@ async def test_nothing_is_left_of_what_nobody_wants():
         it.leave("ns/3")
         assert it.outcome("submit-job-3") is None
         actor = it.actors._actors[HEAD]
-        assert len(actor.commands._outcomes) == 19
+        assert len(actor._ended) == 19
         for n in range(20):
             it.leave(f"ns/{n}")
         assert not it.actors._actors
-        assert not it.actors._subscriptions
-        assert not actor.commands._ids
-        assert not len(it.actors._scheduler._due)
+        assert not it.actors._heads
+        assert not actor._ended
+        assert not len(it.actors._due)
 
 
 async def test_two_objects_may_want_the_same_to_be_known():

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from controller.ray.dashboard import HealthProbe, JobProbe, JobStatus
-from controller.ray.dashboard.head_actor import RequestSlots, Responsiveness
+from controller.ray.dashboard.slots import RequestSlots, Responsiveness
 from tests.ray.dashboard.kit import head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
