@@ -30,9 +30,8 @@ from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS, RaySettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.kaito.inferenceset.observe import InferenceSetSettings
+    from controller.kaito.api.options import KaitoOptions
     from controller.kaito.lookups.huggingface import WorkspaceLookups
-    from controller.kaito.workspace.observation import WorkspaceSettings
     from controller.kube.client import Client
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.kind import Kind
@@ -58,13 +57,12 @@ GATED: Final = {
 class KindSettings:
     """The settings of each kind; all have the same feature gates.
 
-    Those of Workspaces are None while their gate is off, so that nothing of them is loaded.
+    Those of Kaito's kinds are None while their gate is off, so that nothing of them is loaded.
     `without_effect` are variables that are set and change nothing, with the reason.
     """
 
     ray: RaySettings = field(default_factory=RaySettings)
-    workspace: WorkspaceSettings | None = None
-    inference_set: InferenceSetSettings | None = None
+    kaito: KaitoOptions | None = None
     without_effect: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
@@ -90,9 +88,6 @@ class KindSettings:
             raise ValueError(f"-mtls-issuer={mtls_issuer}: there are {known}")
         gates = feature_gates or FeatureGates()
         scheduler = chosen_scheduler(batch_scheduler, gates, legacy=legacy_batch_scheduler)
-        workspace, inference_sets = None, None
-        if gates.enabled(WORKSPACE):
-            workspace, inference_sets = _kaito_settings(environment, gates)
         return cls(
             replace(
                 RaySettings.from_environment(environment),
@@ -100,8 +95,7 @@ class KindSettings:
                 mtls_issuer=mtls_issuer,
                 batch_scheduler=scheduler,
             ),
-            workspace,
-            inference_sets,
+            _kaito_options(environment, gates) if gates.enabled(WORKSPACE) else None,
             {
                 name: reason
                 for name, reason in _WITHOUT_EFFECT.items()
@@ -114,12 +108,8 @@ class KindSettings:
 
         A dry run then shows the whole change in few plans.
         """
-        sets = self.inference_set
-        return replace(
-            self,
-            ray=replace(self.ray, batch=_UNLIMITED),
-            inference_set=replace(sets, batch=_UNLIMITED) if sets is not None else None,
-        )
+        kaito = replace(self.kaito, batch=_UNLIMITED) if self.kaito is not None else None
+        return replace(self, ray=replace(self.ray, batch=_UNLIMITED), kaito=kaito)
 
 
 def kinds_of(
@@ -163,13 +153,8 @@ def _asking_ray(
     return kind(settings, own, own)
 
 
-def _kaito_settings(
-    environment: Mapping[str, str], gates: FeatureGates
-) -> tuple[WorkspaceSettings, InferenceSetSettings]:
-    # few clusters have them
-    from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415
-    from controller.kaito.inferenceset.observe import InferenceSetSettings  # noqa: PLC0415
-    from controller.kaito.workspace.observation import WorkspaceSettings  # noqa: PLC0415
+def _kaito_options(environment: Mapping[str, str], gates: FeatureGates) -> KaitoOptions:
+    from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
 
     provisioner = environment.get("NODE_PROVISIONER") or "byo"
     if gates.enabled(EXISTING_NODES):
@@ -179,7 +164,7 @@ def _kaito_settings(
                 f"{provisioner!r}: leave out one of them"
             )
         environment = {**environment, "NODE_PROVISIONER": provisioner}
-    options = replace(
+    return replace(
         KaitoOptions.from_environment(environment),
         vllm=gates.enabled(VLLM),
         mig=gates.enabled(PARTITION_MIG),
@@ -187,18 +172,17 @@ def _kaito_settings(
         auto_upgrade=gates.enabled(IMAGE_UPGRADE),
         inference_pools=gates.enabled(INFERENCE_POOLS),
     )
-    return WorkspaceSettings(options), InferenceSetSettings(options)
 
 
 def workspace_lookups(
     settings: KindSettings, client: Client, clock: Clock
 ) -> WorkspaceLookups | None:
     """Return the look-ups of Workspaces; None while their feature gate is off."""
-    if settings.workspace is None:
+    if settings.kaito is None:
         return None
     from controller.kaito.lookups.huggingface import WebReader, WorkspaceLookups  # noqa: PLC0415  few clusters have them
 
-    address = settings.workspace.options.hugging_face
+    address = settings.kaito.hugging_face
     return WorkspaceLookups(client, clock, WebReader(address) if address else None)
 
 
@@ -207,6 +191,6 @@ def _kaito_kinds(settings: KindSettings, lookups: WorkspaceLookups | None) -> It
     from controller.kaito.inferenceset.kind import InferenceSetKind  # noqa: PLC0415
     from controller.kaito.workspace.kind import WorkspaceKind  # noqa: PLC0415
 
-    yield WorkspaceKind(settings.workspace, lookups=lookups)
+    yield WorkspaceKind(settings.kaito, lookups=lookups)
     if settings.ray.feature_gates.enabled(INFERENCE_SETS):
-        yield InferenceSetKind(settings.inference_set)
+        yield InferenceSetKind(settings.kaito)

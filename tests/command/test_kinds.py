@@ -15,24 +15,22 @@ from examples.kinds.widget.widget import WidgetKind
 def test_kaitos_gates_allow_parts_of_gpus(chosen: tuple[str, ...]):
     gates = FeatureGates(dict.fromkeys(("Workspace", *chosen), True))
     settings = KindSettings.from_environment(gates, {})
-    assert settings.workspace is not None
-    assert settings.inference_set is not None
-    for options in (settings.workspace.options, settings.inference_set.options):
-        assert options.mig is ("enableMIG" in chosen)
-        assert options.accelerators is ("enableAccelerator" in chosen)
+    assert settings.kaito is not None
+    assert settings.kaito.mig is ("enableMIG" in chosen)
+    assert settings.kaito.accelerators is ("enableAccelerator" in chosen)
 
 
 def test_gates_of_workspaces_load_nothing_while_these_are_off():
     gates = FeatureGates(dict.fromkeys(("enableMIG", "enableAccelerator"), True))
-    assert KindSettings.from_environment(gates, {}).workspace is None
+    assert KindSettings.from_environment(gates, {}).kaito is None
 
 
 def options_of(gates: dict[str, bool], environment: dict[str, str] | None = None) -> KaitoOptions:
     found = KindSettings.from_environment(
         FeatureGates({"Workspace": True, **gates}), environment or {}
     )
-    assert found.workspace is not None
-    return found.workspace.options
+    assert found.kaito is not None
+    return found.kaito
 
 
 def test_kaitos_gates_choose_server_nodes_and_upgrades():

@@ -17,7 +17,6 @@ from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import InferenceSetKind
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS, STATEFUL_SETS, Resource
 from controller.runtime.kind import Kind
 from controller.testing.virtual_time import VirtualLoop
@@ -30,7 +29,7 @@ from tests.kaito.workspace.given_pool import POOLS
 
 Json = dict[str, Any]
 Objects = dict["Resource[Any]", list[Json]]
-OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 NAME = "phi"
 PEAK = {"description": "Peak tokens per minute", "value": "120000"}
 MEASURED = {"performance": {"metrics": {"peakTokensPerMinute": PEAK}}}
@@ -46,7 +45,7 @@ class Life:
     """
 
     body: Json
-    settings: WorkspaceSettings | None = None
+    settings: KaitoOptions | None = None
     world: Callable[[World], Workspaces] = Workspaces
     condition: str = "WorkspaceSucceeded"
 

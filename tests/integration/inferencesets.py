@@ -10,9 +10,9 @@ from typing import Any
 from controller.devcluster.apiserver import StoredEvent
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -88,9 +88,7 @@ class InferenceSets:
         if world.server is not None:
             world.server.on_write.append(self.referee)
 
-    def start_operator(
-        self, settings: InferenceSetSettings | None = None, **more: Any
-    ) -> RunningOperator:
+    def start_operator(self, settings: KaitoOptions | None = None, **more: Any) -> RunningOperator:
         return self.world.start_operator(kinds=[InferenceSetKind(settings)], **more)
 
     async def create(self, name: str = "models", replicas: int = 2, **metadata: Any) -> None:

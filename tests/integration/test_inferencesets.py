@@ -25,7 +25,6 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
@@ -123,7 +122,7 @@ async def test_a_taken_name_is_told_and_left_alone_and_used_once_it_is_free(sets
 
 @embedded_only
 async def test_hundreds_of_replicas_come_in_batches_and_go_in_batches(sets: InferenceSets):
-    sets.start_operator(InferenceSetSettings(batch=16))
+    sets.start_operator(KaitoOptions(batch=16))
     await sets.create(replicas=100)
     await sets.serves(100, seconds=120)
     await sets.scale(0)
@@ -306,9 +305,7 @@ async def test_drifted_nodes_are_replaced_for_one_replica_after_the_other(world:
 
     async with spaces.provisioner(), rollouts(world):
         settings = POOLS.options
-        world.start_operator(
-            kinds=[WorkspaceKind(POOLS), InferenceSetKind(InferenceSetSettings(settings))]
-        )
+        world.start_operator(kinds=[WorkspaceKind(POOLS), InferenceSetKind(settings)])
         await world.user.create(INFERENCE_SETS, world.namespace, set_manifest())
         await world.eventually(serves, seconds=300)
         before = await claims()
@@ -345,7 +342,7 @@ async def test_inference_pools_come_once_their_definition_does_and_go_with_their
 ):
     world = sets.world
     options = KaitoOptions(inference_pools=True)
-    sets.start_operator(InferenceSetSettings(options))
+    sets.start_operator(options)
     await sets.create(replicas=1)
     await sets.serves(1)
 

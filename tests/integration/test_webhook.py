@@ -183,8 +183,8 @@ async def test_an_edit_of_what_must_not_change_is_refused_while_what_it_changes_
         return body | {"resource": body["resource"] | {"count": count}} | changes
 
     settings = KindSettings.from_environment(ALL, {})
-    assert settings.workspace is not None
-    goal = read_goal(msgspec.convert(workspace(), WORKSPACES.view), settings.workspace.options)
+    assert settings.kaito is not None
+    goal = read_goal(msgspec.convert(workspace(), WORKSPACES.view), settings.kaito)
     assert isinstance(goal, Goal)
     before = workspace(in_force=goal.hash)
     async with asked(tmp_path) as ask:

@@ -18,10 +18,8 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.presets.gpus import find_instance_type
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS, Resource
 from tests.integration.harness import World, install_crds
 from tests.integration.workspaces import Cloud, Workspaces, opened, served
@@ -62,7 +60,7 @@ async def status_after(world: World, raw: Json, others: list[Json], options: Kai
     found = find_instance_type(options.cloud, raw["resource"].get("instanceType", ""))
     cloud = Cloud(ClaimBehaviour(gpus=found.gpus.count if found else 1))
     async with opened(world, cloud) as spaces:
-        operator = world.start_operator(kinds=[WorkspaceKind(WorkspaceSettings(options))])
+        operator = world.start_operator(kinds=[WorkspaceKind(options)])
         if options.has_own_nodes:
             await world.user.create(NODES, "", own_node(raw["resource"]))
         with served(world):
@@ -111,8 +109,8 @@ async def test_kaitos_example_of_several_replicas_reaches_its_state(
     async with spaces.provisioner():
         operator = world.start_operator(
             kinds=[
-                WorkspaceKind(WorkspaceSettings(options)),
-                InferenceSetKind(InferenceSetSettings(options)),
+                WorkspaceKind(options),
+                InferenceSetKind(options),
             ]
         )
         for number in range(spec["replicas"] if options.has_own_nodes else 0):

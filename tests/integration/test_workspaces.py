@@ -18,7 +18,6 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.objects import StatefulSet
@@ -183,7 +182,7 @@ def is_commit(entry: object) -> bool:
 async def test_with_own_nodes_events_of_nodes_wake_a_workspace_and_nothing_polls(
     spaces: Workspaces,
 ):
-    settings = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+    settings = KaitoOptions(provisioner=Provisioner.OWN_NODES)
     operator = spaces.start_operator(settings)
     await spaces.create(resource={"labelSelector": {"matchLabels": {"apps": "phi"}}})
     await spaces.reaches("ResourceReady", "False", "NodeNotReady")

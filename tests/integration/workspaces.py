@@ -23,9 +23,9 @@ from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import CRDS, STATEFUL_SETS, Resource
@@ -126,7 +126,7 @@ class Cloud:
 
 class Workspaces:
     served: tuple[Resource[Any], ...] = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
-    settings: WorkspaceSettings | None = None
+    settings: KaitoOptions | None = None
     claim_label = labels.WORKSPACE
     namespace_label = labels.WORKSPACE_NAMESPACE
 
@@ -171,9 +171,7 @@ class Workspaces:
     def components(self) -> list[Callable[[ComponentContext], Component]]:
         return [lambda context: SimulatedProvisioner(context, self.cloud)]
 
-    def start_operator(
-        self, settings: WorkspaceSettings | None = None, **more: Any
-    ) -> RunningOperator:
+    def start_operator(self, settings: KaitoOptions | None = None, **more: Any) -> RunningOperator:
         return self.world.start_operator(kinds=[WorkspaceKind(settings or self.settings)], **more)
 
     async def create(self, name: str = "phi", count: int = 1, **changes: Any) -> Workspace:

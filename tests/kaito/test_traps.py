@@ -15,7 +15,6 @@ from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation import validate_workspace
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS
 from controller.kube.resources import SECRETS, SERVICES, STATEFUL_SETS, Resource
 from tests.kaito.permissions import PERMISSIONS
@@ -23,8 +22,8 @@ from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, node
 
 ROOT = Path(__file__).parents[2]
-MODES = [WorkspaceSettings(KaitoOptions(provisioner=each)) for each in Provisioner]
-OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+MODES = [KaitoOptions(provisioner=each) for each in Provisioner]
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 
 
 SECRETS_OF_IMAGES = {"image": "example.com/a:1", "imagePullSecrets": ["pull"]}

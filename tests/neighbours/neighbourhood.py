@@ -389,7 +389,7 @@ class Neighbourhood:
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
         settings = KindSettings.from_environment(gates, {}, mtls_issuer=self.mtls_issuer)
         if self.workspaces.settings is not None:
-            settings = replace(settings, workspace=self.workspaces.settings)
+            settings = replace(settings, kaito=self.workspaces.settings)
         kinds = kinds_of(settings, actors, lookups)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
         if self.has_kaito:

@@ -51,7 +51,7 @@ async def empty_cluster(
         others = [*gateway_api_definitions(), *group_definitions(settings.ray.batch_scheduler)]
         if settings.ray.feature_gates.enabled(MTLS):
             others += open_definitions(*OBJECTS)
-        others += _kaito_definitions(settings) if settings.workspace is not None else ()
+        others += _kaito_definitions(settings) if settings.kaito is not None else ()
         for definition in (*custom_resource_definitions(), *others):
             await client.create(CRDS, "", definition)
         for name in namespaces:

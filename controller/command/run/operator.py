@@ -144,7 +144,7 @@ async def operator_for(
             settings.namespaces,
             own_pod=own_pod,
             lease_in=lease_in,
-            workspaces=decided.workspace is not None,
+            workspaces=decided.kaito is not None,
             instance=settings.identity,
             reporters=operator.controllers,
             leads_since=lambda: operator.expectations.reader.clock_steady_since,
@@ -267,7 +267,7 @@ def _operator(
         election=election if isinstance(election, ThreadedElection) else None,
         on_synced=_freeze,
     )
-    if decided.workspace is not None:
+    if decided.kaito is not None:
         collect_orphans(operator, client, settings.namespaces)
         _collect_workspaces(operator, registry)
     operator.debug.add("leader", election.snapshot)

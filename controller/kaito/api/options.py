@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -39,10 +40,32 @@ class Runtime(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class KaitoOptions:
-    """Settings of the operator.
+class ClaimSettings:
+    """Durations of waits for NodeClaims.
 
     Attributes:
+        first_retry: wait after the first failure of a claim; doubled by each further one.
+        longest_retry: maximum wait. A claim that was ready for this long resets the failures.
+        hold: time for which ready nodes of an incomplete set of several are held.
+    """
+
+    first_retry: timedelta = timedelta(seconds=30)
+    longest_retry: timedelta = timedelta(minutes=10)
+    hold: timedelta = timedelta(minutes=30)
+
+    def retry_after(self, failures: int) -> timedelta:
+        """Return the wait before a claim is created again after so many consecutive failures."""
+        if failures < 1:
+            return timedelta()
+        return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
+
+
+@dataclass(frozen=True, slots=True)
+class KaitoOptions:
+    """Settings of the operator for both kinds.
+
+    Attributes:
+        batch: maximum Workspaces of an InferenceSet that one plan creates, deletes or changes.
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
         auto_upgrade: whether InferenceSets may ask for the image of a newer operator.
@@ -65,6 +88,8 @@ class KaitoOptions:
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"
     hugging_face: str = "https://huggingface.co"
+    claims: ClaimSettings = field(default_factory=ClaimSettings)
+    batch: int = 64
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> KaitoOptions:

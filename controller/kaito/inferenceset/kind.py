@@ -20,12 +20,11 @@ from controller.kaito.api.inferenceset import (
     InferenceSetSpec,
     validate_inference_set,
 )
-from controller.kaito.api.options import Provisioner
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observe import (
     WATCHES,
     InferenceSetObservation,
-    InferenceSetSettings,
     InferenceSetSources,
     observe_inference_set,
     replica,
@@ -79,19 +78,19 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
     creates = (WORKSPACES,)
     optional = True
 
-    def __init__(self, settings: InferenceSetSettings | None = None) -> None:
-        self._settings = settings or InferenceSetSettings()
-        has_pools = self._settings.options.provisioner is Provisioner.NODE_POOLS
+    def __init__(self, options: KaitoOptions | None = None) -> None:
+        self._options = options or KaitoOptions()
+        has_pools = self._options.provisioner is Provisioner.NODE_POOLS
         self.owned: tuple[Owned[Any], ...] = (
             Owned(WORKSPACES, optional=True),
             Owned(STATEFUL_SETS),
             *(WATCHES if has_pools else ()),
-            *((inference_pool.WATCH,) if self._settings.options.inference_pools else ()),
+            *((inference_pool.WATCH,) if self._options.inference_pools else ()),
         )
         self._sources = InferenceSetSources(
             IdentityMemo(self._read),
             IdentityMemo(replica),
-            self._settings,
+            self._options,
             definitions_reader(),
             template_fields("spec", "template", "inference", "template"),
         )
@@ -121,4 +120,4 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
         return current_status(observation, now, failures)
 
     def _read(self, found: InferenceSet) -> InferenceSetSpec | Problem:
-        return validate_inference_set(found, self._settings.options)
+        return validate_inference_set(found, self._options)

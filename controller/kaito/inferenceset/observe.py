@@ -37,19 +37,6 @@ from controller.runtime.reconcile.definitions import (
     UnknownFieldFinder,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class InferenceSetSettings:
-    """Settings of the InferenceSet controller.
-
-    Attributes:
-        batch: maximum Workspaces of a set that one plan creates, deletes or changes.
-    """
-
-    options: KaitoOptions = field(default_factory=KaitoOptions)
-    batch: int = 64
-
-
 _LENGTH: Final = 5
 """Characters of the suffix, as many as those that the API server chooses."""
 
@@ -185,7 +172,7 @@ class InferenceSetObservation:
 
     inference_set: InferenceSet
     goal: InferenceSetSpec | Problem
-    settings: InferenceSetSettings = field(default_factory=InferenceSetSettings)
+    options: KaitoOptions = field(default_factory=KaitoOptions)
     workspaces: tuple[Workspace, ...] | None = ()
     replicas: tuple[Replica, ...] = ()
     pools: tuple[ReplicaPool, ...] = ()
@@ -256,7 +243,7 @@ class InferenceSetSources:
 
     goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]
     replica_of: Callable[[Workspace], Replica]
-    settings: InferenceSetSettings
+    options: KaitoOptions
     read_definition: DefinitionsReader
     unknown_fields_of: UnknownFieldFinder
 
@@ -269,16 +256,16 @@ def observe_inference_set(
     if found is None:
         return None
     definition = sources.read_definition(reads, found)
-    goal, settings = sources.goal_of(found), sources.settings
-    seen = InferenceSetObservation(found, goal, settings, None, definition=definition)
+    goal, options = sources.goal_of(found), sources.options
+    seen = InferenceSetObservation(found, goal, options, None, definition=definition)
     if not reads.serves(WORKSPACES):
         return seen
     meta, record = found.metadata, reads.record(found.metadata.uid)
     workspaces = tuple(owned_by(reads, WORKSPACES, meta))
     wanted = 0 if isinstance(goal, Problem) else goal.replicas
     unreadable = reads.unreadable(WORKSPACES, meta.namespace).items()
-    has_pools = settings.options.provisioner is Provisioner.NODE_POOLS
-    policy = None if isinstance(goal, Problem) else goal.upgrade_policy(settings.options)
+    has_pools = options.provisioner is Provisioner.NODE_POOLS
+    policy = None if isinstance(goal, Problem) else goal.upgrade_policy(options)
     reads_servers = len(workspaces) > wanted or policy is not None
     replicas = tuple(_replicas(workspaces, sources, reads, reads_servers=reads_servers))
     has_surge = policy is not None and policy.has_surge
@@ -288,8 +275,8 @@ def observe_inference_set(
         workspaces=workspaces,
         replicas=replicas,
         pools=observe_pools(meta, reads) if has_pools else (),
-        inference_pool=_inference_pool(found, goal, settings.options, reads),
-        missing=_missing(meta, wanted + surge, workspaces, settings.batch, reads),
+        inference_pool=_inference_pool(found, goal, options, reads),
+        missing=_missing(meta, wanted + surge, workspaces, options.batch, reads),
         unreadable={n: odd.reason for n, odd in unreadable if is_owned_by(odd.metadata, meta.uid)},
         has_pending_writes=SCOPE in record.pending_scopes,
         unknown_fields=sources.unknown_fields_of(found, reads),
@@ -318,7 +305,7 @@ def _replicas(
     reads_servers: bool,
 ) -> Iterator[Replica]:
     """Yield the Workspaces as replicas, with their servers if these matter."""
-    image = base_image(sources.settings.options)
+    image = base_image(sources.options)
     for workspace in workspaces:
         found, meta = sources.replica_of(workspace), workspace.metadata
         server = reads.get(STATEFUL_SETS, meta.key) if reads_servers else None

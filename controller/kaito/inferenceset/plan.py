@@ -177,7 +177,7 @@ def _resource(
 def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Create]:
     """Create the replicas that are missing."""
     for name in decision.create:
-        body = workspace_body(seen.inference_set, seen.spec, name, seen.settings.options)
+        body = workspace_body(seen.inference_set, seen.spec, name, seen.options)
         note, of_all = f"Created Workspace {name}", "Created {count} Workspaces"
         created = Event("Normal", "CreatedWorkspace", "Create", note, of_all)
         yield Create(_target(seen, name), body, on_success=created)
@@ -240,7 +240,7 @@ def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
     requeue_after = _BLOCKED_RETRY if seen.missing.taken or seen.unreadable else None
     if seen.has_pending_writes or seen.unreadable:
         return Plan(status=status, requeue_after=requeue_after)
-    batch, meta = seen.settings.batch, seen.inference_set.metadata
+    batch, meta = seen.options.batch, seen.inference_set.metadata
     pods = {labels.CREATED_BY_INFERENCE_SET: meta.name}
     step = next_upgrade(seen, now)
     desired = seen.spec.replicas + step.surge
@@ -303,7 +303,7 @@ def next_upgrade(seen: InferenceSetObservation, now: datetime) -> UpgradeDecisio
 
     Nothing begins while the number of replicas is another one than asked for, or one is on its way.
     """
-    policy, replicas = seen.spec.upgrade_policy(seen.settings.options), seen.replicas
+    policy, replicas = seen.spec.upgrade_policy(seen.options), seen.replicas
     old = [each for each in replicas if each.on_old_image]
     if policy is None or not old or len(replicas) != seen.spec.replicas:
         return _NOTHING

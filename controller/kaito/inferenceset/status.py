@@ -98,7 +98,7 @@ def current_status(
         wanted = _counts_and_conditions(seen, cause, conditions, now)
         set_pool_condition(conditions, seen.inference_pool)
         policy = seen.goal.auto_upgrade
-        is_held = policy and policy.enabled and not seen.settings.options.auto_upgrade
+        is_held = policy and policy.enabled and not seen.options.auto_upgrade
         held = _UPGRADE_GATE_OFF if is_held else ""
         conditions.set_if(FEATURES_SUPPORTED, "False", "FeatureGateOff", held)
     wanted["conditions"] = conditions.as_list()
@@ -141,7 +141,7 @@ def _is_measured(seen: InferenceSetObservation) -> bool:
     annotations = seen.inference_set.metadata.annotations or {}
     if annotations.get(labels.DISABLE_BENCHMARK) == "true":
         return False
-    is_vllm = seen.settings.options.runtime(annotations) is Runtime.VLLM
+    is_vllm = seen.options.runtime(annotations) is Runtime.VLLM
     return is_vllm and "preset" in seen.spec.template.inference
 
 
@@ -151,7 +151,7 @@ def _upgrade(seen: InferenceSetObservation, now: datetime) -> Status:
     The time is written when there is none any more.
     """
     stored = mapping(seen.status.get("autoUpgrade"))
-    if seen.spec.upgrade_policy(seen.settings.options) is None:
+    if seen.spec.upgrade_policy(seen.options) is None:
         return {"autoUpgrade": {"numDriftedWorkspaces": None}} if stored else {}
     count = sum(
         each.on_old_image or (each.upgraded_to == BASE_TAG and not each.has_ready_server)

@@ -127,27 +127,6 @@ def _is_hopeless(claim: NodeClaim) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimSettings:
-    """Durations of waits.
-
-    Attributes:
-        first_retry: wait after the first failure of a claim; doubled by each further one.
-        longest_retry: maximum wait. A claim that was ready for this long resets the failures.
-        hold: time for which ready nodes of an incomplete set of several are held.
-    """
-
-    first_retry: timedelta = timedelta(seconds=30)
-    longest_retry: timedelta = timedelta(minutes=10)
-    hold: timedelta = timedelta(minutes=30)
-
-    def retry_after(self, failures: int) -> timedelta:
-        """Return the wait before a claim is created again after so many consecutive failures."""
-        if failures < 1:
-            return timedelta()
-        return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimFacts:
     """The facts on which the decision depends.
 

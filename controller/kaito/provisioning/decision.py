@@ -15,12 +15,12 @@ from enum import Enum
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
+from controller.kaito.api.options import ClaimSettings
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.provisioning.claims import (
     BENIGN_REASONS,
     CLAIMS_READY,
     ClaimFacts,
-    ClaimSettings,
     ClaimState,
     Commitment,
     ObservedClaim,

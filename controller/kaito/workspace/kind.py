@@ -16,13 +16,13 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, template_fields
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.workspace.edits import refused_edit
 from controller.kaito.workspace.observation import (
     Goal,
     WorkspaceObservation,
-    WorkspaceSettings,
     read_goal,
     remember,
 )
@@ -71,16 +71,16 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
 
     def __init__(
         self,
-        settings: WorkspaceSettings | None = None,
+        options: KaitoOptions | None = None,
         process: str = "",
         lookups: WorkspaceLookups | None = None,
     ) -> None:
         self.external_source: AnyExternalSource | None = lookups
-        self._settings = settings or WorkspaceSettings()
-        self.owned: tuple[Owned[Any], ...] = watches(self._settings.options)
+        self._options = options or KaitoOptions()
+        self.owned: tuple[Owned[Any], ...] = watches(self._options)
         self._sources = WorkspaceSources(
             SpecificationMemo(self._read),
-            self._settings,
+            self._options,
             definition_reader(),
             template_fields("inference", "template"),
             process or secrets.token_hex(4),
@@ -119,7 +119,7 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
         return current_status(observation, now, failures)
 
     def _read(self, workspace: Workspace) -> Goal | Problem:
-        return read_goal(workspace, self._settings.options)
+        return read_goal(workspace, self._options)
 
 
 INTERVAL: Final = 60.0

@@ -104,7 +104,7 @@ def _decided(seen: WorkspaceObservation) -> int | Cause:
 
 
 def _stored(seen: WorkspaceObservation) -> Commitment | PoolCommitment | None:
-    if seen.settings.options.provisioner is not Provisioner.NODE_POOLS:
+    if seen.options.provisioner is not Provisioner.NODE_POOLS:
         return seen.commitment
     return seen.pool.commitment if seen.pool is not None else None
 
@@ -140,7 +140,7 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
 
 def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     """Return the GPUs of each node; those of one's own must be known and alike."""
-    resource, options = seen.valid_goal.spec.resource, seen.settings.options
+    resource, options = seen.valid_goal.spec.resource, seen.options
     ready = [(node.name, node.labels) for node in seen.nodes if node.is_ready]
     if options.has_own_nodes and resource.partition is None:
         check_alike(ready)
@@ -193,7 +193,7 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
     request, found = seen.valid_goal.request, node_target(seen)
     target, unknown = (0, found) if isinstance(found, Cause) else (found, None)
     pool, claims, workers = None, None, seen.nodes
-    is_pool = seen.settings.options.provisioner is Provisioner.NODE_POOLS
+    is_pool = seen.options.provisioner is Provisioner.NODE_POOLS
     if request is not None and target and not seen.valid_goal.lacks_model:
         own = own_nodes(seen.nodes, request.instance_type)
         wanted: dict[str, Any] = {
@@ -211,7 +211,7 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
                 node for node in seen.nodes if node.has_workspace or node.name in committed
             )
         elif not is_pool and seen.claims is not None:
-            claims = decide_claims(replace(seen.claims, **wanted), now, seen.settings.claims)
+            claims = decide_claims(replace(seen.claims, **wanted), now, seen.options.claims)
     return NodeProgress(
         target,
         unknown,
@@ -229,7 +229,7 @@ def _readiness(
     seen: WorkspaceObservation, nodes: tuple[NodeFacts, ...], target: int
 ) -> NodeReadiness:
     instance_type = seen.valid_goal.spec.resource.instance_type
-    known = find_instance_type(seen.settings.options.cloud, instance_type)
+    known = find_instance_type(seen.options.cloud, instance_type)
     has_gpus = known is not None and known.gpus.product.startswith("NVIDIA")
     return node_readiness(nodes, target, instance_type, has_gpus=has_gpus)
 
@@ -260,7 +260,7 @@ def request_nodes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterato
     request, claims, pool = seen.valid_goal.request, progress.claims, progress.pool
     if request is None:
         return
-    workspace, options = seen.workspace.metadata, seen.settings.options
+    workspace, options = seen.workspace.metadata, seen.options
     for name in claims.create if claims is not None else ():
         what = "another NodeClaim" if claims and claims.again else f"NodeClaim {name}"
         note = f"created {what} for {request.instance_type}"
@@ -284,7 +284,7 @@ def change_requests(seen: WorkspaceObservation, progress: NodeProgress) -> Itera
     if decision is None or pool is None:
         return
     if decision.create_class:
-        yield from _create_class(pool.node_class.name, seen.settings.options.node_classes)
+        yield from _create_class(pool.node_class.name, seen.options.node_classes)
     if pool.found is not None and decision.grow:
         yield _grow(pool.found, decision.commitment.replicas)
     if pool.found is not None and decision.delete:

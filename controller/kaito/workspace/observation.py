@@ -33,7 +33,7 @@ from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.gpus import DISK_OF_UNKNOWN_SIZE, disk_request
 from controller.kaito.presets.models import Model, find_model, model_id, read_model
-from controller.kaito.provisioning.claims import ClaimFacts, ClaimSettings, Commitment, Slot
+from controller.kaito.provisioning.claims import ClaimFacts, Commitment, Slot
 from controller.kaito.provisioning.nodes import (
     NodeFacts,
     NodeHistory,
@@ -47,14 +47,6 @@ from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod, StatefulSe
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definitions import InstalledDefinition
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceSettings:
-    """Settings of the Workspace controller."""
-
-    options: KaitoOptions = field(default_factory=KaitoOptions)
-    claims: ClaimSettings = field(default_factory=ClaimSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +217,7 @@ class WorkspaceObservation:
 
     workspace: Workspace
     goal: Goal | Problem
-    settings: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    options: KaitoOptions = field(default_factory=KaitoOptions)
     commitment: Commitment | None = None
     claims: ClaimFacts | None = None
     pool: PoolFacts | None = None
@@ -301,7 +293,7 @@ def missing_model(seen: WorkspaceObservation) -> Cause:
     """Return why a model is not known yet."""
     preset, found = seen.valid_goal.preset, seen.found_model
     unknown = f"model {preset.name if preset else ''} is not in the catalogue"
-    if not seen.settings.options.hugging_face:
+    if not seen.options.hugging_face:
         said = f"{unknown}, and the operator may not ask Hugging Face"
         return Cause("ModelMetadataOffline", f"{said}; {_REMEDY}")
     if isinstance(found, Unanswered):

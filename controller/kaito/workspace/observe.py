@@ -33,7 +33,6 @@ from controller.kaito.workspace.nodes import CLAIM_SCOPE, POOL_SCOPE, node_class
 from controller.kaito.workspace.observation import (
     Goal,
     WorkspaceObservation,
-    WorkspaceSettings,
     memory_of,
     read_goal,
     wanted_metadata,
@@ -49,7 +48,7 @@ class WorkspaceSources:
     """The sources of an observation besides the caches."""
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
-    settings: WorkspaceSettings
+    options: KaitoOptions
     read_definition: DefinitionReader
     unknown_fields_of: UnknownFieldFinder
     process: str
@@ -72,7 +71,7 @@ def observe_workspace(
     if problem is None:
         return seen
     former = workspace_in_force(workspace, owned_by(reads, watches.REVISIONS, workspace.metadata))
-    goal = problem if former is None else read_goal(former, sources.settings.options)
+    goal = problem if former is None else read_goal(former, sources.options)
     if former is None or isinstance(goal, Problem):
         return replace(seen, goal=problem)
     return replace(_observe(former, goal, reads, sources), refused=problem)
@@ -84,14 +83,14 @@ def _observe(
     """Read what belongs to a Workspace with this goal."""
     meta, definition = workspace.metadata, sources.read_definition(reads, workspace)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
-    pool = _pool(meta, sources.settings.options, reads)
+    pool = _pool(meta, sources.options, reads)
     committed = commitment.names if commitment else frozenset[str]()
     if pool is not None and pool.commitment is not None:
         committed = committed.union(pool.commitment.claims)
     seen = WorkspaceObservation(
         workspace,
         goal,
-        sources.settings,
+        sources.options,
         commitment,
         claims=_claims(meta, commitment, committed, sources, reads),
         pool=pool,
@@ -103,7 +102,7 @@ def _observe(
     )
     if isinstance(goal, Problem):
         return seen
-    options, lookups = sources.settings.options, sources.lookups
+    options, lookups = sources.options, sources.lookups
     wanted = wanted_metadata(meta, goal, options)
     return replace(
         seen,
@@ -130,7 +129,7 @@ def _claims(
     reads: CacheReader,
 ) -> ClaimFacts | None:
     """Return the claims; None if none are made, or the API server has none."""
-    if sources.settings.options.has_own_nodes or not reads.serves(karpenter.NODE_CLAIMS):
+    if sources.options.has_own_nodes or not reads.serves(karpenter.NODE_CLAIMS):
         return None
     own = _own_claims(workspace, committed, reads)
     record = reads.record(workspace.uid)
@@ -177,15 +176,15 @@ def _nodes(
     Nodes have the labels of their claims. Those of an earlier Workspace of this name go (KAI-20).
     """
     selector: Mapping[str, str] = goal.spec.resource.node_labels
-    settings = sources.settings
-    if settings.options.has_own_nodes:
+    options = sources.options
+    if options.has_own_nodes:
         return _labelled(selector, reads)
     found = reads.by_index(karpenter.NODES, watches.BY_WORKSPACE, workspace.key)
-    if settings.options.provisioner is Provisioner.NODE_POOLS:
+    if options.provisioner is Provisioner.NODE_POOLS:
         found += reads.by_index(karpenter.NODES, watches.BY_POOL_WORKSPACE, workspace.key)
     own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
     provisioned = matching(own, selector)
-    if settings.options.provisioner is Provisioner.NODE_CLAIMS or not selector:
+    if options.provisioner is Provisioner.NODE_CLAIMS or not selector:
         return provisioned
     others = (each for each in _labelled(selector, reads) if not each.has_workspace)
     return (*provisioned, *(each for each in others if _is_free(each.name, workspace, reads)))

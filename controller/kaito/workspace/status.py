@@ -234,7 +234,7 @@ def _settles(seen: WorkspaceObservation, progress: NodeProgress, now: datetime) 
 
     It is half of the least wait between two claims. Karpenter does not wait before it replaces one.
     """
-    least = seen.settings.claims.first_retry.total_seconds()
+    least = seen.options.claims.first_retry.total_seconds()
     pool = seen.pool
     if pool is not None and pool.found is not None:
         return least if is_replacing(pool.found, pool.claims.values(), now) else 0.0

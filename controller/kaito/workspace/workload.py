@@ -125,7 +125,7 @@ def _end_of_deployment(seen: WorkspaceObservation) -> Iterator[Delete]:
 
 def missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
     """Yield the creates of the services that a model server needs and that do not exist."""
-    for body in services(seen.workspace.metadata, seen.settings.options):
+    for body in services(seen.workspace.metadata, seen.options):
         name: str = body["metadata"]["name"]
         if name not in seen.workload.services:
             yield Create(_target(seen, SERVICES, name), body)
@@ -133,7 +133,7 @@ def missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
 
 def _server_body(seen: WorkspaceObservation, progress: NodeProgress) -> dict[str, Any] | None:
     """Return the body of the StatefulSet; None while the model is not known."""
-    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
+    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.options
     nodes, revision = progress.target, seen.workload.history.revision
     earlier = progress.uses_earlier_nodes
     if goal.preset is None:
@@ -209,7 +209,7 @@ def _end_failed_pods(seen: WorkspaceObservation, job: Job) -> Iterator[Delete]:
 
 
 def _new_job(seen: WorkspaceObservation) -> WorkloadStep:
-    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
+    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.options
     tuning = goal.spec.tuning
     model = find_tunable_model(tuning.preset.name) if tuning and tuning.preset else None
     if tuning is None or model is None:
@@ -232,7 +232,7 @@ def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     """Return the GPUs of each node, as far as those of a ready one are known."""
     ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
     resource = seen.valid_goal.spec.resource
-    return workload_gpus(resource, seen.settings.options, next(ready, None))
+    return workload_gpus(resource, seen.options, next(ready, None))
 
 
 def _target(seen: WorkspaceObservation, resource: Resource[Any], name: str) -> Target:

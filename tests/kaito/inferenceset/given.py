@@ -10,11 +10,11 @@ import msgspec
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.kind import InferenceSetKind
 from controller.kaito.inferenceset.observe import (
     InferenceSetObservation,
-    InferenceSetSettings,
     replica_names,
 )
 from controller.kube.objects import StatefulSet
@@ -70,7 +70,7 @@ class Given:
     """A set of two replicas and what there is of it; `plan` says what is done next."""
 
     def __init__(
-        self, found: InferenceSet | None = None, settings: InferenceSetSettings | None = None
+        self, found: InferenceSet | None = None, settings: KaitoOptions | None = None
     ) -> None:
         self.kind = InferenceSetKind(settings)
         self.set = found or inference_set()

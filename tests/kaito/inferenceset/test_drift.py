@@ -10,15 +10,12 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, POOL_CLAIMS, NodeClaim, NodePool
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.runtime.plan import JsonPatch, Plan
 from tests.kaito.inferenceset.given import Given, replica_of, writes
 from tests.kaito.support import inference_set
 from tests.kaito.workspace.given_pool import CLASSES
 
-SETTINGS = InferenceSetSettings(
-    KaitoOptions(provisioner=Provisioner.NODE_POOLS, node_classes=CLASSES)
-)
+SETTINGS = KaitoOptions(provisioner=Provisioner.NODE_POOLS, node_classes=CLASSES)
 
 
 def given(*pools: str, other: str = "") -> Given:

@@ -10,8 +10,6 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.inferenceset.observe import InferenceSetSettings
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.objects import KubeObject
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete
@@ -37,7 +35,7 @@ def own_pool(name: str = NAME, owner: str = "s-1") -> KubeObject:
 
 def given(found: Any = None, *pools: KubeObject, served: bool = True) -> Given:
     """A set whose Workspaces are there."""
-    world = Given(found, InferenceSetSettings(WITH_POOLS))
+    world = Given(found, WITH_POOLS)
     world.with_replicas(*(replica_of(name, ready=True) for name in world.names[:2]))
     if served:
         world.reads.add(INFERENCE_POOLS, *pools)
@@ -79,7 +77,7 @@ def test_a_set_gets_the_pool_that_kaitos_chart_makes():
 
 def test_a_workspace_of_no_set_gets_one_of_its_own():
     for own, names in (({}, ["phi-inferencepool"]), ({labels.CREATED_BY_INFERENCE_SET: "x"}, [])):
-        world = GivenWorkspace(workspace(labels=own), WorkspaceSettings(WITH_POOLS))
+        world = GivenWorkspace(workspace(labels=own), WITH_POOLS)
         world.reads.add(INFERENCE_POOLS)
         created = [
             each

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS, MAX_REPLICAS
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.observe import SCOPE, InferenceSetSettings
+from controller.kaito.inferenceset.observe import SCOPE
 from controller.kaito.workloads.pods import base_image
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import CreateError, Unreadable
@@ -176,7 +177,7 @@ def test_what_serves_an_old_image_goes_first():
     given = of(1)
     new, old = (replica_of(name, ready=True) for name in sorted(given.names[:2]))
     given.with_replicas(old, new).with_server(old, "example.com/kaito-base:0.1.0")
-    given.with_server(new, base_image(InferenceSetSettings().options))
+    given.with_server(new, base_image(KaitoOptions()))
     assert names(given.plan(), Delete) == [old.metadata.name]
 
 

@@ -12,7 +12,6 @@ import pytest
 from controller.kaito.api import labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workloads.pods import BASE_TAG, base_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
@@ -188,7 +187,7 @@ def test_while_the_gate_is_off_the_field_is_named_as_without_effect():
 
 def kind_without_upgrades() -> Any:
     options = replace(KaitoOptions(), auto_upgrade=False)
-    return Given(settings=InferenceSetSettings(options)).kind
+    return Given(settings=options).kind
 
 
 def with_status(found: InferenceSet, upgrade: dict[str, Any]) -> InferenceSet:

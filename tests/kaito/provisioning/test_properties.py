@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from controller.kaito.provisioning.claims import ClaimSettings, ClaimState
+from controller.kaito.api.options import ClaimSettings
+from controller.kaito.provisioning.claims import ClaimState
 from tests.kaito.provisioning.world import World
 
 STEPS = 60

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+from controller.kaito.api.options import ClaimSettings
 from controller.kaito.provisioning.claims import (
     ClaimFacts,
-    ClaimSettings,
     ClaimState,
     Commitment,
     ObservedClaim,

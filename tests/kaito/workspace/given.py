@@ -10,10 +10,11 @@ import msgspec
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceObservation, WorkspaceSettings
+from controller.kaito.workspace.observation import WorkspaceObservation
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS
 from controller.kube.objects import Job, KubeObject, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
@@ -100,7 +101,7 @@ class Given:
     """A Workspace and what there is of it; `plan` says what is done next."""
 
     def __init__(
-        self, found: Workspace | None = None, settings: WorkspaceSettings | None = None
+        self, found: Workspace | None = None, settings: KaitoOptions | None = None
     ) -> None:
         self.kind = WorkspaceKind(settings)
         self.workspace = found or workspace()

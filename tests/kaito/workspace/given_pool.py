@@ -21,7 +21,6 @@ from controller.kaito.api.karpenter import (
 )
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.workspace.observation import WorkspaceSettings
 from tests.kaito.workspace.given import INSTANCE, Given, node
 
 NAME = "default-phi"
@@ -31,7 +30,7 @@ CLASSES = NodeClassSettings(
     classes=(ConfiguredNodeClass(UBUNTU, default=True, spec=SPEC), ConfiguredNodeClass("other"))
 )
 NODE_CLASSES = CLASSES.resource
-POOLS = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.NODE_POOLS, node_classes=CLASSES))
+POOLS = KaitoOptions(provisioner=Provisioner.NODE_POOLS, node_classes=CLASSES)
 OWN_LABELS = {
     labels.POOL_WORKSPACE: "phi",
     labels.POOL_WORKSPACE_NAMESPACE: "default",

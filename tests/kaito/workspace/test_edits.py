@@ -14,7 +14,6 @@ from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.nodes import POOL_SCOPE
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import REVISIONS
 from controller.runtime.plan import MergePatch, Plan
 from tests.kaito.support import inference, raw_workspace, tuning
@@ -22,10 +21,8 @@ from tests.kaito.workspace.given import Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
 
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
-CLAIMS = WorkspaceSettings()
-OWN_NODES = WorkspaceSettings(
-    options=KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)
-)
+CLAIMS = KaitoOptions()
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)
 TEMPLATE = {"spec": {"containers": [{"name": "s", "image": "example.com/s:1"}]}}
 OTHER_TEMPLATE = {"spec": {"containers": [{"name": "s", "image": "example.com/s:2"}]}}
 ADAPTER = {"source": {"name": "a", "image": "example.com/adapter:1"}}
@@ -53,7 +50,7 @@ def viewed(raw: dict[str, Any]) -> Workspace:
 class Served:
     """A Workspace that is served, whose user edits it."""
 
-    def __init__(self, settings: WorkspaceSettings = CLAIMS, **changes: Any) -> None:
+    def __init__(self, settings: KaitoOptions = CLAIMS, **changes: Any) -> None:
         self.settings = settings
         self.has_server = True
         self.raw = raw_workspace(**changes)

@@ -13,7 +13,6 @@ from controller.kaito.lookups.background import Answered, LookupState, Unanswere
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.models import Model, write_model
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, server, writes
 
@@ -30,8 +29,8 @@ MODEL = Model(
 )
 KNOWN = {labels.MODEL: write_model(MODEL)}
 DOWN = Unanswered("ModelMetadataUnavailable", "huggingface.co cannot be reached")
-OFFLINE = WorkspaceSettings(KaitoOptions(hugging_face=""))
-OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+OFFLINE = KaitoOptions(hugging_face="")
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 
 
 class Known:
@@ -49,7 +48,7 @@ class Known:
 
 def given(
     found: LookupState[Model] | None = None,
-    settings: WorkspaceSettings | None = None,
+    settings: KaitoOptions | None = None,
     **changes: Any,
 ) -> Given:
     made = Given(workspace(**{"inference": inference(NAME), **changes}), settings)

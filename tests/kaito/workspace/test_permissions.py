@@ -14,9 +14,7 @@ from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.observe import InferenceSetSettings
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.resources import Resource
 from controller.runtime.plan import Plan, subresource_of
 from tests.fakes.verbs import needed
@@ -38,12 +36,12 @@ from tests.ray.test_permissions import verbs_of
 CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())
 WATCHING = frozenset({"get", "list", "watch"})
-OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 MODES = (
     WorkspaceKind(),
     WorkspaceKind(OWN_NODES),
     WorkspaceKind(POOLS),
-    WorkspaceKind(WorkspaceSettings(WITH_POOLS)),
+    WorkspaceKind(WITH_POOLS),
 )
 NODE_CLASS_RULE = {
     "apiGroups": ["karpenter.azure.com"],
@@ -102,7 +100,7 @@ def plans_of_sets() -> list[Plan]:
     labelled = GivenSet(inference_set(template={**template, "inference": inference()}))
     labelled.with_replicas(replica_of(labelled.names[0]))
     surplus = GivenSet(inference_set(replicas=0)).with_replicas(replica_of("models-aaaaa"))
-    pooled, other = (GivenSet(each, InferenceSetSettings(WITH_POOLS)) for each in SETS_WITH_POOLS)
+    pooled, other = (GivenSet(each, WITH_POOLS) for each in SETS_WITH_POOLS)
     pooled.reads.add(INFERENCE_POOLS)
     other.reads.add(INFERENCE_POOLS, own_pool())
     deleted = deleted_set(finalizers=(SET_FINALIZER,))
@@ -134,7 +132,7 @@ def test_plans_write_what_is_granted_and_no_more_is_granted():
 
 
 def test_what_is_watched_may_be_watched():
-    for kind in (*MODES, InferenceSetKind(InferenceSetSettings(WITH_POOLS))):
+    for kind in (*MODES, InferenceSetKind(WITH_POOLS)):
         for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
             assert granted(resource) >= WATCHING, resource
 

@@ -13,18 +13,16 @@ from msgspec.structs import replace
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
-from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.options import ClaimSettings, KaitoOptions, Provisioner
 from controller.kaito.api.revisions import WorkspaceRevision, revision_name
 from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.claims import (
     MOST_NODES,
-    ClaimSettings,
     Commitment,
     Slot,
     read_commitment,
     write_commitment,
 )
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
@@ -47,7 +45,7 @@ from tests.kaito.workspace.given import (
 )
 from tests.kaito.workspace.pods import ended, pod
 
-OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 TUNING: dict[str, Any] = {"tuning": tuning()}
 TEMPLATE: dict[str, Any] = {
     "template": {"spec": {"containers": [{"name": "server", "image": "example.com/server"}]}}
@@ -386,7 +384,7 @@ def test_a_revision_of_another_owner_under_its_name_is_left_alone(owner: dict[st
 )
 @pytest.mark.parametrize("settings", [None, OWN_NODES], ids=["claims", "own nodes"])
 def test_without_its_options_a_model_gets_no_node(
-    data: dict[str, str], reason: str, settings: WorkspaceSettings | None
+    data: dict[str, str], reason: str, settings: KaitoOptions | None
 ):
     found = {} if settings is None else {"resource": {"instanceType": None}}
     given = Given(workspace(inference=inference(LLAMA, config="options"), **found), settings)
@@ -539,7 +537,7 @@ def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_ju
 
 def test_a_cloud_without_a_class_of_nodes_says_so():
     found = workspace(resource={"instanceType": "Standard_NC4_A2"})
-    given = Given(found, WorkspaceSettings(KaitoOptions(cloud=Cloud.ARC)))
+    given = Given(found, KaitoOptions(cloud=Cloud.ARC))
     assert writes(given.plan()) == []
     status, reason, message = given.condition("ResourceReady")
     assert (status, reason) == ("False", INVALID)
@@ -547,7 +545,7 @@ def test_a_cloud_without_a_class_of_nodes_says_so():
 
 
 def having_lost(
-    failures: int, discarded: tuple[str, ...] = (), settings: WorkspaceSettings | None = None
+    failures: int, discarded: tuple[str, ...] = (), settings: KaitoOptions | None = None
 ) -> Given:
     """A Workspace of which so many claims were lost, one after the other."""
     slots = (Slot(place=0, name="wsbbbbbbbbb", failures=failures),)
@@ -579,7 +577,7 @@ def test_claims_that_are_lost_again_are_reported_in_equal_words_and_in_a_status_
 
 @pytest.mark.parametrize("wait", [3, 30])
 def test_a_status_about_lost_claims_settles_for_half_of_the_first_wait(wait: int):
-    settings = WorkspaceSettings(claims=ClaimSettings(first_retry=timedelta(seconds=wait)))
+    settings = KaitoOptions(claims=ClaimSettings(first_retry=timedelta(seconds=wait)))
     status = having_lost(1, settings=settings).plan().status
     assert status is not None
     assert status.settles == wait / 2

@@ -27,12 +27,10 @@ from controller.devcluster.processes.images import Image
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
-from controller.kaito.api.options import KaitoOptions
+from controller.kaito.api.options import ClaimSettings, KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
-from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.kaito.workspace.observation import WorkspaceSettings
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS, STATEFUL_SETS
@@ -235,9 +233,9 @@ class WorkspaceDemo(Demo):
 
     def kind_settings(self) -> KindSettings:
         """Return settings by which Workspaces are served, and a failed claim replaced soon."""
-        workspace = WorkspaceSettings(KaitoOptions(), ClaimSettings(first_retry=_RETRY))
+        kaito = KaitoOptions(claims=ClaimSettings(first_retry=_RETRY))
         gates = FeatureGates.parse(f"{WORKSPACE}=true")
-        return replace(KindSettings.from_environment(gates), workspace=workspace)
+        return replace(KindSettings.from_environment(gates), kaito=kaito)
 
     async def play(self) -> None:
         """Have a Workspace, wait for its node and its server, and ask the model."""

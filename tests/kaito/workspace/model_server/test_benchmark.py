@@ -164,5 +164,5 @@ def test_with_another_image_the_result_of_the_old_one_goes():
     given = upgraded()
     assert performance(given) is None
     assert given.condition("BenchmarkCompleted") == ("", "", "")
-    given.with_server(measured_server(image=base_image(given.observe().settings.options)))
+    given.with_server(measured_server(image=base_image(given.observe().options)))
     assert performance(given) == "left alone"
