@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from ssl import SSLContext
 from typing import Final
 
 _MEANWHILE: Final = {
@@ -33,3 +34,31 @@ def _import() -> None:
 _import()
 
 import aiohttp as aiohttp  # noqa: E402, PLC0414  for others to import from here
+
+
+def plain_session(tls: SSLContext | None = None) -> aiohttp.ClientSession:
+    """Return a session that keeps no connection and no cookie, and reads bodies as they are sent.
+
+    Its requests end when their task does, and know nothing of the environment's proxies.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=tls or True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "identity", "user-agent": "manta-operator"},
+        timeout=aiohttp.ClientTimeout(total=None),
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
+async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes | None:
+    """Return the whole body; None if it is longer than allowed, and then the rest is not read."""
+    parts: list[bytes] = []
+    left = limit
+    async for part in response.content.iter_any():
+        left -= len(part)
+        if left < 0:
+            response.close()
+            return None
+        parts.append(part)
+    return b"".join(parts)

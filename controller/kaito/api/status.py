@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import ConditionSet, is_true
-from controller.apimachinery.custom_object import conditions_of, dig, status_of
+from controller.apimachinery.custom_object import CustomObject, conditions_of, dig, status_of
 from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.workspace import Workspace
 from controller.runtime import reasons
 from controller.runtime.collectors import StateCollector
-from controller.runtime.plan import Failure, verb_of
+from controller.runtime.plan import Failure, StatusPatch, verb_of
 from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
 
 
@@ -70,6 +71,20 @@ def throughput(tokens_per_minute: str, config: Mapping[str, str]) -> dict[str, A
         "unit": "tokens/min",
         "config": config,
     }
+
+
+def conditions_before(obj: CustomObject, now: datetime) -> ConditionSet:
+    """Return the stored conditions of an object, to be changed."""
+    return ConditionSet(conditions_of(obj), obj.metadata.generation, now)
+
+
+def deletion_status(
+    obj: CustomObject, now: datetime, type_: str, reason: str, message: str
+) -> StatusPatch:
+    """Return the status of an object that is being deleted: one condition."""
+    conditions = conditions_before(obj, now)
+    conditions.set(type_, "True", reason, message)
+    return StatusPatch({"conditions": conditions.as_list()})
 
 
 _LONGEST: Final = 256

@@ -195,11 +195,6 @@ class InferenceSetObservation:
         """The present status."""
         return status_of(self.inference_set)
 
-    @property
-    def conditions(self) -> list[dict[str, Any]]:
-        """The present conditions."""
-        return self.status.get("conditions") or []
-
 
 _DRIFTED: Final = "Drifted"
 _BY_SET: Final = "inference-set"

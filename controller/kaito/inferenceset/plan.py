@@ -29,6 +29,7 @@ from controller.kaito.api.inferenceset import (
 )
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.options import KaitoOptions
+from controller.kaito.api.status import deletion_status
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset.observe import (
     SCOPE,
@@ -36,7 +37,7 @@ from controller.kaito.inferenceset.observe import (
     Replica,
     ReplicaPool,
 )
-from controller.kaito.inferenceset.status import current_status, deleting_status
+from controller.kaito.inferenceset.status import current_status
 from controller.kaito.workloads.pods import BASE_TAG
 from controller.runtime.plan import (
     Create,
@@ -268,7 +269,11 @@ def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
     meta = seen.inference_set.metadata
     target = Target(INFERENCE_SETS, meta.namespace, meta.name, "inferenceset")
     removal = remove_finalizer(target, meta, labels.INFERENCE_SET_FINALIZER)
-    return Plan(commit=removal) if removal is not None else Plan(status=deleting_status(seen, now))
+    if removal is not None:
+        return Plan(commit=removal)
+    kind, message = "InferenceSetDeleting", "inferenceset is being deleted"
+    status = deletion_status(seen.inference_set, now, kind, "inferencesetDeleted", message)
+    return Plan(status=status)
 
 
 # Upgrades the image of an InferenceSet's servers, and replaces drifted nodes, replica by replica.

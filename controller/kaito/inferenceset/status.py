@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import (
     rfc3339,
     tells,
 )
-from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
@@ -23,6 +23,7 @@ from controller.kaito.api.options import Runtime
 from controller.kaito.api.status import (
     BENCHMARK_COMPLETED,
     ConditionFacts,
+    conditions_before,
     cut,
     throughput,
     verdicts,
@@ -82,7 +83,7 @@ def current_status(
     seen: InferenceSetObservation, now: datetime, failures: tuple[Failure, ...] = ()
 ) -> StatusPatch:
     """Return the wanted status of a set that is not being deleted."""
-    conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
+    conditions = conditions_before(seen.inference_set, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
@@ -105,14 +106,6 @@ def current_status(
     events = tuple(_events(seen, cause))
     urgent = bool(events) or _is_urgent(seen.status, wanted)
     return StatusPatch(wanted, urgent=urgent, events=events)
-
-
-def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch:
-    """Return the status of a set that is being deleted: one condition."""
-    conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
-    message = "inferenceset is being deleted"
-    conditions.set("InferenceSetDeleting", "True", "inferencesetDeleted", message)
-    return StatusPatch({"conditions": conditions.as_list()})
 
 
 def _counts_and_conditions(
@@ -192,8 +185,8 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
 
 def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
     """Yield events about unknown fields and a cause that no stored condition has reported yet."""
-    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
-    if not cause or any(tells(each, cause) for each in seen.conditions):
+    yield from unknown_field_events(conditions_of(seen.inference_set), seen.unknown_fields)
+    if not cause or any(tells(each, cause) for each in conditions_of(seen.inference_set)):
         return
     if isinstance(seen.goal, Problem):
         yield Event("Warning", seen.goal.reason, "Validate", cause)

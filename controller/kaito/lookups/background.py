@@ -93,7 +93,6 @@ class BackgroundLookups(Generic[Q, A]):
         self._new: OrderedDict[Q, None] = OrderedDict()
         self._again: OrderedDict[Q, None] = OrderedDict()
         self._tasks: dict[Q, asyncio.Task[None]] = {}
-        self._repeated: set[Q] = set()
         self._closed = False
 
     def start(self, enqueue: Callable[[str], None]) -> None:
@@ -162,17 +161,19 @@ class BackgroundLookups(Generic[Q, A]):
         while not self._closed and len(self._tasks) < self._limits.concurrency:
             if self._new:
                 question, _ = self._new.popitem(last=False)
-            elif self._again and len(self._repeated) < max(1, self._limits.concurrency // 2):
+            elif self._again and self._repeated() < max(1, self._limits.concurrency // 2):
                 question, _ = self._again.popitem(last=False)
-                self._repeated.add(question)
             else:
                 return
             self._tasks[question] = asyncio.create_task(self._run(question))
 
+    def _repeated(self) -> int:
+        """Return how many questions are being asked that have failed before."""
+        return sum(self._questions[each].failures > 0 for each in self._tasks)
+
     async def _run(self, question: Q) -> None:
         state, retry_after = await self._result(question)
         del self._tasks[question]
-        self._repeated.discard(question)
         self._finish(question, state, retry_after)
         self._start_next()
 

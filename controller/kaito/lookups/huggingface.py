@@ -17,7 +17,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 from yarl import URL
 
@@ -39,6 +38,7 @@ from controller.kaito.presets.models import (
 )
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
+from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
 from controller.kube.resources import SECRETS
 from controller.runtime.plan import ExternalCommand, Subscription
 from informers import Clock
@@ -93,14 +93,7 @@ class WebReader:
             await self._session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
-        self._session = self._session or aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=self._tls),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"accept-encoding": "identity", "user-agent": "manta-operator"},
-            timeout=aiohttp.ClientTimeout(total=None),  # the deadline of the look-up covers it
-            auto_decompress=False,
-            trust_env=False,
-        )
+        self._session = self._session or plain_session(self._tls)
         return self._session
 
     async def _exchange(self, url: URL, headers: dict[str, str], limit: int) -> Document | URL:
@@ -111,7 +104,9 @@ class WebReader:
                 location = answer.headers.get("location", "")
                 if 300 <= answer.status < 400 and location:
                     return self._redirected(url, location)
-                body = await _read(answer, limit) if answer.status == HTTPStatus.OK else b""
+                body = await read_body(answer, limit) if answer.status == HTTPStatus.OK else b""
+                if body is None:
+                    raise LookupFailed(UNAVAILABLE, f"{host} sends more than {limit} bytes")
                 return Document(
                     answer.status,
                     body,
@@ -128,18 +123,6 @@ class WebReader:
         if other.origin() != self._origin:
             raise LookupFailed(UNAVAILABLE, f"{self._origin.host} redirects to another server")
         return other
-
-
-async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the whole body; refuse one that is longer than allowed."""
-    parts: list[bytes] = []
-    left = limit
-    async for part in answer.content.iter_any():
-        left -= len(part)
-        if left < 0:
-            raise LookupFailed(UNAVAILABLE, f"{answer.url.host} sends more than {limit} bytes")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _seconds(text: str) -> float:

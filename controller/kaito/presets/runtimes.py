@@ -253,12 +253,6 @@ class _Family(Row, frozen=True):
     models: tuple[str, ...]
 
 
-class _Families(Row, frozen=True):
-    """`transformers.yaml`."""
-
-    families: dict[str, _Family]
-
-
 class TunableModel(Row, frozen=True):
     """A model that can be tuned.
 
@@ -311,5 +305,5 @@ def tunable_models() -> dict[str, TunableModel]:
 
 @cache
 def _flags() -> dict[str, dict[str, str]]:
-    families = read_table("transformers.yaml", _Families).families.values()
+    families = read_table("transformers.yaml", dict[str, _Family]).values()
     return {name: family.flags for family in families for name in family.models}

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
 from controller.apimachinery.ownership import owner_uid
 from controller.kaito.api.karpenter import NodeClaim
+from controller.kaito.api.options import ClaimSettings
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut
 from controller.kaito.provisioning.nodes import claim_name
 from controller.kube.objects import Condition, ObjectMeta
@@ -154,6 +155,7 @@ class ClaimFacts:
     conflicts: frozenset[str] = frozenset()
     process: str = ""
     remembered: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
+    settings: ClaimSettings = field(default_factory=ClaimSettings)
 
 
 # Remembers what claims have shown, as slots of the set, and decides when that is stored.

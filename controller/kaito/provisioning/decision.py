@@ -15,7 +15,6 @@ from enum import Enum
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
-from controller.kaito.api.options import ClaimSettings
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.provisioning.claims import (
     BENIGN_REASONS,
@@ -84,13 +83,10 @@ class ClaimDecision:
     shown: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
 
 
-def decide_claims(
-    facts: ClaimFacts, now: datetime, settings: ClaimSettings | None = None
-) -> ClaimDecision:
+def decide_claims(facts: ClaimFacts, now: datetime) -> ClaimDecision:
     """Return the next step."""
-    settings = settings or ClaimSettings()
-    found = next_set(facts, now, settings)
-    commitment, held_until = found.commitment, found.held_until
+    commitment, held_until, shown = _next_set(facts, now)
+    longest = facts.settings.longest_retry
     missing = [slot for slot in commitment.slots if slot.name not in facts.claims]
     unseen = [slot for slot in missing if not slot.seen and slot.name not in facts.pending]
     due = [slot for slot in unseen if slot.may_be_created(now)]
@@ -98,7 +94,7 @@ def decide_claims(
     room = max(len(commitment.slots) - _existing(commitment, facts), 0)
     create = tuple(slot.name for slot in due[:room])
     wakes = [*map(_retry_at, backing_off), *([held_until] if held_until else [])]
-    again = any(each.failures_when(now, settings.longest_retry) > 1 for each in commitment.slots)
+    again = any(each.failures_when(now, longest) > 1 for each in commitment.slots)
     begun = _begun(commitment, create, facts.process)
     return ClaimDecision(
         commitment=begun,
@@ -113,7 +109,7 @@ def decide_claims(
         wake_at=min(wakes, default=None),
         again=again,
         is_due=not again or decides(begun, facts),
-        shown=found.shown,
+        shown=shown,
     )
 
 
@@ -192,37 +188,28 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, False, reason, message)
 
 
-@dataclass(frozen=True, slots=True)
-class NextSet:
-    """The set that is committed next.
+def _next_set(
+    facts: ClaimFacts, now: datetime
+) -> tuple[Commitment, datetime | None, Mapping[str, Slot]]:
+    """Return the set that is committed next, when its ready nodes are given back, and its slots.
 
     It changes only when the specification changes, a claim fails for good or is certainly gone, and
-    when its nodes were held for long without ever being complete.
-
-    Attributes:
-        held_until: the time at which its ready nodes are given back, None for never.
+    when its nodes were held for long without ever being complete. The slots are the stored ones
+    with what their claims have shown.
     """
-
-    commitment: Commitment
-    held_until: datetime | None
-    shown: Mapping[str, Slot]
-
-
-def next_set(facts: ClaimFacts, now: datetime, settings: ClaimSettings) -> NextSet:
-    """Return the set."""
     commitment = _with_specification(facts.commitment or _first(facts), facts)
     commitment = _without_lost_nodes(commitment, facts)
     generation = commitment.generation
     shown = [_shown(slot, facts, now) for slot in commitment.slots]
-    slots = tuple(_replaced(slot, generation, facts, now, settings) for slot in shown)
+    slots = tuple(_replaced(slot, generation, facts, now) for slot in shown)
     commitment = _completed(replace(commitment, slots=slots), facts)
-    held_until = _held_until(commitment, facts, now, settings)
+    held_until = _held_until(commitment, facts, now)
     if held_until is not None and now >= held_until:
-        commitment = _given_back(commitment, facts, now, settings)
+        commitment = _given_back(commitment, facts, now)
         held_until = None
     gone = facts.absent - facts.claims.keys()
     left = tuple(name for name in commitment.discarded if name not in gone)
-    return NextSet(replace(commitment, discarded=left), held_until, remembered(shown, facts))
+    return replace(commitment, discarded=left), held_until, remembered(shown, facts)
 
 
 def _first(facts: ClaimFacts) -> Commitment:
@@ -299,9 +286,7 @@ def _shown(slot: Slot, facts: ClaimFacts, now: datetime) -> Slot:
     return replace(slot, seen=True, reason=reason, message=message)
 
 
-def _replaced(
-    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> Slot:
+def _replaced(slot: Slot, generation: int, facts: ClaimFacts, now: datetime) -> Slot:
     """Return the slot, with another claim if that of a slot without one is lost."""
     if slot.name in facts.claims:
         return slot
@@ -311,14 +296,14 @@ def _replaced(
             replace(slot, reason="NodeClaimNameTaken", message=message), generation, facts.uid
         )
     if not slot.seen or slot.name not in facts.absent:
-        return _not_longer(slot, now + settings.longest_retry)
-    failures = slot.failures_when(now, settings.longest_retry)
+        return _not_longer(slot, now + facts.settings.longest_retry)
+    failures = slot.failures_when(now, facts.settings.longest_retry)
     reason = slot.reason or "NodeClaimDisappeared"
     message = slot.message or f"{slot.name} is gone"
     failed = replace(slot, failures=failures, reason=reason, message=message)
     renamed = _next(failed, generation, facts.uid)
     # the first that is lost after it was ready is replaced at once
-    wait = settings.retry_after(failures - 1 if slot.ready_since else failures)
+    wait = facts.settings.retry_after(failures - 1 if slot.ready_since else failures)
     return renamed.delayed(now + wait) if wait else renamed
 
 
@@ -350,16 +335,14 @@ def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
     return [each for each in found if each and each.state is ClaimState.READY]
 
 
-def _held_until(
-    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> datetime | None:
+def _held_until(commitment: Commitment, facts: ClaimFacts, now: datetime) -> datetime | None:
     """Return the time at which ready nodes of a set that was never complete are given back."""
     if commitment.target < 2 or commitment.complete or facts.pending:
         return None
     stored = {slot.name: time_of(slot.ready_since) for slot in commitment.slots}
     ready = [each for each in _ready(commitment, facts) if each.ready_since]
     since = [_believed(now, each.ready_since, stored[each.name]) for each in ready]
-    return min(since) + settings.hold if since else None
+    return min(since) + facts.settings.hold if since else None
 
 
 def _believed(now: datetime, *moments: datetime | None) -> datetime:
@@ -368,17 +351,15 @@ def _believed(now: datetime, *moments: datetime | None) -> datetime:
     return next((each for each in moments if each is not None and each <= latest), now)
 
 
-def _given_back(
-    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> Commitment:
+def _given_back(commitment: Commitment, facts: ClaimFacts, now: datetime) -> Commitment:
     """Return another set, to be created later: others may need the nodes that this one holds."""
     ready, total = len(_ready(commitment, facts)), len(commitment.slots)
     causes = [slot for slot in commitment.slots if slot.reason]
     why = f": {causes[0].message}" if causes else ""
-    minutes = int(settings.hold.total_seconds() // 60)
+    minutes = int(facts.settings.hold.total_seconds() // 60)
     message = f"{ready} of {total} nodes were ready for {minutes} minutes and are given back{why}"
     times = commitment.given_back + 1
-    until = now + settings.retry_after(times)
+    until = now + facts.settings.retry_after(times)
     replaced = commitment.replaced(facts.uid)
     slots = [
         replace(slot.delayed(until), reason="NodesGivenBack", message=message)

@@ -211,7 +211,7 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
                 node for node in seen.nodes if node.has_workspace or node.name in committed
             )
         elif not is_pool and seen.claims is not None:
-            claims = decide_claims(replace(seen.claims, **wanted), now, seen.options.claims)
+            claims = decide_claims(replace(seen.claims, **wanted), now)
     return NodeProgress(
         target,
         unknown,

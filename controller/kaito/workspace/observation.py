@@ -244,11 +244,6 @@ class WorkspaceObservation:
         """The present status."""
         return status_of(self.workspace)
 
-    @property
-    def conditions(self) -> list[dict[str, Any]]:
-        """The present conditions."""
-        return self.status.get("conditions") or []
-
 
 def config_problem(seen: WorkspaceObservation) -> Cause | None:
     """Return the problem of the options, whose ConfigMap may come later; None without any."""

@@ -145,6 +145,7 @@ def _claims(
         ),
         process=sources.process,
         remembered=memory_of(record.memory).slots,
+        settings=sources.options.claims,
     )
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
     READY,
-    ConditionSet,
     job_end,
     stored_message,
 )
+from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
@@ -28,6 +28,8 @@ from controller.kaito.api.status import (
     WORKSPACE_SUCCEEDED,
     Cause,
     ConditionFacts,
+    conditions_before,
+    deletion_status,
     failure_event,
     failure_reason,
     verdicts,
@@ -298,13 +300,13 @@ def _conditions(
     seen: WorkspaceObservation, parts: Sequence[ConditionFacts], step: WorkloadStep, now: datetime
 ) -> list[dict[str, Any]]:
     """Return the present conditions with these parts, without those that are no longer set."""
-    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions = conditions_before(seen.workspace, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     for part in parts:
         part.set_in(conditions)
     if NODE_CLAIM_READY not in {part.type for part in parts}:
         conditions.remove(NODE_CLAIM_READY)
-    benchmark = benchmark_condition(seen.workload.benchmark, seen.conditions)
+    benchmark = benchmark_condition(seen.workload.benchmark, conditions_of(seen.workspace))
     if step.upgrades:
         conditions.remove(BENCHMARK_COMPLETED)
     elif benchmark is not None:
@@ -319,7 +321,7 @@ def _conditions(
 
 def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:
     """Return the status of an invalid Workspace; its objects are left unchanged."""
-    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions = conditions_before(seen.workspace, now)
     conditions.remove(READY)
     invalid_condition(problem).set_in(conditions)
     return {"conditions": conditions.as_list()}
@@ -340,7 +342,7 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
         yield Event("Warning", problem.reason, "Validate", problem.message)
     if isinstance(seen.goal, Problem):
         return
-    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
+    yield from unknown_field_events(conditions_of(seen.workspace), seen.unknown_fields)
     for failure in failures:
         reason = _event_reason(failure)
         if reason and not failure.may_resolve:
@@ -359,7 +361,9 @@ def _event_reason(failure: Failure) -> str:
 
 
 def _is_told(seen: WorkspaceObservation, text: str) -> bool:
-    return any(each.get("message") == stored_message(text) for each in seen.conditions)
+    return any(
+        each.get("message") == stored_message(text) for each in conditions_of(seen.workspace)
+    )
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
@@ -373,6 +377,4 @@ def deleting_status(
     message = "workspace is being deleted"
     if remaining:
         message = f"{message}; waiting until these are gone: {', '.join(remaining)}"
-    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
-    conditions.set("WorkspaceDeleting", "True", "workspaceDeleted", message)
-    return StatusPatch({"conditions": conditions.as_list()})
+    return deletion_status(seen.workspace, now, "WorkspaceDeleting", "workspaceDeleted", message)

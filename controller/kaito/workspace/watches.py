@@ -171,10 +171,6 @@ def _pool_names(workspace: Workspace) -> tuple[str, ...]:
     return (node_pool_name(meta.namespace, meta.name),)
 
 
-def _own_key(obj: KubeObject) -> tuple[str, ...]:
-    return (obj.metadata.key,)
-
-
 def _name(obj: KubeObject) -> tuple[str, ...]:
     return (obj.metadata.name,)
 
@@ -192,7 +188,9 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
     Owned(DEPLOYMENTS),
     Owned(JOBS, label_selector=labels.WORKSPACE),
     Owned(PODS, label_selector=labels.WORKSPACE, also_enqueues=_named_workspace),
-    Owned(OPTIONS_MAPS, references=References("config", config_keys, _own_key)),
+    Owned(
+        OPTIONS_MAPS, references=References("config", config_keys, lambda obj: (obj.metadata.key,))
+    ),
     Owned(STORAGE_CLASSES, optional=True),
 )
 

@@ -11,7 +11,7 @@ from yarl import URL
 
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
-from controller.kube.lean_aiohttp import aiohttp
+from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
 from controller.kube.resources import Resource
 from controller.ray.dashboard.values import NoResponse, TooLarge, Unreachable
 
@@ -81,14 +81,7 @@ class DirectTransports:
     """Transports to all dashboards. Create, use and close them in one running event loop."""
 
     def __init__(self) -> None:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"accept-encoding": "identity", "user-agent": "manta-operator"},
-            timeout=aiohttp.ClientTimeout(total=None),  # the client's limit covers everything
-            auto_decompress=False,
-            trust_env=False,
-        )
+        self._session = plain_session()
         # aiohttp would silently repeat a request whose connection broke. The actors decide about
         # that, and the first response to a command is the one that says what happened.
         self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -115,25 +108,14 @@ class DirectTransports:
                 headers=request.headers,
                 allow_redirects=False,
             ) as response:
-                body = await _read(response, request)
+                body = await read_body(response, request.limit)
+                if body is None:
+                    raise TooLarge(f"{request}: more than {request.limit} bytes")
                 return DashboardResponse(response.status, response.content_type.lower(), body)
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
             raise Unreachable(f"{request}: {error or type(error).__name__}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoResponse(f"{request}: {error or type(error).__name__}") from error
-
-
-async def _read(response: aiohttp.ClientResponse, request: DashboardRequest) -> bytes:
-    """Return the whole body; raise `TooLarge` if it is longer than allowed."""
-    parts: list[bytes] = []
-    left = request.limit
-    async for part in response.content.iter_any():
-        left -= len(part)
-        if left < 0:
-            response.close()
-            raise TooLarge(f"{request}: more than {request.limit} bytes")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _url(base: str, request: DashboardRequest) -> URL:

@@ -82,7 +82,7 @@ class World:
 
     def reconcile(self) -> ClaimDecision:
         facts = self.facts()
-        decision = decide_claims(facts, self.now, self.settings)
+        decision = decide_claims(replace(facts, settings=self.settings), self.now)
         if decision.confirm:
             self.absent |= {name for name in decision.confirm if name not in self.claims}
             self.show_latest_of(decision.confirm)
