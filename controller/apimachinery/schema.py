@@ -14,9 +14,10 @@ parameters: `port(whose)` is used as `port(the head)` and replaces `{whose}` in 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
@@ -66,21 +67,12 @@ class _Row:
     description: str = ""
     rows: list[_Row] = field(default_factory=list["_Row"])
 
-    def with_arguments(self, arguments: Mapping[str, str]) -> _Row:
-        """Return a copy in which the arguments stand in place of the parameters."""
 
-        def filled(text: str) -> str:
-            for parameter, argument in arguments.items():
-                text = text.replace(f"{{{parameter}}}", argument)
-            return text
-
-        return _Row(
-            filled(self.name),
-            filled(self.type),
-            filled(self.keywords),
-            filled(self.description),
-            [row.with_arguments(arguments) for row in self.rows],
-        )
+def _filled(arguments: Mapping[str, str], text: str) -> str:
+    """Return the text with the arguments in place of the parameters."""
+    for parameter, argument in arguments.items():
+        text = text.replace(f"{{{parameter}}}", argument)
+    return text
 
 
 class SchemaTable:
@@ -108,33 +100,48 @@ class SchemaTable:
         known = self._encoded.get((name, *arguments))
         if known is None:
             parameters, row = self._schemas[name]
-            row = row.with_arguments(dict(zip(parameters, arguments, strict=True)))
-            known = self._encoded[name, *arguments] = msgspec.json.encode(self._schema(row))
+            given = dict(zip(parameters, arguments, strict=True))
+            fill = partial(_filled, given) if given else str
+            known = self._encoded[name, *arguments] = msgspec.json.encode(self._built(row, fill))
         return msgspec.json.decode(known)
 
-    def _schema(self, row: _Row) -> Schema:
-        name, arguments = _call(row.type)
-        schema = deepcopy(_TYPES[name]) if name in _TYPES else self.schema(name, *arguments)
-        if row.description:
-            schema = {"description": row.description} | schema | {"description": row.description}
-        rules = [rule(each.name, each.description) for each in row.rows if not each.type]
-        schema |= self._fields([each for each in row.rows if each.type])
-        for word in row.keywords.split():
-            schema |= self._keyword(word, schema)
-        return schema | ({"x-kubernetes-validations": rules} if rules else {})
+    def _built(self, row: _Row, fill: Callable[[str], str]) -> Schema:
+        """Return the schema of a line with all below it; `fill` puts arguments into its text."""
+        built: Schema = {}
+        unbuilt = [(row, built)]
+        while unbuilt:
+            row, schema = unbuilt.pop()
+            name, arguments = _call(fill(row.type))
+            schema |= _TYPES[name] if name in _TYPES else self.schema(name, *arguments)
+            unbuilt += self._apply(row, fill, schema)
+        return built
 
-    def _fields(self, rows: Sequence[_Row]) -> Schema:
-        match rows:
-            case []:
-                return {}
-            case [_Row("-") as items]:
-                return {"items": self._schema(items)}
-            case [_Row("*") as values]:
-                return {"additionalProperties": self._schema(values)}
-            case _:
-                found = {row.name.rstrip("!"): self._schema(row) for row in rows}
-                required = sorted(row.name[:-1] for row in rows if row.name.endswith("!"))
-                return {"properties": found} | ({"required": required} if required else {})
+    def _apply(
+        self, row: _Row, fill: Callable[[str], str], schema: Schema
+    ) -> Iterable[tuple[_Row, Schema]]:
+        """Add what a line says of a schema; return its fields, which are still empty."""
+        if row.description:
+            rest = {**schema}
+            schema.clear()
+            schema |= {"description": ""} | rest | {"description": fill(row.description)}
+        fields = {fill(each.name): each for each in row.rows if each.type}
+        below: dict[str, Schema] = {name.rstrip("!"): {} for name in fields}
+        if "-" in below:
+            schema["items"] = below["-"]
+        elif "*" in below:
+            schema["additionalProperties"] = below["*"]
+        elif below:
+            schema["properties"] = below
+        if required := sorted(name[:-1] for name in fields if name.endswith("!")):
+            schema["required"] = required
+        for word in fill(row.keywords).split():
+            schema |= self._keyword(word, schema)
+        rules = [
+            rule(fill(each.name), fill(each.description)) for each in row.rows if not each.type
+        ]
+        if rules:
+            schema["x-kubernetes-validations"] = rules
+        return zip(fields.values(), below.values(), strict=True)
 
     def _keyword(self, word: str, schema: Schema) -> Schema:
         name, _, value = word.partition("=")
